@@ -41,9 +41,6 @@ struct BackendModel
 	bool		ranks_away;		/* weights of the other ranks are in files, too */
 };
 
-/* The n-th replica, from 0; NULL: there are no more. */
-BackendModel *backend_replica(BackendModel *in, int n);
-
 extern const Generator backend_core_generator;
 extern const ModelControl backend_core_control;
 

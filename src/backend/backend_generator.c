@@ -9,7 +9,8 @@
  */
 #include "backend/backend_core.h"
 
-BackendModel *
+/* The n-th replica, from 0; NULL: the model has fewer. */
+static BackendModel *
 backend_replica(BackendModel *in, int n)
 {
 	while (in != NULL && n-- > 0)

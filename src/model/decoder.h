@@ -669,8 +669,6 @@ dec_op_floats(const Decoder *d)
 	return d->k->op_size == (int) sizeof(float);
 }
 
-/* x as operands, at most max_rows rows of k; *ldx is then theirs.  Until the next call. */
-const KOp  *dec_op(Decoder *d, const float *x, int *ldx, int rows, int k);
 /* y[rows][ldy] = x[rows][ldx] W^T + b */
 void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float *y, int ldy);
 void		dec_linear_op(Decoder *d, const Linear *l, const KOp *x, int ldx, int rows, float *y, int ldy);

@@ -91,7 +91,7 @@ end_drain(UpstreamCall *c)
 	call_free(c);
 }
 
-void
+static void
 dispatcher_retire(Dispatcher *l)
 {
 	if (l->depth > 0)

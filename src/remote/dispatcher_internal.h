@@ -225,7 +225,6 @@ typedef struct ErrorExtra
 /* dispatcher.c */
 void		dispatcher_wake(Dispatcher *l, int64_t at_us);
 void		dispatcher_queue_touched(UpstreamCall *c);
-void		dispatcher_retire(Dispatcher *l);
 /* The clock of a test. */
 void		dispatcher_set_clock(Dispatcher *l, int64_t (*clock) (void));
 

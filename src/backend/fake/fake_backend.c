@@ -40,10 +40,13 @@
 
 /* ---- requests ---- */
 
-struct Req
+typedef struct FakeReq FakeReq;
+
+/* The backend's interface knows it as a Req that it never looks into. */
+struct FakeReq
 {
 	ReqSpec		spec;
-	Req		   *next;
+	FakeReq	   *next;
 	char	   *prompt;			/* NUL-terminated text of the ids */
 	int			n_prompt;		/* tokens, of all sequences */
 	Buf			answer;			/* whole text */
@@ -67,8 +70,8 @@ struct Req
 struct BackendModel
 {
 	pthread_mutex_t lock;
-	Req		   *head;			/* in order of arrival */
-	Req		  **tail;
+	FakeReq	   *head;			/* in order of arrival */
+	FakeReq	  **tail;
 	CoreStats	st;
 	int			max_len;
 	bool		priorities;		/* are allowed */
@@ -127,13 +130,13 @@ marker_num(const char *prompt, const char *name, int64_t dflt)
 /* ---- answers ---- */
 
 static void
-end_token(Req *r)
+end_token(FakeReq *r)
 {
 	intvec_push(&r->cuts, (int32_t) r->answer.len);
 }
 
 static void
-words_of_prompt(Req *r, int max_tokens)
+words_of_prompt(FakeReq *r, int max_tokens)
 {
 	const char *p = r->prompt;
 	int			n = 0;
@@ -165,7 +168,7 @@ words_of_prompt(Req *r, int max_tokens)
 }
 
 static void
-numbered_words(Req *r, int64_t n, int max_tokens)
+numbered_words(FakeReq *r, int64_t n, int max_tokens)
 {
 	r->finish = FIN_STOP;
 	if (n > max_tokens)
@@ -181,7 +184,7 @@ numbered_words(Req *r, int64_t n, int max_tokens)
 }
 
 static void
-big_answer(Req *r, int64_t bytes)
+big_answer(FakeReq *r, int64_t bytes)
 {
 	if (bytes < 0 || bytes > (INT64_C(1) << 30))
 		bytes = 0;
@@ -195,7 +198,7 @@ big_answer(Req *r, int64_t bytes)
 
 /* What stands between "@say:" and "@end", a token a word, each with the blanks that follow it. */
 static void
-said(Req *r, const char *text, int max_tokens)
+said(FakeReq *r, const char *text, int max_tokens)
 {
 	const char *end = strstr(text, "@end");
 
@@ -222,7 +225,7 @@ said(Req *r, const char *text, int max_tokens)
 
 /* Cut the answer at the earliest stop string. */
 static void
-apply_stop(Req *r)
+apply_stop(FakeReq *r)
 {
 	const GenParams *p = &r->spec.params;
 	const char *best = NULL;
@@ -255,7 +258,7 @@ apply_stop(Req *r)
 }
 
 static void
-make_answer(BackendModel *in, Req *r)
+make_answer(BackendModel *in, FakeReq *r)
 {
 	const GenParams *p = &r->spec.params;
 	const char *say;
@@ -296,18 +299,18 @@ make_answer(BackendModel *in, Req *r)
 /* ---- events (step thread) ---- */
 
 static void
-emit(Req *r, ReqEvent *ev)
+emit(FakeReq *r, ReqEvent *ev)
 {
 	ev->prompt_tokens = r->n_prompt;
 	ev->output_tokens = (int) r->sent * (r->n_told > 1 ? r->n_told : 1);
 	ev->arrival_us = r->arrival_us;
 	ev->scheduled_us = r->scheduled_us;
-	r->spec.sink(r->spec.sink_ctx, r, ev);
+	r->spec.sink(r->spec.sink_ctx, (Req *) r, ev);
 }
 
 /* How many answers are wanted. */
 static int
-n_answers(const Req *r)
+n_answers(const FakeReq *r)
 {
 	const OutParams *out = &r->spec.params.out;
 
@@ -316,7 +319,7 @@ n_answers(const Req *r)
 
 /* Answer i, of which the first has been made: the same words, and the next seeds. */
 static void
-other_answer(BackendModel *in, const Req *r, int i, Buf *text)
+other_answer(BackendModel *in, const FakeReq *r, int i, Buf *text)
 {
 	const GenParams *p = &r->spec.params;
 	size_t		words = r->words < r->answer.len ? r->words : r->answer.len;
@@ -332,7 +335,7 @@ other_answer(BackendModel *in, const Req *r, int i, Buf *text)
 
 /* The end of the first answer, and then all of the others. */
 static void
-send_ends(BackendModel *in, Req *r, ReqEvent *ev)
+send_ends(BackendModel *in, FakeReq *r, ReqEvent *ev)
 {
 	ReqFinish	finish = ev->finish;
 	int			n = n_answers(r);
@@ -375,7 +378,7 @@ send_ends(BackendModel *in, Req *r, ReqEvent *ev)
 }
 
 static void
-send_event(BackendModel *in, Req *r, size_t upto, ReqFinish finish, const Err *err)
+send_event(BackendModel *in, FakeReq *r, size_t upto, ReqFinish finish, const Err *err)
 {
 	size_t		from = r->sent > 0 ? (size_t) r->cuts.data[r->sent - 1] : 0;
 	size_t		to = upto > 0 ? (size_t) r->cuts.data[upto - 1] : 0;
@@ -414,7 +417,7 @@ send_event(BackendModel *in, Req *r, size_t upto, ReqFinish finish, const Err *e
 }
 
 static void
-send_pooled(Req *r)
+send_pooled(FakeReq *r)
 {
 	FakePooled	p;
 	ReqEvent	ev = {.finish = FIN_STOP,.ended = FIN_STOP,.now_us = clock_us(),.reasoning_tokens = -1};
@@ -432,7 +435,7 @@ send_pooled(Req *r)
 }
 
 static void
-req_free(Req *r)
+req_free(FakeReq *r)
 {
 	genparams_free(&r->spec.params);
 	grammar_unref(r->spec.grammar);
@@ -472,7 +475,7 @@ fake_error(const BackendModel *in, const char *prompt, Err *e)
 }
 
 static bool
-is_pooled(const Req *r)
+is_pooled(const FakeReq *r)
 {
 	return r->spec.pool.task != PT_NONE;
 }
@@ -490,7 +493,7 @@ text_of_ids(const IntVec *ids)
 
 /* First touch on the step thread: the answer, and when it is due (0 = now). */
 static int64_t
-start(BackendModel *in, Req *r)
+start(BackendModel *in, FakeReq *r)
 {
 	int64_t		delay;
 
@@ -513,7 +516,7 @@ start(BackendModel *in, Req *r)
 
 /* Advance one due request; true when it is finished, else *due says when to go on. */
 static bool
-advance(BackendModel *in, Req *r, bool cancelled, int64_t *due)
+advance(BackendModel *in, FakeReq *r, bool cancelled, int64_t *due)
 {
 	Err			e;
 
@@ -640,11 +643,11 @@ fake_inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json,
 static void
 fake_free(BackendModel *in)
 {
-	Req		   *r = in->head;
+	FakeReq	   *r = in->head;
 
 	while (r != NULL)
 	{
-		Req		   *next = r->next;
+		FakeReq	   *next = r->next;
 
 		send_event(in, r, r->sent, FIN_ABORT, NULL);
 		req_free(r);
@@ -863,7 +866,7 @@ read_rows(ReqSpec *spec)
 static void
 fake_submit(BackendModel *in, ReqSpec *spec)
 {
-	Req		   *r = mem_zalloc(sizeof(Req));
+	FakeReq	   *r = mem_zalloc(sizeof(FakeReq));
 
 	r->spec = *spec;
 	memset(spec, 0, sizeof(*spec));
@@ -887,7 +890,7 @@ static void
 fake_cancel(BackendModel *in, uint64_t id)
 {
 	pthread_mutex_lock(&in->lock);
-	for (Req *r = in->head; r != NULL; r = r->next)
+	for (FakeReq *r = in->head; r != NULL; r = r->next)
 		if (r->spec.id == id)
 		{
 			r->cancelled = true;
@@ -903,7 +906,7 @@ fake_next_due(BackendModel *in, int lane)
 
 	(void) lane;
 	pthread_mutex_lock(&in->lock);
-	for (Req *r = in->head; r != NULL; r = r->next)
+	for (FakeReq *r = in->head; r != NULL; r = r->next)
 		if (r->due_us < due && (!in->resting || r->cancelled))
 			due = r->due_us;
 	pthread_mutex_unlock(&in->lock);
@@ -922,7 +925,7 @@ fake_work_class(const BackendModel *in, int lane)
 
 	(void) lane;
 	pthread_mutex_lock(&m->lock);
-	for (const Req *r = in->head; r != NULL; r = r->next)
+	for (const FakeReq *r = in->head; r != NULL; r = r->next)
 	{
 		n += !r->spec.by.background;
 		if (class == WORK_NONE)
@@ -934,7 +937,7 @@ fake_work_class(const BackendModel *in, int lane)
 
 /* Blocks grow with the tokens sent; under lock. */
 static void
-update_blocks(BackendModel *in, Req *r)
+update_blocks(BackendModel *in, FakeReq *r)
 {
 	int			blocks = (int) (((size_t) r->n_prompt + r->sent + BLOCK_TOKENS - 1) / BLOCK_TOKENS);
 
@@ -944,9 +947,9 @@ update_blocks(BackendModel *in, Req *r)
 
 /* Take r off the list and count it; under lock. */
 static void
-retire(BackendModel *in, Req *r, bool cancelled)
+retire(BackendModel *in, FakeReq *r, bool cancelled)
 {
-	Req		  **pp = &in->head;
+	FakeReq	  **pp = &in->head;
 
 	while (*pp != r)
 		pp = &(*pp)->next;
@@ -972,7 +975,7 @@ fake_step(BackendModel *in, int lane, const Settings *s)
 	int			n = 0;
 	int64_t		now;
 	int64_t		rows;
-	Req		   *r;
+	FakeReq	   *r;
 
 	(void) lane;
 	if (s->fake_step_ms > 0)
@@ -984,7 +987,7 @@ fake_step(BackendModel *in, int lane, const Settings *s)
 	r = in->head;
 	while (r != NULL && n < s->fake_batch)
 	{
-		Req		   *next;
+		FakeReq	   *next;
 		bool		over;
 		bool		cancelled = r->cancelled;
 		size_t		before = r->sent;
@@ -1071,7 +1074,7 @@ fake_check_state(const BackendModel *in, Err *e)
 	bool		ok;
 
 	pthread_mutex_lock((pthread_mutex_t *) &in->lock);
-	for (const Req *r = in->head; r != NULL; r = r->next)
+	for (const FakeReq *r = in->head; r != NULL; r = r->next)
 	{
 		blocks += r->blocks;
 		live++;

@@ -45,14 +45,14 @@ static const int orders[ORDERS] = {8, 3, 1};
  * Places are numbers of tokens since the beginning, modulo 2^32.  A chain has places behind an
  * n-gram: the token there is what followed.
  */
-typedef struct Hist
+typedef struct TokenHistory
 {
 	const int32_t *tokens;		/* [cap], a ring */
 	uint32_t	cap;			/* a power of two */
 	uint32_t	n;				/* tokens that have come; the last cap of them are here */
 	uint32_t   *head[ORDERS];	/* [cap] by hash: the latest place + 1; 0 = none */
 	uint32_t   *prev[ORDERS];	/* [cap] the place before in the chain + 1 */
-} Hist;
+} TokenHistory;
 
 /* A part of an answer, behind some tokens of what is before it. */
 typedef struct SuffixPiece
@@ -68,7 +68,7 @@ typedef struct SuffixPiece
 /* A request's. */
 typedef struct Own
 {
-	Hist		h;
+	TokenHistory h;
 	int			from;			/* tokens before are not looked at */
 	uint64_t	root;
 	uint64_t	request;		/* 0 = nothing of it is among the answers */
@@ -85,7 +85,7 @@ typedef struct SuffixProposer
 	uint64_t	seed;
 	Prefix	   *roots;			/* for prefix_root() alone */
 	/* answers; no memory when max_cached is 0 */
-	Hist		h;
+	TokenHistory h;
 	int32_t    *tokens;			/* [RING], h's */
 	uint32_t   *piece;			/* [RING] of each token */
 	SuffixPiece *pieces;			/* [PIECES], a ring */
@@ -97,7 +97,7 @@ typedef struct SuffixProposer
 typedef struct SuffixWhere
 {
 	const SuffixProposer *p;
-	const Hist *h;
+	const TokenHistory *h;
 	bool		answers;		/* not the request's own */
 	uint64_t	root;
 	const int32_t *last;		/* behind the last token */
@@ -121,7 +121,7 @@ typedef struct Path
 /* ---- histories ---- */
 
 static void
-hist_free(Hist *h)
+hist_free(TokenHistory *h)
 {
 	for (int i = 0; i < ORDERS; i++)
 	{
@@ -131,7 +131,7 @@ hist_free(Hist *h)
 }
 
 static void
-hist_alloc(Hist *h, uint32_t cap)
+hist_alloc(TokenHistory *h, uint32_t cap)
 {
 	h->cap = cap;
 	for (int i = 0; i < ORDERS; i++)
@@ -151,14 +151,14 @@ hash_step(uint64_t *h, int32_t id)
 
 /* Is the token at this place still here? */
 static bool
-is_here(const Hist *h, uint32_t at)
+is_here(const TokenHistory *h, uint32_t at)
 {
 	return h->n - at <= h->cap && h->n != at;
 }
 
 /* Put the place behind n-grams into their chains; of n tokens before it. */
 static void
-hist_note(const SuffixProposer *p, Hist *h, uint64_t root, uint32_t at, uint32_t n)
+hist_note(const SuffixProposer *p, TokenHistory *h, uint64_t root, uint32_t at, uint32_t n)
 {
 	uint32_t	mask = h->cap - 1;
 
@@ -295,7 +295,7 @@ same_before(const SuffixWhere *w, uint32_t at, uint32_t room)
 static int
 find_cands(const SuffixWhere *w, int order, SuffixCand *c)
 {
-	const Hist *h = w->h;
+	const TokenHistory *h = w->h;
 	uint32_t	mask = h->cap - 1;
 	uint64_t	hash = w->p->seed ^ w->root;
 	uint32_t	at = 0;
@@ -346,7 +346,7 @@ place_behind(const SuffixWhere *w, uint32_t at)
 
 /* Of n places the most frequent token, of equals the latest; *count: how many have it. */
 static int32_t
-most_frequent(const Hist *h, const uint32_t *at, int n, int *count)
+most_frequent(const TokenHistory *h, const uint32_t *at, int n, int *count)
 {
 	uint32_t	mask = h->cap - 1;
 	int32_t		best = 0;

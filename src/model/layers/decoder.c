@@ -44,7 +44,8 @@ gains(Decoder *d, const Linear *l, int rows, float *y, int ldy)
 		d->k->scale_cols(d->pool, y, rows, ldy, l->gains[i].from, l->gains[i].n, l->gains[i].by);
 }
 
-const KOp *
+/* x as operands, at most max_rows rows of k; *ldx is then theirs.  Until the next call. */
+static const KOp *
 dec_op(Decoder *d, const float *x, int *ldx, int rows, int k)
 {
 	if (dec_op_floats(d))

@@ -103,7 +103,6 @@ typedef struct JobRole
 	int			sec_context;
 	int			guc_level;
 } JobRole;
-void		job_role_begin(JobRole *r, Oid user, int sec_context);
 void		job_role_end(const JobRole *r);
 /* As a job's owner, whose code may run: in a restricted context. */
 void		job_role_owner(JobRole *r, Oid owner);
@@ -163,7 +162,6 @@ void		job_queue_add_truncate(JobQueue *q);
 bool		job_queue_close(JobQueue *q);
 /* A key as the queue has it. */
 Datum		job_key_datum(char **key, int n_key);
-int64		job_key_hash(char **key, int n_key);
 /* ERROR if the text of such values depends on settings or names that may change. */
 void		job_check_key_type(const char *column, Oid type);
 /* Settings under which keys are written as text, until AtEOXact_GUC(level). */
@@ -222,7 +220,6 @@ void		job_uses_record(const JobDef *job);
 void		job_uses_agree(JobDef *job, Oid owner);
 /* A set of objects that are not built in, ObjectAddress *. */
 List	   *job_object_add(List *objects, Oid classid, Oid oid);
-bool		job_object_in(List *objects, const ObjectAddress *a);
 Oid			job_object_owner(const ObjectAddress *a);
 /* Those that an expression or Query names. */
 List	   *job_objects_of(Node *node);

@@ -296,7 +296,7 @@ be(JobRole *r, Oid user, int sec_context)
 							 GUC_ACTION_SAVE, true, 0, false);
 }
 
-void
+static void
 job_role_begin(JobRole *r, Oid user, int sec_context)
 {
 	be(r, user, sec_context);

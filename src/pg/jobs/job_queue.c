@@ -84,7 +84,7 @@ job_key_datum(char **key, int n_key)
 	return PointerGetDatum(construct_array(elems, n_key, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-int64
+static int64
 job_key_hash(char **key, int n_key)
 {
 	uint64		h = n_key;

@@ -70,7 +70,7 @@ job_object_add(List *objects, Oid classid, Oid oid)
 	return lappend(objects, a);
 }
 
-bool
+static bool
 job_object_in(List *objects, const ObjectAddress *a)
 {
 	ListCell   *lc;

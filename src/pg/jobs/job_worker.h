@@ -249,7 +249,6 @@ void		jobs_claim(JobRun *j, void *arg);	/* arg: int *, how many at most; how man
 void		jobs_read(JobRun *j, void *arg);
 void		jobs_backfill(JobRun *j, void *arg);	/* arg: bool *, is there more? */
 
-JobItem	   *jobs_item_new(JobRun *j, int64 id);
 void		jobs_item_free(JobItem *it);
 /* The item that is tried alone, while nothing else is started; or NULL. */
 extern JobItem *jobs_alone;
@@ -269,7 +268,7 @@ int			jobs_plan_by_index(void);
 /* Arrays of keys as parameters of sql.read and sql.lock. */
 void		jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types);
 /*
- * job_role_begin() as the job's owner in a restricted context; an error if its tables belong to another, or a
+ * Go on as the job's owner in a restricted context; an error if its tables belong to another, or a
  * partition does.  They are locked, so it remains like that; j->sql is guarded.
  */
 void		jobs_as_owner(const JobRun *j, JobRole *role);

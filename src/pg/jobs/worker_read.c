@@ -169,7 +169,7 @@ jobs_attempt(JobStep step, JobRun *j, void *arg)
 
 /* ---- items ---- */
 
-JobItem *
+static JobItem *
 jobs_item_new(JobRun *j, int64 id)
 {
 	MemoryContext cxt = AllocSetContextCreate(j->cxt, "job item", ALLOCSET_SMALL_SIZES);

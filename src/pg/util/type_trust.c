@@ -51,7 +51,10 @@ belongs_to(Oid type, Oid role)
 	return owner == role || superuser_arg(owner);
 }
 
-bool
+/*
+ * Can only superusers and the current user have made casts from this type, or from what a domain is over?
+ */
+static bool
 type_is_trusted(Oid type)
 {
 	return belongs_to(getBaseType(type), GetUserId());

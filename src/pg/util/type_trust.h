@@ -11,13 +11,8 @@
 #include "access/tupdesc.h"
 
 /*
- * Has nobody but superusers and the current user been able to make casts from this type, or from what a
- * domain is over?
- */
-bool		type_is_trusted(Oid type);
-/*
- * The same of another role than the current user, and of all that the type is made of: elements, fields,
- * bounds, and the domains over it.
+ * Can only superusers and this role have made casts from this type, from what a domain is over, and from all
+ * that the type is made of: elements, fields, bounds, and the domains over it?
  */
 bool		type_is_trusted_by(Oid type, Oid role);
 /* ERROR 42804 if not: column and type are named. */
