@@ -14,11 +14,14 @@ from tree import TOP, files as tree_files, read
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.M)
 CODE = (".c", ".h", ".def")
 LARGEST = 30
+LONGEST = 10000
+# what people write in a folder of tests
+TESTS = CODE + (".cu", ".cuh", ".py", ".pl", ".pm", ".sh", ".sql", ".spec")
 
 
 def read_rules(path):
-    """Returns (allowed, rank among siblings, files with more, large folders); exits on a line that makes no sense."""
-    allowed, rank, files, large = {}, {}, {}, {}
+    """Returns (allowed, rank among siblings, files with more, large folders, long ones); exits on a line that makes no sense."""
+    allowed, rank, files, large, long = {}, {}, {}, {}, {}
     for n, line in enumerate(open(path, encoding="utf-8"), 1):
         line = line.split("#")[0].strip()
         if not line:
@@ -32,12 +35,14 @@ def read_rules(path):
             files[head[5:]] = set(names)
         elif head.startswith("large "):
             large[head[6:]] = rest.strip()
+        elif head.startswith("long "):
+            long[head[5:]] = rest.strip()
         else:
             unknown = [name for name in names if name not in allowed]
             if unknown:
                 sys.exit(f"{path}:{n}: {head} names {unknown[0]}, which no line before it is of")
             allowed[head] = set(names)
-    return allowed, rank, files, large
+    return allowed, rank, files, large, long
 
 
 def code_files():
@@ -63,7 +68,7 @@ def sibling_pair(a, b):
 
 
 def offence(file, inc, rules):
-    allowed, rank, files, _ = rules
+    allowed, rank, files, _, _ = rules
     here, there = os.path.dirname(file), os.path.dirname(inc)
     if inc in files.get(file, ()):
         return None
@@ -107,9 +112,22 @@ def circles(graph):
     return out
 
 
-def kernel_folders():
-    """Files a folder of kernels/, whose includes lint.sh looks at."""
-    return collections.Counter(os.path.dirname(f) for f in tree_files("kernels"))
+def sizes(files):
+    """Files and lines a folder."""
+    count, lines = collections.Counter(), collections.Counter()
+    for f in files:
+        count[os.path.dirname(f)] += 1
+        lines[os.path.dirname(f)] += read(f).count("\n")
+    return count, lines
+
+
+def too_large(large, long):
+    """Folders of src/, kernels/ and tests/ with too many files or lines; and exceptions that are none."""
+    count, lines = sizes(["src/" + f for f in code_files()] + tree_files("kernels") + [f for f in tree_files("tests") if f.endswith(TESTS)])
+    found = [f"{d}: {n} files, over {LARGEST}" for d, n in sorted(count.items()) if n > LARGEST and d not in large]
+    found += [f"{d}: {n} lines, over {LONGEST}" for d, n in sorted(lines.items()) if n > LONGEST and d not in long]
+    found += [f"{d} is small: it needs no line in layers.txt" for d in large if count[d] <= LARGEST]
+    return found + [f"{d} is short: it needs no line in layers.txt" for d in long if lines[d] <= LONGEST]
 
 
 def main():
@@ -136,8 +154,7 @@ def main():
     found += upward
     rings = circles(graph)
     found += ["circle of includes: " + " ".join(r) for r in rings]
-    found += [f"src/{d}: {n} files, over {LARGEST}" for d, n in sorted(folders.items()) if n > LARGEST and d not in rules[3]]
-    found += [f"{d}: {n} files, over {LARGEST}" for d, n in sorted(kernel_folders().items()) if n > LARGEST]
+    found += too_large(*rules[3:])
     found += [f"two files of one name: {' '.join(fs)}" for b, fs in sorted(names.items()) if len(fs) > 1 and b != "main.c"]
     if figures:
         print(f"{sum(folders.values())} files, {lines} lines, {len(folders)} folders; {len(upward)} includes upward, {len(rings)} circles of files")

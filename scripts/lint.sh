@@ -38,10 +38,12 @@ rule "every C file begins with its story" "$(src | while read -r f; do head -n 1
 rule "what PostgreSQL's versions differ in is in src/pg/compat.h" "$(git grep -n PG_VERSION_NUM -- src | grep -v '^src/pg/compat\.h:')"
 rule "no unfinished marks" "$(src | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b')"
 rule "no machine path" "$(git ls-files -co --exclude-standard | grep -vE '^(models/.*(json|safetensors|txt)|tests/fixtures/)' | xargs grep -nIE '(^|[ "=(:])/(work|opt/ref|farm)/' | grep -v '^scripts/lint.sh')"
-rule "comments and docs name files that exist (scripts/named_files.py)" "$(scripts/named_files.py 2>&1)"
+rule "comments and docs name files, functions and constants that exist (scripts/named_things.py)" "$(scripts/named_things.py 2>&1)"
 rule "links of Markdown files lead somewhere, docs/README.md has all pages (scripts/links.py)" "$(scripts/links.py 2>&1)"
 rule "commits say area: imperative in at most 72 columns" "$(git log --no-merges --format=%s bdcd5edd15b8..HEAD 2>/dev/null |
 	awk 'length > 72 || !/^[a-z0-9_]+: [a-z]/')"
+rule "areas of commits are in scripts/areas.txt" "$(git log --no-merges --format=%s dc3a110d8ee9..HEAD 2>/dev/null |
+	awk 'NR == FNR { if (!/^#/) for (i = 1; i <= NF; i++) area[$i]; next } !(substr($0, 1, index($0, ":") - 1) in area)' scripts/areas.txt -)"
 rule "scripts parse" "$(for f in scripts/*.sh scripts/check/*.sh bench/*.sh; do [ ! -f "$f" ] || bash -n "$f" 2>&1; done)"
 rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*; do
 	[ -x "$b" ] && [ -f "$b" ] || continue

@@ -525,7 +525,7 @@ typedef enum WireFrame			/* replies */
 	WF_TEXT,					/* WTAG_TEXT and/or WTAG_TOKEN_IDS delta; only with WTAG_STREAM */
 	WF_DONE,					/* final: finish reason, usage, timings; without WTAG_STREAM also the
 								 * whole WTAG_TEXT (and WTAG_TOKEN_IDS with WTAG_WANT_IDS) */
-	WF_ERROR					/* final: WTAG_SQLSTATE, WTAG_MESSAGE, WTAG_DETAIL, WTAG_HINT, WTAG_PARAM */
+	WF_ERROR					/* final: WTAG_SQLSTATE, WTAG_MESSAGE, WTAG_DETAIL, WTAG_HINT */
 } WireFrame;
 
 typedef enum WireType

@@ -64,8 +64,6 @@ void		jin_set_now(Jin *j, const struct tm *now);
  */
 bool		jin_set_json(Jin *j, const char *name, const char *json, size_t n, bool input, Err *e);
 bool		jin_set_str(Jin *j, const char *name, const char *s, size_t n, bool input, Err *e);
-bool		jin_set_bool(Jin *j, const char *name, bool v, Err *e);
-bool		jin_set_none(Jin *j, const char *name, Err *e);
 
 /*
  * Append the output to *out and one byte of marks for each of its bytes to *marks

@@ -523,19 +523,18 @@ typedef struct SetVar
 	size_t		n;
 	bool		input;
 	bool		is_json;
-	JVal		v;
 } SetVar;
 
 static void
 set_var(Jin *j, void *arg)
 {
 	SetVar	   *s = arg;
-	JVal		v = s->v;
+	JVal		v;
 
 	j->line = 0;
 	if (s->is_json)
 		v = jin_json_read(j, s->s, s->n, s->input);
-	else if (s->s != NULL)
+	else
 		v = jin_sval(jin_str(j, s->s, s->n, s->input));
 	if (j->vars == NULL)
 		j->vars = jin_dict(j);
@@ -554,22 +553,6 @@ bool
 jin_set_str(Jin *j, const char *name, const char *str, size_t n, bool input, Err *e)
 {
 	SetVar		s = {.name = name,.s = str,.n = n,.input = input};
-
-	return jin_guard(j, set_var, &s, e);
-}
-
-bool
-jin_set_bool(Jin *j, const char *name, bool v, Err *e)
-{
-	SetVar		s = {.name = name,.v = jin_bool(v)};
-
-	return jin_guard(j, set_var, &s, e);
-}
-
-bool
-jin_set_none(Jin *j, const char *name, Err *e)
-{
-	SetVar		s = {.name = name,.v = jin_none()};
 
 	return jin_guard(j, set_var, &s, e);
 }

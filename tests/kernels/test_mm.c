@@ -424,7 +424,7 @@ make_extremes(Mats *m)
 		uint8_t    *at = m->src + row * j;
 		uint8_t    *old = xalloc(row);
 
-		/* the halves are those of make_matrix() */
+		/* the halves are those of make_source() */
 		memcpy(old, at, row);
 		memset(at, fill[j % 4], row);
 		for (size_t b = 0; b < row; b += ktype_row_bytes(m->type, ktype_block(m->type)))

@@ -297,7 +297,8 @@ test_variables(void)
 		  e.msg);
 	CHECK(jin_set_json(j, "v", odd, strlen(odd), true, &e), "%s", e.msg);
 	CHECK(jin_set_str(j, "v", "first", 5, true, &e) && jin_set_str(j, "v", "a\0b", 3, true, &e), "%s", e.msg);
-	CHECK(jin_set_bool(j, "b", true, &e) && jin_set_none(j, "n", &e), "%s", e.msg);
+	CHECK(jin_set_json(j, "b", "true", 4, true, &e) && jin_set_json(j, "n", "null", 4, true, &e), "%s",
+		  e.msg);
 	t = jin_compile("{{ v }}{{ b }}{{ n }}{{ v|length }}", 35, &e);
 	CHECK(t != NULL && jin_render(j, t, &out, NULL, &e) && out.len == 12 &&
 		  memcmp(out.data, "a\0bTrueNone3", 12) == 0, "NUL in a string: %.*s", (int) out.len, out.data);

@@ -1,0 +1,51 @@
+"""Functions of src/ that are not static though no other file of the product uses them.  A part of baseline.py."""
+import collections
+import re
+
+from tree import TOKEN, files as tree_files, read
+
+CODE = (".c", ".h", ".def", ".cu", ".cuh")
+# a definition: its type stands on the line before, or before its name
+FUNCTION = re.compile(r"^([A-Za-z_][\w \t*]*)\n(\w+)\(((?:[^;{}()]|\([^()]*\))*)\)\n\{", re.M)
+LOCAL = re.compile(r"\b(static|inline|INLINE|VEC_INLINE)\b")
+
+
+def code_of(text):
+    """The text with its comments blanked, its lines kept."""
+    return TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)) if m.group(0).startswith(("/*", "//")) else m.group(0), text)
+
+
+def declares(text, at, name):
+    """Is the name at this place in a header the head of a declaration, not a use?"""
+    return re.match(r"(?:\w+[ \t]+)*\w+[ \t*]+$", text[text.rfind("\n", 0, at) + 1:at]) and text[at + len(name):at + len(name) + 1] == "("
+
+
+def pasted(texts):
+    """Beginnings and ends of names that macros paste together: begin_##name, name##_end."""
+    code = [texts[f] for f in texts if f.startswith(("src/", "kernels/"))]
+    return (tuple({m.group(1) for t in code for m in re.finditer(r"(\w+_)\s*##", t)}),
+            tuple({m.group(1) for t in code for m in re.finditer(r"##\s*(_\w+)", t)}))
+
+
+def unused():
+    """(place: function, its users: "tests", "its own file" or "nothing") of each."""
+    texts = {f: code_of(read(f)) for f in tree_files("src", "kernels", "tests", "bench") if f.endswith(CODE)}
+    users = collections.defaultdict(set)
+    for f, text in texts.items():
+        for m in re.finditer(r"\w+", text):
+            if not f.endswith((".h", ".cuh")) or not declares(text, m.start(), m.group(0)):
+                users[m.group(0)].add(f)
+    begins, ends = pasted(texts)
+    # the server calls these by name
+    called = set(re.findall(r"PGDLLEXPORT \w+ (\w+)\(", "".join(texts.values()))) | {"main", "_PG_init"}
+    for f in sorted(texts):
+        for m in FUNCTION.finditer(texts[f]) if f.startswith("src/") and f.endswith(".c") else ():
+            name = m.group(2)
+            if LOCAL.search(m.group(1)) or name in called or "PG_FUNCTION_ARGS" in m.group(3):
+                continue
+            others = users[name] - {f}
+            once = len(re.findall(rf"\b{name}\b", texts[f])) == 1
+            if any(o.startswith(("src/", "kernels/")) for o in others) or (once and (name.startswith(begins) or name.endswith(ends))):
+                continue
+            line = texts[f].count("\n", 0, m.start(2)) + 1
+            yield f"{f}:{line}: {name}", "tests" if others else "nothing" if once else "its own file"
