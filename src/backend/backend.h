@@ -173,35 +173,36 @@ typedef struct ModelControl
 	/* forget what was computed for requests that are gone; NULL = nothing is kept */
 	void		(*reset_prefix_cache) (BackendModel *in);
 	/*
-	 * An orderly end of the engine: is there anything to keep (any thread)?  What the instance has computed
-	 * is handed over (step thread); what has been is written (any thread).  NULL: nothing outlives it.
+	 * An orderly end of the engine, if the tier behind the KV caches has files (any thread): the step thread
+	 * flushes what the instance has computed to the tier, then any thread writes the tier's files.  NULL: there
+	 * is no tier.
 	 */
-	bool		(*keeps) (void);
-	void		(*keep) (BackendModel *in, int64_t deadline_us);
-	void		(*kept) (int64_t deadline_us);
-	/* What has been kept is forgotten, also of models that aren't loaded (any thread). */
-	void		(*unkeep) (void);
+	bool		(*has_tier_files) (void);
+	void		(*flush_kv_to_tier) (BackendModel *in, int64_t deadline_us);
+	void		(*flush_tier) (int64_t deadline_us);
+	/* Drop what the tier has, also of models that aren't loaded (any thread). */
+	void		(*reset_tier) (void);
 	/*
-	 * prompts that stay computed: tell them, give one up (false: there is none of this number); NULL = there
-	 * are none; step thread
+	 * Pinned prefixes: list them; unpin one (false: none has this number); NULL = the backend pins nothing; step
+	 * thread
 	 */
 	void		(*pins) (const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 	bool		(*unpin) (BackendModel *in, uint64_t id);
 	/*
-	 * compute nothing until go_on(), but take in and cancel requests; free_kv: give K and V's memory back;
+	 * Compute nothing until resume(), but take in and cancel requests; free_kv: give K and V's memory back;
 	 * step thread
 	 */
-	void		(*rest) (BackendModel *in, bool free_kv);
-	bool		(*go_on) (BackendModel *in, Err *e);	/* ERR_NOMEM: it rests on */
-	/* while it rests, on any thread: weights to a file in dir, and back; NULL: there are none */
-	bool		(*store) (BackendModel *in, const char *dir, bool *lost, Err *e);
-	bool		(*fetch) (BackendModel *in, Err *e);
+	void		(*suspend) (BackendModel *in, bool free_kv);
+	bool		(*resume) (BackendModel *in, Err *e);	/* ERR_NOMEM: it stays suspended */
+	/* of a suspended instance, any thread: weights to a file in dir, and back; NULL: there are no weights */
+	bool		(*save_weights) (BackendModel *in, const char *dir, bool *lost, Err *e);
+	bool		(*restore_weights) (BackendModel *in, Err *e);
 	/*
-	 * Step thread: drops the weights and takes those of another instance of the same files and options
-	 * (core_swap_weights()); the thread that has loaded that instance frees it afterwards.
+	 * Step thread: drops the weights; takes those of another instance of the same files and options
+	 * (core_swap_weights()), which the thread that has loaded that instance frees afterwards.
 	 */
-	void		(*forget) (BackendModel *in);
-	bool		(*adopt) (BackendModel *in, BackendModel *from, Err *e);
+	void		(*drop_weights) (BackendModel *in);
+	bool		(*swap_weights) (BackendModel *in, BackendModel *from, Err *e);
 } ModelControl;
 
 /* tests' hooks; each may be NULL */

@@ -45,7 +45,7 @@ reset_prefix_cache(BackendModel *in)
 }
 
 static void
-keep(BackendModel *in, int64_t deadline_us)
+flush_kv_to_tier(BackendModel *in, int64_t deadline_us)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		core_flush_kv_to_tier(r->core, deadline_us);
@@ -68,7 +68,7 @@ unpin(BackendModel *in, uint64_t id)
 }
 
 static void
-rest(BackendModel *in, bool free_kv)
+suspend(BackendModel *in, bool free_kv)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
@@ -81,12 +81,12 @@ rest(BackendModel *in, bool free_kv)
 }
 
 static bool
-go_on(BackendModel *in, Err *e)
+resume(BackendModel *in, Err *e)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		if (!core_resume(r->core, e))
 		{
-			rest(in, true);
+			suspend(in, true);
 			return false;
 		}
 	return true;
@@ -94,7 +94,7 @@ go_on(BackendModel *in, Err *e)
 
 /* Those that are back already stay so: what failed may be tried again. */
 static bool
-fetch(BackendModel *in, Err *e)
+restore_weights(BackendModel *in, Err *e)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
@@ -109,7 +109,7 @@ fetch(BackendModel *in, Err *e)
 }
 
 static void
-forget(BackendModel *in)
+drop_weights(BackendModel *in)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
@@ -121,7 +121,7 @@ forget(BackendModel *in)
 }
 
 static bool
-store(BackendModel *in, const char *dir, bool *lost, Err *e)
+save_weights(BackendModel *in, const char *dir, bool *lost, Err *e)
 {
 	Err			back;
 
@@ -132,16 +132,16 @@ store(BackendModel *in, const char *dir, bool *lost, Err *e)
 		r->ranks_away = r->away && r->ranks != NULL;
 		if (r->away && (r->ranks == NULL || ranks_store(r->ranks, dir, e)))
 			continue;
-		*lost = *lost || !fetch(in, &back);
+		*lost = *lost || !restore_weights(in, &back);
 		if (*lost)
-			forget(in);
+			drop_weights(in);
 		return false;
 	}
 	return true;
 }
 
 static bool
-adopt(BackendModel *in, BackendModel *from, Err *e)
+swap_weights(BackendModel *in, BackendModel *from, Err *e)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
 		if (!core_swap_weights(r->core, from->core, e) ||
@@ -154,16 +154,16 @@ const ModelControl backend_core_control = {
 	.stats = stats,
 	.check_state = check_state,
 	.reset_prefix_cache = reset_prefix_cache,
-	.keeps = offload_store_has_files,
-	.keep = keep,
-	.kept = offload_store_flush,
-	.unkeep = offload_store_reset,
+	.has_tier_files = offload_store_has_files,
+	.flush_kv_to_tier = flush_kv_to_tier,
+	.flush_tier = offload_store_flush,
+	.reset_tier = offload_store_reset,
 	.pins = pins,
 	.unpin = unpin,
-	.rest = rest,
-	.go_on = go_on,
-	.store = store,
-	.fetch = fetch,
-	.forget = forget,
-	.adopt = adopt,
+	.suspend = suspend,
+	.resume = resume,
+	.save_weights = save_weights,
+	.restore_weights = restore_weights,
+	.drop_weights = drop_weights,
+	.swap_weights = swap_weights,
 };

@@ -50,7 +50,7 @@ keep_all(Step *s, const Backend *be)
 	pthread_condattr_t attr;
 	struct timespec ts;
 
-	if (be->control->keep == NULL || !be->control->keeps())
+	if (be->control->flush_kv_to_tier == NULL || !be->control->has_tier_files())
 		return;
 	k.step = s;
 	k.deadline_us = clock_us() + KEEP_US;
@@ -63,5 +63,5 @@ keep_all(Step *s, const Backend *be)
 	while (!k.done && pthread_cond_timedwait(&k.over, &k.lock, &ts) == 0)
 		;
 	pthread_mutex_unlock(&k.lock);
-	be->control->kept(k.deadline_us);
+	be->control->flush_tier(k.deadline_us);
 }

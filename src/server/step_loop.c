@@ -419,8 +419,8 @@ step_reset_prefix_cache(Step *s)
 	for (int i = 0; i < s->n_inst; i++)
 		if (s->be->control->reset_prefix_cache != NULL)
 			s->be->control->reset_prefix_cache(s->inst[i].in);
-	if (s->be->control->unkeep != NULL)
-		s->be->control->unkeep();
+	if (s->be->control->reset_tier != NULL)
+		s->be->control->reset_tier();
 	stats_publish(s->stats);
 }
 
@@ -428,7 +428,7 @@ void
 step_keep(Step *s, int64_t deadline_us)
 {
 	for (int i = 0; i < s->n_inst; i++)
-		s->be->control->keep(s->inst[i].in, deadline_us);
+		s->be->control->flush_kv_to_tier(s->inst[i].in, deadline_us);
 }
 
 typedef struct Teller

@@ -77,7 +77,7 @@ struct BackendModel
 	bool		priorities;		/* are allowed */
 	unsigned	tasks;			/* bits 1 << PoolTask */
 	int64_t		counter;		/* unseeded sampling */
-	bool		resting;
+	bool		suspended;
 	bool		lame;			/* "@lame" is an error */
 	ChatModel  *chat;
 };
@@ -907,7 +907,7 @@ fake_next_due(BackendModel *in, int lane)
 	(void) lane;
 	pthread_mutex_lock(&in->lock);
 	for (FakeReq *r = in->head; r != NULL; r = r->next)
-		if (r->due_us < due && (!in->resting || r->cancelled))
+		if (r->due_us < due && (!in->suspended || r->cancelled))
 			due = r->due_us;
 	pthread_mutex_unlock(&in->lock);
 	return due;
@@ -993,7 +993,7 @@ fake_step(BackendModel *in, int lane, const Settings *s)
 		size_t		before = r->sent;
 		int64_t		due = 0;
 
-		if (r->due_us > now || (in->resting && !r->cancelled))
+		if (r->due_us > now || (in->suspended && !r->cancelled))
 		{
 			r = r->next;
 			continue;
@@ -1035,25 +1035,25 @@ fake_step(BackendModel *in, int lane, const Settings *s)
 }
 
 static void
-set_resting(BackendModel *in, bool resting)
+set_suspended(BackendModel *in, bool suspended)
 {
 	pthread_mutex_lock(&in->lock);
-	in->resting = resting;
+	in->suspended = suspended;
 	pthread_mutex_unlock(&in->lock);
 }
 
 static void
-fake_rest(BackendModel *in, bool free_kv)
+fake_suspend(BackendModel *in, bool free_kv)
 {
 	(void) free_kv;
-	set_resting(in, true);
+	set_suspended(in, true);
 }
 
 static bool
-fake_go_on(BackendModel *in, Err *e)
+fake_resume(BackendModel *in, Err *e)
 {
 	(void) e;
-	set_resting(in, false);
+	set_suspended(in, false);
 	return true;
 }
 
@@ -1187,8 +1187,8 @@ static const Generator generator = {
 static const ModelControl control = {
 	.stats = fake_stats,
 	.check_state = fake_check_state,
-	.rest = fake_rest,
-	.go_on = fake_go_on,
+	.suspend = fake_suspend,
+	.resume = fake_resume,
 };
 
 static const BackendHooks hooks = {

@@ -12,7 +12,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "pg/batch/request_int.h"
+#include "pg/batch/request_internal.h"
 
 static uint32
 key_hash(const void *key, Size size)

@@ -33,7 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/batch/progress.h"
-#include "pg/batch/request_int.h"
+#include "pg/batch/request_internal.h"
 #include "pg/call/cascade.h"
 #include "pg/client/client.h"
 #include "pg/client/request_tracking.h"

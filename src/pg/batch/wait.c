@@ -16,7 +16,7 @@
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 
-#include "pg/batch/request_int.h"
+#include "pg/batch/request_internal.h"
 #include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 

@@ -138,7 +138,7 @@ store_takes(const Models *m)
 	Settings	set;
 
 	settings_get(m->srv->box, &set);
-	return m->srv->be->control->keeps != NULL ? offload_store_limit(&set) : 0;
+	return m->srv->be->control->has_tier_files != NULL ? offload_store_limit(&set) : 0;
 }
 
 static int64_t

@@ -9,7 +9,7 @@
  *
  * An instance whose requests are kept at level 2 gives up KV cache and weights, and stays otherwise
  * (LR_FORGOTTEN): when it wakes its files are loaded again, and if they are as they were their weights go
- * where they had been (Backend.adopt()), so that the requests go on with the same answers; if not, they fail.
+ * where they had been (ModelControl.swap_weights()), so that the requests go on with the same answers; if not, they fail.
  *
  * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no
  * new request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
@@ -488,11 +488,11 @@ store_run(Job *j)
 
 	if (op->level >= 2)
 	{
-		if (be->control->forget != NULL)
-			be->control->forget(op->at->inst);
+		if (be->control->drop_weights != NULL)
+			be->control->drop_weights(op->at->inst);
 		op->at->rest = LR_FORGOTTEN;
 	}
-	else if (be->control->store == NULL || be->control->store(op->at->inst, op->dir, &op->at->lost, &op->e))
+	else if (be->control->save_weights == NULL || be->control->save_weights(op->at->inst, op->dir, &op->at->lost, &op->e))
 		op->at->rest = LR_STORED;
 	else if (op->at->lost)
 		op->at->rest = LR_FORGOTTEN;
@@ -504,7 +504,7 @@ go_on_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 
-	if (op->m->srv->be->control->go_on(op->at->inst, &op->e))
+	if (op->m->srv->be->control->resume(op->at->inst, &op->e))
 		op->at->rest = LR_AWAKE;
 }
 
@@ -513,7 +513,7 @@ rest_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 
-	op->m->srv->be->control->rest(op->at->inst, op->level > 0);
+	op->m->srv->be->control->suspend(op->at->inst, op->level > 0);
 	op->at->rest = LR_RESTS;
 }
 
@@ -550,7 +550,7 @@ reload(SleepOp *op)
 	char	   *key;
 	bool		ok = true;
 
-	if (be->control->adopt == NULL)
+	if (be->control->swap_weights == NULL)
 		return true;
 	opts.for_adopt = l->inst;
 	again = be->loader->load(l->path, &opts, &l->set, load_on, NULL, &op->e);
@@ -560,7 +560,7 @@ reload(SleepOp *op)
 	key = models_key(l->path, &l->opts);
 	op->changed = strcmp(key, l->key) != 0;
 	if (!op->changed)
-		ok = be->control->adopt(l->inst, again, &op->e);
+		ok = be->control->swap_weights(l->inst, again, &op->e);
 	mem_free(key);
 	be->loader->free(again);
 	return ok && !op->changed;
@@ -573,13 +573,13 @@ fetch_run(Job *j)
 	const Backend *be = op->m->srv->be;
 	ModelInstance *l = op->at;
 
-	if (l->rest == LR_STORED && be->control->fetch != NULL && !be->control->fetch(l->inst, &op->e))
+	if (l->rest == LR_STORED && be->control->restore_weights != NULL && !be->control->restore_weights(l->inst, &op->e))
 	{
 		if (op->e.cls != ERR_IO)
 			return;
 		/* what can't be read back the model's files have */
 		log_line('W', "%s; the model's files are read instead", op->e.msg);
-		be->control->forget(l->inst);
+		be->control->drop_weights(l->inst);
 		l->rest = LR_FORGOTTEN;
 		op->e.cls = ERR_NONE;
 	}

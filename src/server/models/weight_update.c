@@ -164,7 +164,7 @@ rest_run(Job *j)
 {
 	UpdateOp   *op = (UpdateOp *) j;
 
-	op->m->srv->be->control->rest(op->to->inst, false);
+	op->m->srv->be->control->suspend(op->to->inst, false);
 	op->to->rest = LR_RESTS;
 }
 

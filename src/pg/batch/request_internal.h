@@ -1,9 +1,9 @@
 /*
- * request_int.h
+ * request_internal.h
  *	  What row_request.c, dedup.c and wait.c know of pools and requests.
  */
-#ifndef VLLM_PG_BATCH_REQUEST_INT_H
-#define VLLM_PG_BATCH_REQUEST_INT_H
+#ifndef VLLM_PG_BATCH_REQUEST_INTERNAL_H
+#define VLLM_PG_BATCH_REQUEST_INTERNAL_H
 
 #include "postgres.h"
 
