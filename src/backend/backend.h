@@ -174,8 +174,8 @@ typedef struct ModelControl
 	void		(*reset_prefix_cache) (BackendModel *in);
 	/*
 	 * An orderly end of the engine, if the tier behind the KV caches has files (any thread): the step thread
-	 * flushes what the instance has computed to the tier, then any thread writes the tier's files.  NULL: there
-	 * is no tier.
+	 * flushes what the instance has computed to the tier, then any thread writes the tier's files.  NULL:
+	 * there is no tier.
 	 */
 	bool		(*has_tier_files) (void);
 	void		(*flush_kv_to_tier) (BackendModel *in, int64_t deadline_us);
@@ -183,8 +183,8 @@ typedef struct ModelControl
 	/* Drop what the tier has, also of models that aren't loaded (any thread). */
 	void		(*reset_tier) (void);
 	/*
-	 * Pinned prefixes: list them; unpin one (false: none has this number); NULL = the backend pins nothing; step
-	 * thread
+	 * Pinned prefixes: list them; unpin one (false: none has this number); NULL = the backend pins nothing;
+	 * step thread
 	 */
 	void		(*pins) (const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 	bool		(*unpin) (BackendModel *in, uint64_t id);

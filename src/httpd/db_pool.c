@@ -155,7 +155,7 @@ connect_db(const char *limits, DbError *e)
 	char		options[256];
 	const char *keys[] = {"host", "port", "dbname", "user", "client_encoding", "application_name",
 	"connect_timeout", "options", NULL};
-	/* a door that is killed leaves no statement running */
+	/* a server that is killed leaves no statement running */
 	const char *values[] = {http_conf.server_host, port, http_conf.database, http_conf.role, "UTF8",
 							"vllm_pg http",
 	"5", options, NULL};

@@ -1,6 +1,6 @@
 /*
  * main.c
- *	  vllm_pg_http: the HTTP door of vllm_pg.
+ *	  vllm_pg_http: the HTTP server of vllm_pg.
  *
  *		vllm_pg_http --set name=value ...
  *

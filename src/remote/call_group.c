@@ -1,11 +1,11 @@
 /*
  * call_group.c
- *	  The calls of one ask, or of several whose inputs go together, and the DecodedReply that reads their
+ *	  The calls of one request, or of several whose inputs go together, and the DecodedReply that reads their
  *	  answers.
  *
- * A job is over when none of its asks waits any more: all have their answers, it has failed, or nobody wants
- * it.  A request that leaves a group of several doesn't disturb the others: its input is sent, and its result
- * dropped.
+ * A job is over when none of its requests waits any more: all have their answers, it has failed, or nobody
+ * wants it.  A request that leaves a group of several doesn't disturb the others: its input is sent, and its
+ * result dropped.
  *
  * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
  * front of the queue, to be asked for alone, and only the one at fault fails.  Where it breaks down over one
@@ -20,7 +20,7 @@
 #include "remote/dispatcher_internal.h"
 
 static void
-emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
+emit(void *ctx, int request, WireFrame kind, const Buf *fields, bool final)
 {
 	CallGroup  *j = ctx;
 
@@ -32,12 +32,12 @@ emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 	}
 	if (final && j->calls.v[0].shape == RSHAPE_MODELS && j->w[0]->lora.n == 0)
 		length_learn(j->m, fields);
-	if (ask >= 0 && ask < j->n)
-		ask_frame(j->asks[ask], kind, fields, final);
+	if (request >= 0 && request < j->n)
+		pending_frame(j->requests[request], kind, fields, final);
 }
 
 void
-ask_again(PendingRequest *a)
+pending_requeue(PendingRequest *a)
 {
 	a->job = NULL;
 	a->alone = true;
@@ -49,7 +49,7 @@ ask_again(PendingRequest *a)
 }
 
 static CallGroup *
-new_job(RModel *m, PendingRequest **asks, int n)
+new_job(RModel *m, PendingRequest **requests, int n)
 {
 	CallGroup  *j = mem_zalloc(sizeof(*j));
 
@@ -57,33 +57,33 @@ new_job(RModel *m, PendingRequest **asks, int n)
 	j->m = m;
 	j->n = j->living = n;
 	j->url = -1;
-	j->asks = mem_alloc((size_t) n * sizeof(*j->asks));
+	j->requests = mem_alloc((size_t) n * sizeof(*j->requests));
 	j->w = mem_alloc((size_t) n * sizeof(*j->w));
 	for (int i = 0; i < n; i++)
 	{
-		j->asks[i] = asks[i];
-		j->w[i] = &asks[i]->w;
+		j->requests[i] = requests[i];
+		j->w[i] = &requests[i]->w;
 	}
 	return j;
 }
 
 bool
-job_make(RModel *m, PendingRequest **asks, int n)
+job_make(RModel *m, PendingRequest **requests, int n)
 {
-	CallGroup  *j = new_job(m, asks, n);
+	CallGroup  *j = new_job(m, requests, n);
 	Err			e = {0};
 
 	length_begin(j);
 	if (!body_make(j->w, n, m->o, &j->calls, &e))
 	{
-		mem_free(j->asks);
+		mem_free(j->requests);
 		mem_free(j->w);
 		mem_free(j);
 		for (int i = 0; i < n; i++)
 			if (n > 1)
-				ask_again(asks[i]);
+				pending_requeue(requests[i]);
 			else
-				ask_error(asks[i], &e, &(ErrorExtra) {.retry_after_ms = -1});
+				pending_error(requests[i], &e, &(ErrorExtra) {.retry_after_ms = -1});
 		return false;
 	}
 	if (j->sizes)
@@ -92,7 +92,7 @@ job_make(RModel *m, PendingRequest **asks, int n)
 	j->reply = reply_new(j->w, n, &j->calls, m->o, emit, j);
 	j->c = mem_zalloc((size_t) j->calls.n * sizeof(*j->c));
 	for (int i = 0; i < n; i++)
-		asks[i]->job = j;
+		requests[i]->job = j;
 	for (int i = 0; i < j->calls.n; i++)
 	{
 		UpstreamCall *c = mem_zalloc(sizeof(*c));
@@ -115,7 +115,7 @@ job_deadline(const CallGroup *j)
 
 	for (int i = 0; i < j->n; i++)
 	{
-		const PendingRequest *a = j->asks[i];
+		const PendingRequest *a = j->requests[i];
 
 		if (a->gone)
 			continue;
@@ -149,7 +149,7 @@ job_fail(CallGroup *j, const Err *e, const ErrorExtra *x)
 	if (j->sizes && !j->dead && length_failed(j, e, x))
 		return;
 	for (int i = 0; i < j->n && !j->dead; i++)
-		ask_error(j->asks[i], e, x);
+		pending_error(j->requests[i], e, x);
 	job_kill(j);
 }
 
@@ -157,8 +157,8 @@ bool
 job_elsewhere(CallGroup *j, const Err *e, const ErrorExtra *x)
 {
 	for (int i = 0; i < j->n && !j->dead; i++)
-		if (j->asks[i]->w.fallback)
-			ask_error(j->asks[i], e, x);
+		if (j->requests[i]->w.fallback)
+			pending_error(j->requests[i], e, x);
 	return !j->dead;
 }
 
@@ -166,20 +166,20 @@ void
 job_split(CallGroup *j)
 {
 	for (int i = 0; i < j->n; i++)
-		if (!j->asks[i]->gone)
-			ask_again(j->asks[i]);
+		if (!j->requests[i]->gone)
+			pending_requeue(j->requests[i]);
 	job_kill(j);
 }
 
 /* Some of a job that failed are one of their own. */
 static void
-part(CallGroup *j, PendingRequest **asks, int n, const UpstreamCall *c, int64_t due_us)
+part(CallGroup *j, PendingRequest **requests, int n, const UpstreamCall *c, int64_t due_us)
 {
 	CallGroup  *half;
 
-	if (n == 0 || !job_make(j->m, asks, n))
+	if (n == 0 || !job_make(j->m, requests, n))
 		return;
-	half = asks[0]->job;
+	half = requests[0]->job;
 	half->halved = true;
 	half->whole_us = j->halved ? j->whole_us : c->begin_us;
 	half->lost_prompt = j->lost_prompt * n / j->n;
@@ -190,7 +190,7 @@ part(CallGroup *j, PendingRequest **asks, int n, const UpstreamCall *c, int64_t 
 		half->c[i]->avoid = j->m->pick.n > 1 ? c->url : -1;
 	}
 	for (int i = 0; i < n; i++)
-		j->l->sink.live(asks[i]->owner, WP_WAITING, -1, -1);
+		j->l->sink.live(requests[i]->owner, WP_WAITING, -1, -1);
 }
 
 void
@@ -200,8 +200,8 @@ job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us)
 	int			n = 0;
 
 	for (int i = 0; i < j->n; i++)
-		if (!j->asks[i]->gone)
-			v[n++] = j->asks[i];
+		if (!j->requests[i]->gone)
+			v[n++] = j->requests[i];
 	part(j, v, (n + 1) / 2, c, due_us);
 	part(j, v + (n + 1) / 2, n / 2, c, due_us);
 	mem_free(v);
@@ -242,10 +242,10 @@ job_free(CallGroup *j)
 	reply_free(j->reply);
 	body_free(&j->calls);
 	for (int i = 0; i < j->n; i++)
-		if (j->asks[i]->job == j)
-			ask_free(j->asks[i]);
+		if (j->requests[i]->job == j)
+			pending_free(j->requests[i]);
 	mem_free(j->c);
-	mem_free(j->asks);
+	mem_free(j->requests);
 	mem_free(j->w);
 	mem_free(j);
 }

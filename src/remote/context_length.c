@@ -2,11 +2,11 @@
  * context_length.c
  *	  How long a model's context is, where its options don't say and somebody needs to know.
  *
- * A completion without max_tokens is asked for with a number (encode_generate.c).  So the first such ask's
- * job is a GET of the endpoint's list of models, with the limits, tries and errors of any other call; the
- * others stand by.  Then all go back to the front of the queue.  A list that doesn't tell, as another
- * database's of a model that isn't loaded there, is followed by a second question: vLLM's
- * answer about the tokens of a text has the length, too.  If that doesn't tell the asks are refused; if the
+ * A completion without max_tokens is asked for with a number (encode_generate.c).  So the first such
+ * request's job is a GET of the endpoint's list of models, with the limits, tries and errors of any other
+ * call; the others stand by.  Then all go back to the front of the queue.  A list that doesn't tell, as
+ * another database's of a model that isn't loaded there, is followed by a second question: vLLM's answer
+ * about the tokens of a text has the length, too.  If that doesn't tell the requests are refused; if the
  * endpoint can't be asked all have that error.
  *
  * What was told (llm_load_model learns it, too) is kept with the model's options for an hour, but not beyond
@@ -40,12 +40,12 @@ length_stands_by(RModel *m, PendingRequest *a)
 void
 length_begin(CallGroup *j)
 {
-	if (j->n > 1 || !wanted(j->m, j->asks[0]))
+	if (j->n > 1 || !wanted(j->m, j->requests[0]))
 		return;
 	j->sizes = true;
-	/* not the ask's adapter: it has its base's length */
+	/* not the request's adapter: it has its base's length */
 	j->question = (RequestFields) {
-		.kind = j->asks[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},
+		.kind = j->requests[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},
 			.max_tokens = -1,.idempotent = true
 	};
 	j->w[0] = &j->question;
@@ -75,11 +75,11 @@ static PendingRequest **
 stand_down(RModel *m, int *n)
 {
 	Dispatcher *l = m->l;
-	PendingRequest **v = mem_alloc(((size_t) l->n_asks + 1) * sizeof(*v));
+	PendingRequest **v = mem_alloc(((size_t) l->n_requests + 1) * sizeof(*v));
 	int			at = 0;
 
 	/* the newest is the first of the line's */
-	for (PendingRequest *a = l->asks; a != NULL; a = a->next)
+	for (PendingRequest *a = l->requests; a != NULL; a = a->next)
 		if (a->m == m && a->waits_for_length)
 			v[at++] = a;
 	for (int i = 0; i < at; i++)
@@ -106,7 +106,7 @@ length_over(RModel *m, LengthAsked asked)
 	{
 		if (v[i]->asked < asked)
 			v[i]->asked = asked;
-		ask_again(v[i]);
+		pending_requeue(v[i]);
 	}
 	mem_free(v);
 }
@@ -116,7 +116,7 @@ length_told(CallGroup *j, const Buf *fields)
 {
 	static const Buf nothing = {0};
 	RModel	   *m = j->m;
-	PendingRequest *a = j->asks[0];
+	PendingRequest *a = j->requests[0];
 	bool		tokens = j->question.kind == WK_MODEL_LOAD && (m->o->dialect->caps & CAP_VLLM) != 0 &&
 		m->o->tokenize_path != NULL;
 
@@ -125,7 +125,7 @@ length_told(CallGroup *j, const Buf *fields)
 	/* nobody has tried anything of its own yet */
 	a->tries = a->charged = 0;
 	a->called_us = 0;
-	ask_again(a);
+	pending_requeue(a);
 	length_over(m, a->asked);
 	job_kill(j);
 }
@@ -150,7 +150,7 @@ length_failed(CallGroup *j, const Err *e, const ErrorExtra *x)
 	}
 	v = stand_down(j->m, &n);
 	for (int i = 0; i < n; i++)
-		ask_error(v[i], e, x);
+		pending_error(v[i], e, x);
 	mem_free(v);
 	return false;
 }

@@ -2,7 +2,7 @@
  * dispatcher.c
  *	  Requests on their way to endpoints.
  *
- * dispatcher_submit() puts an ask into its model's queue, unless it has to wait for a limit of its role;
+ * dispatcher_submit() puts a request into its model's queue, unless it has to wait for a limit of its role;
  * dispatcher_poll() does everything else: what events of HTTP have left to do, who is
  * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or
  * cancelled.
@@ -108,7 +108,7 @@ dispatcher_retire(Dispatcher *l)
 		PendingRequest *a = l->retired;
 
 		l->retired = a->grave;
-		ask_free(a);
+		pending_free(a);
 	}
 	rmodel_tidy(l);
 }
@@ -116,8 +116,8 @@ dispatcher_retire(Dispatcher *l)
 void
 dispatcher_free(Dispatcher *l)
 {
-	while (l->asks != NULL)
-		ask_drop(l->asks);
+	while (l->requests != NULL)
+		pending_drop(l->requests);
 	dispatcher_retire(l);
 	while (l->drains != NULL)
 		end_drain(l->drains);
@@ -138,9 +138,9 @@ dispatcher_settings(Dispatcher *l, const RSettings *set)
 		rmodel_settings(m);
 }
 
-/* ---- asks ---- */
+/* ---- requests ---- */
 
-/* What an ask without a model, or its beginning, comes to. */
+/* What a request without a model, or its beginning, comes to. */
 static void
 end_at_once(Dispatcher *l, void *owner, const Err *e, const Buf *fields)
 {
@@ -257,15 +257,15 @@ enqueue(Dispatcher *l, PendingRequest *a, RModel *m)
 	const RequestFields *w = &a->w;
 
 	a->m = m;
-	m->n_asks++;
+	m->n_requests++;
 	m->requests++;
 	m->used_us = a->arrival_us;
 	check_note(m, w->secret);
-	a->next = l->asks;
-	if (l->asks != NULL)
-		l->asks->prev = a;
-	l->asks = a;
-	l->n_asks++;
+	a->next = l->requests;
+	if (l->requests != NULL)
+		l->requests->prev = a;
+	l->requests = a;
+	l->n_requests++;
 	l->rested = false;
 	a->item.priority = w->priority;
 	a->item.background = w->background;
@@ -293,7 +293,7 @@ take(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us
 
 	if (ok && own_business(l, &a->w, owner))
 	{
-		ask_free(a);
+		pending_free(a);
 		return NULL;
 	}
 	if (ok && secret_ok(&a->w, &e) && roles_read(&a->role, &a->w, &e))
@@ -312,7 +312,7 @@ take(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us
 			end_at_once(l, owner, &e, NULL);
 		buf_free(&body);
 		if (ok)
-			ask_free(a);
+			pending_free(a);
 		else
 			mem_free(a);
 		return NULL;
@@ -347,14 +347,14 @@ dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_
 void
 dispatcher_cancel(Dispatcher *l, PendingRequest *a)
 {
-	ask_drop(a);
+	pending_drop(a);
 	dispatcher_retire(l);
 }
 
 int
 dispatcher_live(const Dispatcher *l)
 {
-	return l->n_asks;
+	return l->n_requests;
 }
 
 /* ---- turns ---- */
@@ -366,7 +366,7 @@ look_at_deadlines(Dispatcher *l)
 		return;
 	l->next_deadline_us = INT64_MAX;
 	/* who is told may cancel others; they stay in memory, and lead back into the list */
-	for (PendingRequest *a = l->asks, *next; a != NULL; a = next)
+	for (PendingRequest *a = l->requests, *next; a != NULL; a = next)
 	{
 		next = a->next;
 		if (a->gone)
@@ -374,7 +374,7 @@ look_at_deadlines(Dispatcher *l)
 		if ((a->deadline_us != 0 && a->deadline_us <= l->now_us) ||
 			(a->role.waits && a->role.until_us != 0 && a->role.until_us <= l->now_us))
 		{
-			ask_late(a);
+			pending_late(a);
 			continue;
 		}
 		note_deadline(l, a->deadline_us);

@@ -1,11 +1,10 @@
 /*
  * dispatcher.h
- *	  Requests on their way to endpoints: the queue, gathering, limits, the choice of a url, retries,
- *	  deadlines.
+ *	  Requests on their way to endpoints: the queue, coalescing, limits, load balancing, retries, deadlines.
  *
- * One thread.  An PendingRequest is owned by the line from dispatcher_submit() until its final frame, or
- * dispatcher_cancel(); the sink is told each frame, and nothing behind the final one.  The line never
- * blocks and never sleeps: dispatcher_poll() says when it wants to be called again.
+ * One thread.  The dispatcher owns a PendingRequest from dispatcher_submit() until its final frame, or until
+ * dispatcher_cancel(); it passes each frame to the sink, and none after the final one.  The dispatcher never
+ * blocks and never sleeps: dispatcher_poll() returns when it wants to be called again.
  */
 #ifndef VLLM_REMOTE_DISPATCHER_H
 #define VLLM_REMOTE_DISPATCHER_H

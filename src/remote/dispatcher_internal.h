@@ -3,14 +3,15 @@
  *	  What dispatcher.c, pending_request.c, call_group.c, upstream_call.c, context_length.c, remote_model.c
  *	  and remote_stats.c share.
  *
- * An ASK is what somebody waits for.  It waits for the limits of its role (role_admission.h), then in its
- * model's queue (request_queue.h), until it becomes, alone or with others, a JOB: the calls that encode.c
- * makes of it, and the DecodedReply that reads them.  A CALL is one of these, with all its tries; while it
- * can't be made, or waits to be made again, it is in its model's list of pending ones.
+ * A PendingRequest is a client's request until its final frame.  It waits for the limits of its role
+ * (role_admission.h), then in its model's queue (request_queue.h), until it becomes, alone or with others, a
+ * CallGroup: the calls that encode.c makes of it, and the DecodedReply that reads their replies.  An
+ * UpstreamCall is one of these calls, with all its tries; while it can't be made, or waits to be made again,
+ * it is in its model's list of pending calls.
  *
- * Frames may be sent from within events of HTTP, and whoever gets them may cancel; libcurl may not be called
- * from there.  So nothing is freed and no connection is closed but in dispatcher_retire(), when nothing is on
- * the stack (depth 0).
+ * Frames may be sent from within callbacks of HTTP, and the sink that gets a frame may cancel; libcurl may
+ * not be called from there.  So only dispatcher_retire() frees objects and closes connections, when no
+ * callback is on the stack (depth 0).
  */
 #ifndef VLLM_REMOTE_DISPATCHER_INTERNAL_H
 #define VLLM_REMOTE_DISPATCHER_INTERNAL_H
@@ -66,14 +67,14 @@ struct RModel
 	RequestQueue *queue;
 	LoadBalancer pick;
 	RUrl	   *u;				/* pick.n */
-	char	   *secret;			/* of the ask that came last, for health checks; NULL = none */
+	char	   *secret;			/* of the request that came last, for health checks; NULL = none */
 	RetryBudget budget;
 	UpstreamCall *pending, *pending_last;
-	int			n_asks;			/* not ended, or in a job still */
+	int			n_requests;			/* not ended, or in a job still */
 	int			n_deferred;		/* that wait for a limit of their role */
 	int			n_calls;		/* under way */
-	bool		forgotten;		/* goes with its last ask */
-	bool		fresh;			/* asks have come since the queue was looked through */
+	bool		forgotten;		/* goes with its last request */
+	bool		fresh;			/* requests have come since the queue was looked through */
 	CallGroup  *sizer;			/* it asks how long the context is; NULL = nobody does */
 	int64_t		told_us;		/* when o->told_len was learned */
 	int64_t		looked_us;		/* latest time for which waiting requests were checked */
@@ -95,7 +96,7 @@ typedef enum LengthAsked
 
 struct PendingRequest
 {
-	GatherItem	item;			/* first: an item is its ask */
+	GatherItem	item;			/* first: an item is its request */
 	Dispatcher *l;
 	RModel	   *m;
 	CallGroup  *job;
@@ -107,11 +108,11 @@ struct PendingRequest
 	int			timeout_ms;
 	uint64_t	id;				/* of the line's */
 	bool		alone;			/* gathers no more */
-	/* in no queue and no job: another one asks for the length that it needs */
+	/* in no queue and no group: another request asks for the context length that this one needs */
 	bool		waits_for_length;
 	LengthAsked asked;			/* what was asked and did not report the length */
 	bool		accepted;
-	bool		gone;			/* the sink hears nothing any more */
+	bool		gone;			/* the sink gets no more frames */
 	int			tries, charged;
 	int			texts;
 	int64_t		called_us, first_us, last_us;	/* first call, first and last WF_TEXT; 0 = none */
@@ -123,10 +124,10 @@ struct CallGroup
 {
 	Dispatcher *l;
 	RModel	   *m;
-	PendingRequest **asks;
+	PendingRequest **requests;
 	const RequestFields **w;
 	int			n;
-	int			living;			/* asks that are not gone */
+	int			living;			/* requests that are not gone */
 	bool		halved;			/* part of one that failed, */
 	int64_t		whole_us;		/* start of the whole call */
 	RCalls		calls;
@@ -137,7 +138,7 @@ struct CallGroup
 	int			url;			/* called last, -1 */
 	int64_t		first_byte_us;
 	int64_t		lost_prompt, lost_completion;	/* tokens of tries that gave no answer, as far as known */
-	bool		sizes;			/* its one call is no ask's, but: */
+	bool		sizes;			/* its one call is no request's, but: */
 	RequestFields question;		/* how long is the context? */
 	bool		emitted;
 	bool		dead;
@@ -189,8 +190,8 @@ struct Dispatcher
 	Roles	   *roles;
 	RModel	   *models;
 	int			n_models;
-	PendingRequest *asks;			/* not gone */
-	int			n_asks;
+	PendingRequest *requests;			/* not gone */
+	int			n_requests;
 	int64_t		next_deadline_us;
 	int			n_calls;		/* of libcurl's */
 	size_t		held,			/* bytes of all answers */
@@ -229,32 +230,33 @@ void		dispatcher_queue_touched(UpstreamCall *c);
 void		dispatcher_set_clock(Dispatcher *l, int64_t (*clock) (void));
 
 /* pending_request.c */
-void		ask_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final);
-void		ask_error(PendingRequest *a, const Err *e, const ErrorExtra *x);
+void		pending_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final);
+void		pending_error(PendingRequest *a, const Err *e, const ErrorExtra *x);
 /* Its deadline has come, or the end of its patience with its role's limits. */
-void		ask_late(PendingRequest *a);
+void		pending_late(PendingRequest *a);
 /* Nobody wants it any more. */
-void		ask_drop(PendingRequest *a);
-void		ask_free(PendingRequest *a);
+void		pending_drop(PendingRequest *a);
+void		pending_free(PendingRequest *a);
 /* Of the message: the last of a tag; n = 0 if there is none. */
-StrView	ask_field(const PendingRequest *a, WireTag tag);
+StrView	pending_field(const PendingRequest *a, WireTag tag);
 
 /* call_group.c */
-/* False: the asks have got errors, or are back in the queue, alone. */
-bool		job_make(RModel *m, PendingRequest **asks, int n);
+/* False: the requests have got errors, or are back in the queue, alone. */
+bool		job_make(RModel *m, PendingRequest **requests, int n);
 void		job_fail(CallGroup *j, const Err *e, const ErrorExtra *x);
 /*
- * It would have to wait: those of its asks end that another model can be asked for.  False: nobody is left.
+ * It would have to wait: those of its requests end that another model can be asked for.  False: nobody is
+ * left.
  */
 bool		job_elsewhere(CallGroup *j, const Err *e, const ErrorExtra *x);
 /* Those who are left are asked for one by one. */
 void		job_split(CallGroup *j);
 /* Those who are left are asked for in two calls, after due_us; c: the one of all of them, which failed. */
 void		job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us);
-/* When all of its asks will have no use for it any more; 0 = never */
+/* When all of its requests will have no use for it any more; 0 = never */
 int64_t		job_deadline(const CallGroup *j);
 /* Back to the front of the queue, alone. */
-void		ask_again(PendingRequest *a);
+void		pending_requeue(PendingRequest *a);
 /* To be buried. */
 void		job_kill(CallGroup *j);
 void		job_free(CallGroup *j);
@@ -284,7 +286,7 @@ void		check_settings(RModel *m);
 void		check_forget(RModel *m);
 
 /* context_length.c */
-/* The ask needs to know how long the context is, and another one is asking for that. */
+/* The request needs to know how long the context is, and another one is asking for that. */
 bool		length_stands_by(RModel *m, PendingRequest *a);
 /* A job in the making: must it ask for that first? */
 void		length_begin(CallGroup *j);

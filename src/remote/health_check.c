@@ -1,13 +1,14 @@
 /*
  * health_check.c
- *	  Health checks: is a url there again that was down, and are those still there that nobody asks?
+ *	  Health checks: is a url reachable again, and are those reachable that no request goes to?
  *
  * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its newest
- * ask.  It is no request: it counts in no limit and no figure, and is not repeated.  What is down is checked
- * when its breaker's time has come (load_balancer.c); what is idle each health_check_interval.  Models that
- * nobody has asked for ten minutes are left in peace: what is down then is checked when somebody comes.
+ * request.  It is no request itself: it counts for no limit and no metric, and is not repeated.  A url that
+ * is down is checked when its breaker's time has come (load_balancer.c), an idle one each
+ * health_check_interval. Models without a request for ten minutes are not checked: a url that is down then is
+ * checked when the next request comes.
  *
- * The secret is kept for this, and wiped when the model is forgotten, or left in peace.
+ * The model keeps the secret for its checks, and wipes it when they end or the model is forgotten.
  *
  * Tested by tests/unit/remote/test_remote_line.c and test_remote_sim.c.
  */
@@ -159,7 +160,7 @@ void
 check_turn(RModel *m)
 {
 	Dispatcher *l = m->l;
-	int64_t		until = m->n_asks > 0 ? INT64_MAX : m->used_us + WANTED_US;
+	int64_t		until = m->n_requests > 0 ? INT64_MAX : m->used_us + WANTED_US;
 
 	if (!m->pick.checks)
 		return;

@@ -1,9 +1,9 @@
 /*
  * pending_request.c
- *	  What somebody waits for: the frames that it gets, and its end.
+ *	  A request of a client: the frames that its sink gets, and its end.
  *
- * A final frame is sent once: behind it, and behind dispatcher_cancel(), a PendingRequest is gone, and
- * whatever comes of its calls is dropped.  Its memory stays until its job is over, since the job's
+ * A final frame is sent once: after it, and after dispatcher_cancel(), a PendingRequest is gone, and what its
+ * calls still return is dropped.  Its memory stays until its CallGroup is over, since the group's
  * DecodedReply reads it.
  *
  * Tested by tests/unit/remote/test_remote_line.c.
@@ -16,7 +16,7 @@
 #include "ipc/host_allowlist.h"
 
 StrView
-ask_field(const PendingRequest *a, WireTag tag)
+pending_field(const PendingRequest *a, WireTag tag)
 {
 	WireIn		in = {a->w.fields, a->w.fields + a->w.len};
 	WireField	f;
@@ -37,10 +37,10 @@ leave(PendingRequest *a)
 	if (a->prev != NULL)
 		a->prev->next = a->next;
 	else
-		l->asks = a->next;
+		l->requests = a->next;
 	if (a->next != NULL)
 		a->next->prev = a->prev;
-	l->n_asks--;
+	l->n_requests--;
 	l->rested = false;
 	if (a->role.waits)
 		a->m->n_deferred--;
@@ -57,16 +57,16 @@ leave(PendingRequest *a)
 }
 
 void
-ask_free(PendingRequest *a)
+pending_free(PendingRequest *a)
 {
 	if (a->m != NULL)
-		a->m->n_asks--;
+		a->m->n_requests--;
 	request_fields_free(&a->w);
 	mem_free(a);
 }
 
 void
-ask_drop(PendingRequest *a)
+pending_drop(PendingRequest *a)
 {
 	if (a->gone)
 		return;
@@ -185,7 +185,7 @@ done(PendingRequest *a, const Buf *fields)
 }
 
 void
-ask_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final)
+pending_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final)
 {
 	static const Buf none = {0};
 	Dispatcher *l = a->l;
@@ -219,7 +219,7 @@ ask_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final)
 }
 
 void
-ask_error(PendingRequest *a, const Err *e, const ErrorExtra *x)
+pending_error(PendingRequest *a, const Err *e, const ErrorExtra *x)
 {
 	Buf			b = {0};
 	Buf			body = {0};
@@ -261,7 +261,7 @@ ask_error(PendingRequest *a, const Err *e, const ErrorExtra *x)
 }
 
 void
-ask_late(PendingRequest *a)
+pending_late(PendingRequest *a)
 {
 	CallGroup  *j = a->job;
 	ErrorExtra	x = {.retry_after_ms = -1};
@@ -271,7 +271,7 @@ ask_late(PendingRequest *a)
 	if (a->role.waits && (a->deadline_us == 0 || a->l->now_us < a->deadline_us))
 	{
 		roles_late(&a->role, a->l->now_us, &e);
-		ask_error(a, &e, &x);
+		pending_error(a, &e, &x);
 		return;
 	}
 	err_set(&e, ERR_CANCELLED, WIRE_TIMED_OUT);
@@ -290,5 +290,5 @@ ask_late(PendingRequest *a)
 		x.completion_tokens = (x.completion_tokens + j->lost_completion) / j->n;
 		x.url = j->url >= 0 ? a->m->u[j->url].base : NULL;
 	}
-	ask_error(a, &e, &x);
+	pending_error(a, &e, &x);
 }

@@ -3,7 +3,7 @@
  *	  The models that have been asked for, each with its queue, its urls and their limits; and whose turn it
  *	  is.
  *
- * A model is known by its version (hash), database and name.  It stays when nobody asks, for its counters,
+ * A model is known by its version (hash), database and name.  It stays without requests, for its counters,
  * breakers and limits, until it is forgotten, or too many are known.
  *
  * Tested by tests/unit/remote/test_remote_line.c and test_remote_elsewhere.c.
@@ -67,7 +67,7 @@ rmodel_tidy(Dispatcher *l)
 		if (!m->forgotten)
 			continue;
 		check_forget(m);
-		if (m->n_asks > 0)
+		if (m->n_requests > 0)
 			continue;
 		rstats_model_gone(m);
 		unlink_model(m);
@@ -125,7 +125,7 @@ make_room(Dispatcher *l)
 	if (l->n_models < MOST_MODELS)
 		return;
 	for (RModel *m = l->models; m != NULL; m = m->next)
-		if (m->n_asks == 0 && (old == NULL || m->used_us < old->used_us))
+		if (m->n_requests == 0 && (old == NULL || m->used_us < old->used_us))
 			old = m;
 	if (old != NULL)
 		old->forgotten = true;
@@ -319,7 +319,7 @@ look_at(void *ctx, GatherItem *it)
 					 (k->r == PICK_LATER && a->deadline_us != 0 && a->deadline_us <= k->when)))
 		return;
 	no_url(k->m, NULL, k->r, k->when, &e, &x);
-	ask_error(a, &e, &x);
+	pending_error(a, &e, &x);
 }
 
 static void
@@ -385,7 +385,7 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
 		bool		any = false;
 
 		for (int i = 0; i < j->n; i++)
-			any = any || (j->asks[i]->w.fallback && !j->asks[i]->gone);
+			any = any || (j->requests[i]->w.fallback && !j->requests[i]->gone);
 		c = c->next;
 		if (!any)
 			continue;

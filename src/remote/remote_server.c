@@ -1,13 +1,13 @@
 /*
  * remote_server.c
- *	  The remote program's loop: one thread, one epoll descriptor, which hears backends (doorbell_fd.h), the
- *	  supervisor and endpoints.
+ *	  The remote program's loop: one thread, one epoll descriptor, which becomes readable for backends
+ *	  (doorbell_fd.h), the supervisor and endpoints.
  *
- * A VISIT is a conversation of a slot (ipc_server/channel.h).  When its message is whole the line takes it,
- * and whatever the line has to say goes into the channel from within the line, but for final frames: they
- * go when the statistics are published, so that who has read an answer sees it counted.  A cancelled,
- * corrupt or taken over slot takes its request out of the line at once.  A visit is freed when its channel
- * is closed, but never from within the line: when its slot is looked at next.
+ * A RemoteServerCall is a conversation of a slot (ipc_server/channel.h).  When its message is whole the
+ * dispatcher takes the request over and writes the frames into the channel itself, but for final frames: they
+ * are sent when the statistics are published, so that a client that has read its result sees it counted.  A
+ * cancelled, corrupt or reused slot cancels its request in the dispatcher at once.  A RemoteServerCall is
+ * freed when its channel is closed, but never from within the dispatcher: when its slot is polled next.
  *
  * Waiting for endpoints is no work: header.busy stays 0, and the heartbeat comes at least once a second.
  *
@@ -38,7 +38,7 @@ typedef struct RemoteServerCall
 {
 	Channel		ch;
 	struct RemoteServer *d;
-	PendingRequest *ask;			/* the line has it */
+	PendingRequest *request;			/* the line has it */
 	bool		taken;			/* the message has gone where it belongs */
 	bool		answered;		/* its final frame has come, and waits here: */
 	WireFrame	last_kind;
@@ -57,7 +57,7 @@ struct RemoteServer
 	Dispatcher *line;
 	WireStats  *stats;
 	RemoteServerCall **table;			/* by slot; NULL = none */
-	int			n_asks;			/* visits with an ask */
+	int			n_requests;			/* calls whose request the dispatcher has */
 	RemoteServerCall *lasts;			/* whose final frames wait */
 	int64_t		beat_us;		/* of the last look at all slots */
 	int64_t		http_due_us, dispatcher_due_us;
@@ -68,19 +68,19 @@ struct RemoteServer
 
 /* The line has it no longer. */
 static void
-forget_ask(RemoteServerCall *v)
+forget_request(RemoteServerCall *v)
 {
-	if (v->ask != NULL)
-		v->d->n_asks--;
-	v->ask = NULL;
+	if (v->request != NULL)
+		v->d->n_requests--;
+	v->request = NULL;
 }
 
 static void
 cancel_call(RemoteServerCall *v)
 {
-	PendingRequest *a = v->ask;
+	PendingRequest *a = v->request;
 
-	forget_ask(v);
+	forget_request(v);
 	if (a != NULL)
 		dispatcher_cancel(v->d->line, a);
 }
@@ -92,7 +92,7 @@ sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 
 	if (final)
 	{
-		forget_ask(v);
+		forget_request(v);
 		v->answered = true;
 		v->last_kind = kind;
 		if (fields != NULL)
@@ -103,7 +103,7 @@ sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 	}
 	chan_frame(&v->ch, kind, fields, kind != WF_ACCEPTED);
 	/*
-	 * corrupt, or somebody else's slot by now; from within dispatcher_submit() it has no ask yet, and is
+	 * corrupt, or somebody else's slot by now; from within dispatcher_submit() it has no request yet, and is
 	 * looked at behind it
 	 */
 	if (!chan_is_open(&v->ch))
@@ -164,7 +164,7 @@ static bool
 integrity(RemoteServer *d, Buf *answer)
 {
 	int			stale = 0,
-				asks = 0,
+				requests = 0,
 				lost = 0;
 
 	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
@@ -176,16 +176,16 @@ integrity(RemoteServer *d, Buf *answer)
 			continue;
 		if (chan_is_open(&v->ch) && (atomic_load(&w->gen) != v->ch.gen || atomic_load(&w->state) != WS_OPEN))
 			stale++;
-		asks += v->ask != NULL;
-		lost += v->ask != NULL && !chan_is_open(&v->ch);
+		requests += v->request != NULL;
+		lost += v->request != NULL && !chan_is_open(&v->ch);
 	}
 	if (stale > 0)
 		buf_printf(answer, "%d conversations outlive their slots", stale);
 	else if (lost > 0)
 		buf_printf(answer, "%d requests outlive their conversations", lost);
-	else if (asks != d->n_asks || asks != dispatcher_live(d->line))
-		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", asks, d->n_asks,
-				   dispatcher_live(d->line));
+	else if (requests != d->n_requests || requests != dispatcher_live(d->line))
+		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", requests,
+				   d->n_requests, dispatcher_live(d->line));
 	else
 		return dispatcher_command(d->line, "integrity", answer);
 	return true;
@@ -267,8 +267,8 @@ take(RemoteServerCall *v)
 			chan_end_error(&v->ch, &e);
 		return;
 	}
-	v->ask = a;
-	d->n_asks++;
+	v->request = a;
+	d->n_requests++;
 	if (!chan_is_open(&v->ch))
 		cancel_call(v);
 }

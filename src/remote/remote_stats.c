@@ -54,7 +54,7 @@ count_tokens(PendingRequest *a, int64_t prompt, int64_t cached, int64_t output)
 		rstats_observe(m, WH_TPOT, (now - a->first_us) / (output - 1));
 }
 
-/* An ask has its answer: fields are those of its WF_DONE. */
+/* A request has its answer: fields are those of its WF_DONE. */
 void
 rstats_done(PendingRequest *a, const Buf *fields)
 {
@@ -111,8 +111,8 @@ gauges(const RModel *m, WireFigures *f)
 	waiting += m->n_deferred;
 	f->waiting += waiting;
 	f->waiting_deferred += m->n_deferred;
-	f->running += m->n_asks > waiting ? m->n_asks - waiting : 0;
-	f->live += m->n_asks;
+	f->running += m->n_requests > waiting ? m->n_requests - waiting : 0;
+	f->live += m->n_requests;
 }
 
 void
@@ -252,7 +252,7 @@ dispatcher_publish(Dispatcher *l, WireStats *s)
 {
 	const RModel *v[WIRE_MAX_MODELS];
 	int64_t		now = l->clock();
-	bool		rest = l->n_asks == 0;
+	bool		rest = l->n_requests == 0;
 	uint32_t	n_endpoints = 0;
 	WireFigures f;
 	int			n;

@@ -1,15 +1,15 @@
 /*
  * request_queue.c
- *	  The queue of a model's asks.
+ *	  The queue of a model's requests.
  *
- * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  Of
- * the first level the turn that has had least, by its weight, gives its first ask (of equals the one that has
- * waited longest).  A new turn begins with what the others have had.
+ * Levels are lists of turns: a level is a priority, a turn is a login with its requests in order of arrival.
+ * Of the first level the turn that has had least, by its weight, gives its first request (of equals the one
+ * that has waited longest).  A new turn begins with what the others have had.
  *
- * An ask whose input may go with others' belongs to a group of such; when its turn comes, the others of its
- * group go with it, whoever's they are: they take nobody's place.  So the longer a queue is, the fuller the
- * calls are, without anybody waiting for that.  Only if the group isn't full, something is under way and its
- * oldest ask is younger than GATHER_WAIT_US, the turn passes to another.
+ * A request whose input may go with others' belongs to a group of such; when its turn comes, the others of
+ * its group go with it, whoever's they are: they take nobody's place.  So the longer a queue is, the fuller
+ * the calls are, without anybody waiting for that.  Only if the group isn't full, something is under way and
+ * its oldest request is younger than GATHER_WAIT_US, the turn passes to another.
  *
  * Tested by tests/unit/remote/test_remote_gather.c.
  */
@@ -19,7 +19,7 @@
 
 #include "base/alloc.h"
 
-#define MOST_GROUPS	64			/* kinds of asks that are told apart; those of further kinds go alone */
+#define MOST_GROUPS	64			/* kinds of requests that are told apart; those of further kinds go alone */
 
 typedef struct RequestQueueLevel
 {
@@ -34,7 +34,7 @@ struct GatherTurn
 {
 	RequestQueueLevel *level;
 	uint32_t	login;
-	double		had;			/* asks by weight */
+	double		had;			/* requests by weight */
 	GatherItem *head, *tail;
 	GatherTurn *next;
 };
@@ -197,7 +197,7 @@ leave_group(RequestQueue *g, GatherItem *it)
 	g->n_groups--;
 }
 
-/* A turn without asks goes, and a level without turns. */
+/* A turn without requests goes, and a level without turns. */
 static void
 tidy(RequestQueue *g, GatherTurn *t)
 {

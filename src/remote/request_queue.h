@@ -1,7 +1,7 @@
 /*
  * request_queue.h
- *	  Asks that wait for their turn: by priority, then by weight of who asks, then in order of arrival; and
- *	  those whose inputs may go into one call.
+ *	  Requests that wait for their turn: by priority, then by weight of the caller's role, then in order of
+ *	  arrival; and those whose inputs may go into one call.
  */
 #ifndef VLLM_REMOTE_REQUEST_QUEUE_H
 #define VLLM_REMOTE_REQUEST_QUEUE_H

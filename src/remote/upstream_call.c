@@ -6,7 +6,7 @@
  * dispatcher_poll(), does the rest.  The body of an answer belongs to the job and outlives the try that
  * sends it.
  *
- * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is
+ * The secret is in the request's message, and for as long as it takes to begin a call in a header: this is
  * wiped.  (health_check.c keeps one, too.)
  *
  * Tested by tests/unit/remote/test_remote_line.c.
@@ -142,7 +142,7 @@ on_data(void *ctx, const char *p, size_t n)
 		dispatcher_queue_touched(c);
 	}
 	l->depth--;
-	a = j->asks[0];
+	a = j->requests[0];
 	if (!c->full && j->n == 1 && !a->gone && l->sink.backlog(a->owner) > BACKLOG_FULL)
 	{
 		/* now: what a fast endpoint still sends before the next turn may be a lot */
@@ -208,9 +208,9 @@ headers_free(Headers *h)
 static void
 make_headers(const UpstreamCall *c, Headers *h)
 {
-	const PendingRequest *a = c->job->asks[0];
-	StrView		trace = ask_field(a, WTAG_TRACEPARENT);
-	StrView		state = ask_field(a, WTAG_TRACESTATE);
+	const PendingRequest *a = c->job->requests[0];
+	StrView		trace = pending_field(a, WTAG_TRACEPARENT);
+	StrView		state = pending_field(a, WTAG_TRACESTATE);
 	char		id[64];
 
 	headers_begin(h, c->job->m->o, a->w.secret, 3);
@@ -257,7 +257,7 @@ begin(UpstreamCall *c, int url)
 	m->n_calls++;
 	for (int i = 0; i < j->n; i++)
 	{
-		PendingRequest *a = j->asks[i];
+		PendingRequest *a = j->requests[i];
 
 		a->tries++;
 		if (a->called_us == 0)
@@ -299,7 +299,7 @@ call_start(UpstreamCall *c, int url)
 
 	begin(c, url);
 	if (j->dead)
-		return;					/* who was told so wants it no more; dispatcher_retire() */
+		return;					/* the sink of a frame of begin() has cancelled; dispatcher_retire() */
 	rmodel_url(&m->u[url], r->path, r->off_v1, &c->url_text);
 	make_headers(c, &h);
 	q = (HttpRequest) {
@@ -361,7 +361,7 @@ error_of(UpstreamCall *c, Err *e)
 		*e = c->e;
 	else if (c->res.status > 0 && !is_answer(c))
 		reply_error(c->res.status, c->error_body.data != NULL ? c->error_body.data : "", c->error_body.len,
-					m->o, m->u[c->url].base, j->asks[0]->w.secret, e);
+					m->o, m->u[c->url].base, j->requests[0]->w.secret, e);
 	else
 		*e = c->res.e;
 	if (e->cls == ERR_NONE)
@@ -375,7 +375,7 @@ count(UpstreamCall *c, const CallOutcome *f, const Err *e)
 
 	if (f->charged)
 		for (int i = 0; i < c->job->n; i++)
-			c->job->asks[i]->charged++;
+			c->job->requests[i]->charged++;
 	if (f->health == HEALTH_BAD)
 		length_forget(c->job->m);
 	u->failures++;
@@ -397,10 +397,10 @@ again_us(UpstreamCall *c, const CallOutcome *f)
 	if (f->verdict != OUTCOME_RETRY || c->tries > m->o->max_retries)
 		return -1;
 	/* it has failed in the company of others already */
-	if (j->halved && f->charged && j->asks[0]->charged > m->o->max_retries)
+	if (j->halved && f->charged && j->requests[0]->charged > m->o->max_retries)
 		return -1;
 	/* other urls haven't said that they want to be left alone */
-	wait = retry_wait_us(j->asks[0]->id * 16 + (uint64_t) c->i, c->tries,
+	wait = retry_wait_us(j->requests[0]->id * 16 + (uint64_t) c->i, c->tries,
 						 m->pick.n == 1 ? c->res.retry_after_ms : -1);
 	if (wait > MOST_WAIT_US || (until != 0 && c->l->now_us + wait >= until))
 		return -1;
@@ -430,7 +430,7 @@ halve(UpstreamCall *c, const CallOutcome *f)
 		return false;
 	if (c->res.status == 502 || c->res.status == 504 || c->res.end == HTTP_LATE || reply_unlike(j->reply))
 		return false;
-	due = l->now_us + retry_wait_us(j->asks[0]->id * 16, c->tries, -1);
+	due = l->now_us + retry_wait_us(j->requests[0]->id * 16, c->tries, -1);
 	if (until != 0 && due >= until)
 		return false;
 	if ((answered == 0 || l->now_us - answered > WELL_US) && !retry_spend(&m->budget, l->now_us))
@@ -478,8 +478,8 @@ failed(UpstreamCall *c, CallOutcome f)
 		if (rmodel_shunned(m) && !job_elsewhere(j, &e, &x))
 			return;
 		for (int i = 0; i < j->n; i++)
-			if (!j->asks[i]->gone)
-				c->l->sink.live(j->asks[i]->owner, WP_WAITING, -1, -1);
+			if (!j->requests[i]->gone)
+				c->l->sink.live(j->requests[i]->owner, WP_WAITING, -1, -1);
 		return;
 	}
 	c->state = CALL_WHOLE;
@@ -508,7 +508,7 @@ over(UpstreamCall *c)
 	CallOutcome	f;
 
 	for (int i = 0; i < j->n; i++)
-		k.idempotent = k.idempotent && (j->sizes || j->asks[i]->w.idempotent);
+		k.idempotent = k.idempotent && (j->sizes || j->requests[i]->w.idempotent);
 	if (!c->garbled && is_answer(c) && (c->whole || c->res.end == HTTP_DONE) &&
 		!reply_end(j->reply, c->i, &c->e))
 		c->garbled = true;
@@ -555,12 +555,12 @@ over(UpstreamCall *c)
 	/* whose time is up is told that, however it failed */
 	for (int i = 0; i < j->n; i++)
 	{
-		PendingRequest *a = j->asks[i];
+		PendingRequest *a = j->requests[i];
 
 		if (a->gone || a->deadline_us == 0 || a->deadline_us > l->now_us)
 			continue;
 		a->charged += f.charged;
-		ask_late(a);
+		pending_late(a);
 	}
 	if (!j->dead)
 		failed(c, f);
@@ -570,7 +570,7 @@ static void
 settle_pause(UpstreamCall *c)
 {
 	Dispatcher *l = c->l;
-	const PendingRequest *a = c->job->asks[0];
+	const PendingRequest *a = c->job->requests[0];
 	size_t		n;
 
 	if (!c->full || c->h == NULL)

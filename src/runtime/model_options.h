@@ -34,7 +34,10 @@ typedef struct ModelOpts
 #define OPT(name, type, member, least, most, key, must) OPT_MEMBER_##type(member, most)
 #include "runtime/model_options.def"
 #undef OPT
-	/* no options.  It is loaded for ModelControl.swap_weights() into this one, where that is computed, and never runs */
+	/*
+	 * no options.  It is loaded for ModelControl.swap_weights() into this one, where that is computed, and
+	 * never runs
+	 */
 	const BackendModel *for_adopt;
 	/* the one that this one follows; from a device none goes to the CPUs, as nobody would notice */
 	const BackendModel *in_place_of;

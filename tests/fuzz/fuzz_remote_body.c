@@ -79,11 +79,11 @@ check_body(const RCall *c)
 static void
 make(const RequestFields *a, const ROptions *o)
 {
-	const RequestFields *asks[1] = {a};
+	const RequestFields *requests[1] = {a};
 	RCalls		calls;
 	Err			e = {0};
 
-	if (!body_make(asks, 1, o, &calls, &e))
+	if (!body_make(requests, 1, o, &calls, &e))
 	{
 		fuzz_failed(&e);
 		require(calls.n == 0 && calls.v == NULL, "a call is left", e.msg);

@@ -21,7 +21,7 @@ typedef struct SceneKind
 	WireKind	kind;
 	RShape		shape;
 	bool		stream;
-	int			n;				/* asks, or answers of one */
+	int			n;				/* requests, or answers of one */
 	int			logprobs;		/* -2: none */
 	const char *answer;
 } SceneKind;
@@ -92,19 +92,19 @@ make(Scene *s, const SceneKind *k)
 
 	scene_init(s, k->kind, k->shape);
 	scene_forget(s);
-	s->call[0].stream = s->ask[0].stream = k->stream;
-	s->ask[0].logprobs = s->ask[0].prompt_logprobs = k->logprobs;
-	s->ask[0].want_labels = s->ask[0].want_ids = true;
+	s->call[0].stream = s->request[0].stream = k->stream;
+	s->request[0].logprobs = s->request[0].prompt_logprobs = k->logprobs;
+	s->request[0].want_labels = s->request[0].want_ids = true;
 	if (k->shape == RSHAPE_LOGPROBS)
 	{
 		choice[0] = span_of(" no");
-		s->ask[0].choices = choice;
-		s->ask[0].n_choices = 1;
+		s->request[0].choices = choice;
+		s->request[0].n_choices = 1;
 	}
 	if (k->kind == WK_POOL)
 		scene_many(s, k->n);
 	else
-		s->ask[0].n = k->n;
+		s->request[0].n = k->n;
 }
 
 int

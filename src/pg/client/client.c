@@ -1125,6 +1125,6 @@ vclient_put_identity(WireOut *o)
 	wire_put_int(o, WTAG_SESSION, (int64) MyProcPid << 32 ^ (MyStartTimestamp & 0xffffffff));
 	if (vllm_sleep_requests[0] == 'w')
 		wire_put_int(o, WTAG_SLEEP_WAIT, 1);
-	vclient_put_asker(o);
+	vclient_put_account(o);
 	request_note_put_trace(o);
 }

@@ -157,7 +157,7 @@ WireOut		vclient_out(StringInfo s);
 /* This process asks for others, in the background: a worker of jobs. */
 void		vclient_set_background(void);
 /* Whose share and limits the request counts for (role_limits.c). */
-void		vclient_put_asker(WireOut *o);
+void		vclient_put_account(WireOut *o);
 /* The most max_tokens that it may ask for; 0 = any number. */
 int			vclient_role_max_tokens(void);
 /* The role whose limits hold for requests of this session; InvalidOid: none wait for any. */

@@ -58,18 +58,18 @@ vclient_set_background(void)
 
 /* Does the HTTP server ask, as the role of an API key? */
 static bool
-is_door(void)
+is_http_server(void)
 {
 	char	   *name;
-	bool		door;
+	bool		is_http;
 
 	if (GetUserId() == GetSessionUserId())
 		return false;
 	name = GetUserNameFromId(GetSessionUserId(), true);
-	door = name != NULL && vllm_http_role != NULL && strcmp(name, vllm_http_role) == 0;
+	is_http = name != NULL && vllm_http_role != NULL && strcmp(name, vllm_http_role) == 0;
 	if (name != NULL)
 		pfree(name);
-	return door;
+	return is_http;
 }
 
 /* One "name=value" of ALTER ROLE ... SET; others' and what can't be read stay as they are. */
@@ -146,12 +146,12 @@ limits_of(RoleLimits *l, Oid role)
 
 /* Whose account it is, and what that role may take. */
 static Oid
-asker(RoleLimits *l)
+account_role(RoleLimits *l)
 {
 	*l = (RoleLimits) {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute,
 					   vllm_role_max_tokens, vllm_role_limit_timeout,
 	vllm_role_max_cost, cost_window(vllm_role_cost_window)};
-	if (!for_others && !is_door())
+	if (!for_others && !is_http_server())
 		return GetSessionUserId();
 	limits_of(l, GetUserId());
 	if (for_others)
@@ -191,7 +191,7 @@ vclient_cost_limits(Oid role, double *most, CostWindow *window)
 	RoleLimits	l = {.max_cost = o != NULL ? o->most : 0,.cost_window = o != NULL ? o->window : COST_MONTH};
 
 	if (!for_others)
-		role = asker(&l);
+		role = account_role(&l);
 	*most = l.max_cost;
 	*window = l.cost_window;
 	return role;
@@ -202,7 +202,7 @@ vclient_role_max_tokens(void)
 {
 	RoleLimits	l;
 
-	(void) asker(&l);
+	(void) account_role(&l);
 	return l.max_tokens;
 }
 
@@ -211,7 +211,7 @@ vclient_login_role(void)
 {
 	if (for_others)
 		return InvalidOid;
-	return is_door() ? GetUserId() : GetSessionUserId();
+	return is_http_server() ? GetUserId() : GetSessionUserId();
 }
 
 Oid
@@ -224,16 +224,16 @@ vclient_limited_role(void)
 	/* a worker of jobs brings no limits, and need not look */
 	if (for_others)
 		return InvalidOid;
-	if (is_door())
-		role = asker(&l);
+	if (is_http_server())
+		role = account_role(&l);
 	return l.max_requests > 0 || l.tokens_per_minute > 0 ? role : InvalidOid;
 }
 
 void
-vclient_put_asker(WireOut *o)
+vclient_put_account(WireOut *o)
 {
 	RoleLimits	l;
-	Oid			role = asker(&l);
+	Oid			role = account_role(&l);
 
 	wire_put_int(o, WTAG_LOGIN, role);
 	if (for_others)

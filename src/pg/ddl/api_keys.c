@@ -1,6 +1,6 @@
 /*
  * api_keys.c
- *	  API keys of the HTTP door: llm_create_api_key, llm_revoke_api_key, vllm.http_login.
+ *	  API keys of the HTTP server: llm_create_api_key, llm_revoke_api_key, vllm.http_login.
  *
  * A key stands for a role.  Only its SHA-256 is stored (vllm.api_key): a key has 256 bits of
  * chance, so there is nothing that a slow hash would protect.  The creator of a key for a role must be able
@@ -117,14 +117,14 @@ make_key(void)
 
 /* The HTTP server sets the role from its own role, which must be a member of it. */
 static void
-note_door_role(Oid role)
+notice_http_role(Oid role)
 {
-	Oid			door;
+	Oid			http_role;
 
 	if (vllm_http_role[0] == '\0')
 		return;
-	door = get_role_oid(vllm_http_role, true);
-	if (OidIsValid(door) && !compat_may_become(door, role))
+	http_role = get_role_oid(vllm_http_role, true);
+	if (OidIsValid(http_role) && !compat_may_become(http_role, role))
 		ereport(NOTICE,
 				(errmsg("the HTTP server's role \"%s\" can't become role \"%s\" yet", vllm_http_role,
 						GetUserNameFromId(role, false)),
@@ -186,7 +186,7 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 					  5, types, v, nulls, false) != 1)
 		already_exists(name);
 	SPI_finish();
-	note_door_role(role);
+	notice_http_role(role);
 	PG_RETURN_TEXT_P(cstring_to_text(key));
 }
 

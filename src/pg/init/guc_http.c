@@ -1,6 +1,6 @@
 /*
  * guc_http.c
- *	  The settings of the HTTP door, vllm.http_*.
+ *	  The settings of the HTTP server, vllm.http_*.
  *
  * All can be changed by a reload of the configuration: the supervisor then restarts the HTTP server
  * (src/pg/supervisor/http_process.c).  docs/user/http-server.md lists them; a lint rule compares.
@@ -45,7 +45,7 @@ static bool check_line(char **newval, void **extra, GucSource source);
 typedef struct HttpInt
 {
 	const char *name;
-	const char *door;			/* its name for the HTTP server */
+	const char *http_name;			/* its name for the HTTP server */
 	int		   *var;
 	int			boot, min, max;
 	int			flags;
@@ -86,7 +86,7 @@ static const HttpInt ints[] = {
 typedef struct HttpString
 {
 	const char *name;
-	const char *door;
+	const char *http_name;
 	char	  **var;
 	const char *boot;
 	int			flags;
@@ -164,10 +164,10 @@ vllm_guc_http_config(void)
 
 	initStringInfo(&s);
 	for (int i = 0; i < lengthof(ints); i++)
-		appendStringInfo(&s, "%s=%d\n", ints[i].door, *ints[i].var);
+		appendStringInfo(&s, "%s=%d\n", ints[i].http_name, *ints[i].var);
 	appendStringInfo(&s, "dev_mode=%d\nseccomp=%s\n", http_dev_mode, vllm_seccomp);
 	for (int i = 0; i < lengthof(strings); i++)
-		appendStringInfo(&s, "%s=%s\n", strings[i].door, *strings[i].var);
+		appendStringInfo(&s, "%s=%s\n", strings[i].http_name, *strings[i].var);
 	return s.data;
 }
 

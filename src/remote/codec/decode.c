@@ -49,7 +49,7 @@ reply_out(Buf *b)
 }
 
 int64_t
-reply_ask_int(const RequestFields *a, WireTag tag, int64_t otherwise)
+reply_request_int(const RequestFields *a, WireTag tag, int64_t otherwise)
 {
 	WireIn		in = {a->fields, a->fields + a->len};
 	WireField	f;
@@ -61,31 +61,31 @@ reply_ask_int(const RequestFields *a, WireTag tag, int64_t otherwise)
 }
 
 void
-reply_accepted(DecodedReply *r, int ask, int64_t prompt_tokens)
+reply_accepted(DecodedReply *r, int request, int64_t prompt_tokens)
 {
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
 
-	if (r->accepted[ask])
+	if (r->accepted[request])
 		return;
-	r->accepted[ask] = true;
+	r->accepted[request] = true;
 	if (prompt_tokens >= 0)
 		wire_put_int(&o, WTAG_PROMPT_TOKENS, prompt_tokens);
-	r->emit(r->ctx, ask, WF_ACCEPTED, &b, false);
+	r->emit(r->ctx, request, WF_ACCEPTED, &b, false);
 	buf_free(&b);
 }
 
 void
-reply_text_frame(DecodedReply *r, RPart *p, int ask, const Buf *fields)
+reply_text_frame(DecodedReply *r, RPart *p, int request, const Buf *fields)
 {
 	p->told = true;
-	r->emit(r->ctx, ask, WF_TEXT, fields, false);
+	r->emit(r->ctx, request, WF_TEXT, fields, false);
 }
 
 void
-reply_done(DecodedReply *r, int ask, const Buf *fields)
+reply_done(DecodedReply *r, int request, const Buf *fields)
 {
-	r->emit(r->ctx, ask, WF_DONE, fields, true);
+	r->emit(r->ctx, request, WF_DONE, fields, true);
 }
 
 bool
@@ -167,9 +167,9 @@ reply_share(const DecodedReply *r, const RPart *p, int i, int64_t n)
 
 	if (n < 0)
 		return -1;
-	for (int k = 0; k < p->call->n_asks; k++)
+	for (int k = 0; k < p->call->n_requests; k++)
 	{
-		size_t		bytes = input_bytes(r->asks[p->ask + k]);
+		size_t		bytes = input_bytes(r->requests[p->request + k]);
 
 		all += (double) bytes;
 		if (k < i)
@@ -196,20 +196,20 @@ part_free(RPart *p)
 }
 
 static void
-part_begin(RPart *p, const RCall *call, int ask)
+part_begin(RPart *p, const RCall *call, int request)
 {
-	*p = (RPart) {.call = call,.ask = ask,.usage = {-1, -1, -1, -1}};
+	*p = (RPart) {.call = call,.request = request,.usage = {-1, -1, -1, -1}};
 	sse_init(&p->sse, REPLY_MAX_EVENT);
 }
 
 DecodedReply *
-reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit,
+reply_new(const RequestFields *const *requests, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit,
 		  void *ctx)
 {
 	DecodedReply *r = mem_zalloc(sizeof(DecodedReply));
 	int			at = 0;
 
-	r->asks = asks;
+	r->requests = requests;
 	r->n = n;
 	r->calls = calls;
 	r->o = o;
@@ -220,9 +220,9 @@ reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const RO
 	for (int i = 0; i < calls->n; i++)
 	{
 		part_begin(&r->part[i], &calls->v[i], at);
-		/* all parts of a list of choices are one ask's */
+		/* all parts of a list of choices are one request's */
 		if (calls->v[i].shape != RSHAPE_LOGPROBS)
-			at += calls->v[i].n_asks;
+			at += calls->v[i].n_requests;
 	}
 	return r;
 }
@@ -354,12 +354,12 @@ reply_restart(DecodedReply *r, int i)
 {
 	RPart	   *p = &r->part[i];
 	const RCall *call = p->call;
-	int			ask = p->ask;
+	int			request = p->request;
 
 	if (p->told)
 		return false;
 	part_free(p);
-	part_begin(p, call, ask);
+	part_begin(p, call, request);
 	return true;
 }
 

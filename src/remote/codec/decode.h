@@ -3,8 +3,8 @@
  *	  From an endpoint's answers to reply frames.
  *
  * A Reply reads the answers of one RCalls, in any order and in pieces as they come from the network, and
- * emits the frames that the engine would send (wire.h, WireFrame), for each ask its own.  What it reads is
- * untrusted: sizes are bounded, every number is checked, an answer that isn't what was asked for is
+ * emits the frames that the engine would send (wire.h, WireFrame), for each request its own.  What it reads
+ * is untrusted: sizes are bounded, every number is checked, an answer that isn't what was asked for is
  * ERR_PROTOCOL, never a wrong row: the number of choices, rows and their order (index), dimensions and finite
  * numbers are checked.
  */
@@ -14,12 +14,12 @@
 #include "remote/codec/encode.h"
 
 /* kind: WF_ACCEPTED, WF_TEXT, WF_DONE (final).  Never WF_ERROR: errors are returned. */
-typedef void (*ReplyEmit) (void *ctx, int ask, WireFrame kind, const Buf *fields, bool final);
+typedef void (*ReplyEmit) (void *ctx, int request, WireFrame kind, const Buf *fields, bool final);
 
 typedef struct DecodedReply DecodedReply;
 
-/* asks, calls, o: stay the caller's and live longer. */
-DecodedReply *reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o,
+/* requests, calls, o: stay the caller's and live longer. */
+DecodedReply *reply_new(const RequestFields *const *requests, int n, const RCalls *calls, const ROptions *o,
 						ReplyEmit emit, void *ctx);
 void		reply_free(DecodedReply *r);
 

@@ -27,7 +27,7 @@ static const char *const last_types[] = {"message_stop", "response.completed", "
 static void
 renamed(const DecodedReply *r, StrView v, StrView at, Buf *out)
 {
-	const RequestFields *a = r->asks[0];
+	const RequestFields *a = r->requests[0];
 	JsonOut		j = {.b = out};
 
 	if (json_kind(at) != '"')
@@ -52,7 +52,7 @@ is_hidden(const DecodedReply *r, const StrView *f)
 {
 	static const char *const options[] = {"stream_options"};
 	static const char *const usage[] = {"include_usage"};
-	StrView		body = {r->asks[0]->api_body.s, r->asks[0]->api_body.n};
+	StrView		body = {r->requests[0]->api_body.s, r->requests[0]->api_body.n};
 	StrView		o;
 	StrView		u;
 	JsonMembers m;
@@ -100,7 +100,7 @@ api_event(DecodedReply *r, RPart *p, StrView v, Err *e)
 	if (ok && json.len > 0)
 	{
 		wire_put_str(&o, WTAG_TEXT, json.data, json.len);
-		reply_text_frame(r, p, p->ask, &b);
+		reply_text_frame(r, p, p->request, &b);
 	}
 	buf_free(&json);
 	buf_free(&b);
@@ -132,7 +132,7 @@ api_finish(DecodedReply *r, Err *e)
 	if (!p->call->stream)
 		wire_put_str(&o, WTAG_TEXT, p->floats.data, p->floats.len);
 	wire_put_int(&o, WTAG_API_STATUS, 200);
-	reply_done(r, p->ask, &b);
+	reply_done(r, p->request, &b);
 	buf_free(&b);
 	return true;
 }

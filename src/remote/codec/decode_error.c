@@ -301,7 +301,7 @@ reply_refused(const DecodedReply *r, StrView error, Err *e)
 	int			status = 500;
 
 	add_message(error, 0, &said, &status);
-	make_error(status, status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (StrView) {NULL, 0}, e);
+	make_error(status, status, &said, r->o, NULL, r->n > 0 ? r->requests[0]->secret : (StrView) {NULL, 0}, e);
 	buf_free(&said);
 	return false;
 }
@@ -343,7 +343,7 @@ reply_error_as_body(const RequestFields *a, const Err *e, Buf *fields)
 	JsonOut		j = {.b = &body};
 	WireOut		o = reply_out(fields);
 
-	if (a->kind != WK_API || reply_ask_int(a, WTAG_API_AS_BODY, 0) == 0)
+	if (a->kind != WK_API || reply_request_int(a, WTAG_API_AS_BODY, 0) == 0)
 		return false;
 	while (strncmp(k->sqlstate, err_sqlstate(e->cls), strlen(k->sqlstate)) != 0)
 		k++;

@@ -64,7 +64,7 @@ struct Gen
 static Gen *
 gen_of(DecodedReply *r, RPart *p)
 {
-	const RequestFields *a = r->asks[p->ask];
+	const RequestFields *a = r->requests[p->request];
 	Gen		   *g = p->gen;
 
 	if (g != NULL)
@@ -75,7 +75,7 @@ gen_of(DecodedReply *r, RPart *p)
 	g->chat = p->call->shape == RSHAPE_CHAT;
 	g->list = a->want_answers || g->n > 1 || a->logprobs != -2 || a->prompt_logprobs != -2;
 	g->stream = a->stream;
-	g->drop_reasoning = reply_ask_int(a, WTAG_INCLUDE_REASONING, 1) == 0;
+	g->drop_reasoning = reply_request_int(a, WTAG_INCLUDE_REASONING, 1) == 0;
 	return g;
 }
 
@@ -402,7 +402,7 @@ take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGener
 static bool
 take_choice(DecodedReply *r, RPart *p, StrView v, int place, bool delta, DecodeGenerateChoice **out, Err *e)
 {
-	const RequestFields *a = r->asks[p->ask];
+	const RequestFields *a = r->requests[p->request];
 	Gen		   *g = p->gen;
 	StrView		f[C_N];
 	int64_t		index = place;
@@ -506,7 +506,7 @@ put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, W
 static bool
 tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 {
-	const RequestFields *a = r->asks[p->ask];
+	const RequestFields *a = r->requests[p->request];
 	Gen		   *g = p->gen;
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
@@ -520,8 +520,8 @@ tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 	ok = put_choice(r, g, a, (int) (c - g->c), &o, false, e);
 	if (ok)
 	{
-		reply_accepted(r, p->ask, p->usage.prompt);
-		reply_text_frame(r, p, p->ask, &b);
+		reply_accepted(r, p->request, p->usage.prompt);
+		reply_text_frame(r, p, p->request, &b);
 		c->end_told = c->ended;
 		buf_reset(&c->text);
 		buf_reset(&c->reasoning);
@@ -543,7 +543,7 @@ static bool
 take_answer(DecodedReply *r, RPart *p, StrView v, bool delta, Err *e)
 {
 	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs", "prompt_token_ids"};
-	const RequestFields *a = r->asks[p->ask];
+	const RequestFields *a = r->requests[p->request];
 	Gen		   *g = gen_of(r, p);
 	StrView		f[G_N];
 	StrView		choice;
@@ -584,7 +584,7 @@ gen_event(DecodedReply *r, RPart *p, StrView v, Err *e)
 static bool
 is_complete(DecodedReply *r, RPart *p, Err *e)
 {
-	const RequestFields *a = r->asks[p->ask];
+	const RequestFields *a = r->requests[p->request];
 	Gen		   *g = gen_of(r, p);
 
 	for (int i = 0; i < g->n; i++)
@@ -631,7 +631,7 @@ static bool
 gen_finish(DecodedReply *r, Err *e)
 {
 	RPart	   *p = &r->part[0];
-	const RequestFields *a = r->asks[p->ask];
+	const RequestFields *a = r->requests[p->request];
 	Gen		   *g = gen_of(r, p);
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
@@ -650,8 +650,8 @@ gen_finish(DecodedReply *r, Err *e)
 		if (!g->list)
 			put_end(&g->c[0], &o);
 		reply_put_usage(&o, &p->usage);
-		reply_accepted(r, p->ask, p->usage.prompt);
-		reply_done(r, p->ask, &b);
+		reply_accepted(r, p->request, p->usage.prompt);
+		reply_done(r, p->request, &b);
 	}
 	buf_free(&b);
 	return ok;

@@ -28,7 +28,7 @@ typedef struct Gen Gen;
 typedef struct RPart
 {
 	const RCall *call;
-	int			ask;			/* the first one whose input it has */
+	int			request;			/* the first one whose input it has */
 	Buf			body;			/* not streamed */
 	Sse			sse;
 	bool		done;			/* [DONE] has come */
@@ -46,14 +46,14 @@ typedef struct RPart
 
 struct DecodedReply
 {
-	const RequestFields *const *asks;
+	const RequestFields *const *requests;
 	int			n;
 	const RCalls *calls;
 	const ROptions *o;
 	ReplyEmit	emit;
 	void	   *ctx;
 	RPart	   *part;			/* calls->n of them */
-	bool	   *accepted;		/* asks whose WF_ACCEPTED has been emitted */
+	bool	   *accepted;		/* requests whose WF_ACCEPTED has been emitted */
 	bool		unlike;			/* reply_unlike() */
 };
 
@@ -82,12 +82,12 @@ extern const ReplyShape reply_api;
 /* ---- decode.c ---- */
 
 WireOut		reply_out(Buf *b);
-/* A number of the ask's message. */
-int64_t		reply_ask_int(const RequestFields *a, WireTag tag, int64_t otherwise);
-/* Of part p's ask i, its own count. */
-void		reply_accepted(DecodedReply *r, int ask, int64_t prompt_tokens);
-void		reply_text_frame(DecodedReply *r, RPart *p, int ask, const Buf *fields);
-void		reply_done(DecodedReply *r, int ask, const Buf *fields);
+/* A number of the request's message. */
+int64_t		reply_request_int(const RequestFields *a, WireTag tag, int64_t otherwise);
+/* Of part p's request i, its own count. */
+void		reply_accepted(DecodedReply *r, int request, int64_t prompt_tokens);
+void		reply_text_frame(DecodedReply *r, RPart *p, int request, const Buf *fields);
+void		reply_done(DecodedReply *r, int request, const Buf *fields);
 /* {"prompt_tokens": ..., ...}; an absent one leaves *u as it is. */
 bool		reply_read_usage(StrView v, RUsage *u, Err *e);
 void		reply_put_usage(WireOut *o, const RUsage *u);
@@ -105,7 +105,10 @@ bool		reply_refused(const DecodedReply *r, StrView error, Err *e);
  * and an ellipsis.
  */
 void		reply_clean(Buf *out, const char *s, size_t n, size_t max);
-/* Ask i's part of n tokens that were counted for all asks of the part together, by their inputs' lengths. */
+/*
+ * Request i's part of n tokens that were counted for all requests of the part together, by their inputs'
+ * lengths.
+ */
 int64_t		reply_share(const DecodedReply *r, const RPart *p, int i, int64_t n);
 
 /* ---- decode_logprobs.c ---- */

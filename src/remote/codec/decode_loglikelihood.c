@@ -187,7 +187,7 @@ leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
 						 (long long) u->prompt, (long long) u->completion);
 	if ((caps & CAP_LLAMA) &&
 		(n == u->prompt ||
-		 (n >= 0 && n < all->n && all->t[n].offset < asked_chars(r->asks[0], p->call->part))))
+		 (n >= 0 && n < all->n && all->t[n].offset < asked_chars(r->requests[0], p->call->part))))
 		return err_set(e, ERR_UNSUPPORTED,
 					   "the endpoint of model \"%.64s\" tells a prompt's log-probabilities wrongly for a "
 					   "model without BOS", r->o->name);
@@ -429,7 +429,7 @@ by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_
 static bool
 find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
 {
-	const RequestFields *a = r->asks[0];
+	const RequestFields *a = r->requests[0];
 	StrView		choice = a->choices[p->call->part];
 	size_t		n = a->prompt.n;
 	size_t		tail;
@@ -457,7 +457,7 @@ find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_beh
 static bool
 take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 {
-	const RequestFields *a = r->asks[0];
+	const RequestFields *a = r->requests[0];
 	int			first = 1;
 
 	if (a->n_choices > 0 && !find_choice(r, p, all, has_behind, &first, e))
@@ -539,7 +539,7 @@ choose_finish(DecodedReply *r, Err *e)
 	RUsage		u = {-1, -1, -1, -1};
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
-	int			n = r->asks[0]->n_choices > 0 ? r->asks[0]->n_choices : 1;
+	int			n = r->requests[0]->n_choices > 0 ? r->requests[0]->n_choices : 1;
 
 	if (r->calls->n != n)
 		return err_set(e, ERR_INTERNAL, "%d calls for %d choices", r->calls->n, n);

@@ -96,7 +96,7 @@ static bool
 models_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	static const char *const keys[] = {"error", "data", "models"};
-	const RequestFields *a = r->asks[p->ask];
+	const RequestFields *a = r->requests[p->request];
 	const char *want = a->lora.n > 0 ? a->lora.s : r->o->model;
 	size_t		n = a->lora.n > 0 ? a->lora.n : strlen(r->o->model);
 	StrView		f[3];
@@ -135,7 +135,7 @@ models_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 			wire_put_int(&o, WTAG_WEIGHT_BYTES, found.weight_bytes);
 		if (found.n_params >= 0)
 			wire_put_int(&o, WTAG_N_PARAMS, found.n_params);
-		reply_done(r, p->ask, &b);
+		reply_done(r, p->request, &b);
 	}
 	buf_free(&names);
 	buf_free(&told);

@@ -1,11 +1,11 @@
 /*
  * decode_pooling.c
- *	  Vectors, scores and labels, a row for each ask (decode.h).
+ *	  Vectors, scores and labels, a row for each request (decode.h).
  *
  * Rows have their place in "index", or where they stand if they have none (but for a reranker's, which come
  * by score); each must be there once.  Vectors come as numbers or as base64 of little-endian floats; all of
- * an answer are of one dimension, and each number is finite.  Tokens are counted for the whole call: each ask
- * gets its part by the length of its input, so that the parts add up.
+ * an answer are of one dimension, and each number is finite.  Tokens are counted for the whole call: each
+ * request gets its part by the length of its input, so that the parts add up.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -188,8 +188,8 @@ done(DecodedReply *r, const RPart *p, int i, const Buf *floats, int64_t rows, co
 	wire_put_floats(&o, WTAG_FLOATS, (const float *) floats->data, floats->len / sizeof(float));
 	wire_put_int(&o, WTAG_ROWS, rows);
 	reply_put_usage(&o, &u);
-	reply_accepted(r, p->ask + i, u.prompt);
-	reply_done(r, p->ask + i, &b);
+	reply_accepted(r, p->request + i, u.prompt);
+	reply_done(r, p->request + i, &b);
 	buf_free(&b);
 }
 
@@ -233,7 +233,7 @@ done_labelled(DecodedReply *r, const RPart *p, int i, const DecodePoolingRow *ro
 static bool
 finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, Err *e)
 {
-	int			n = p->call->n_asks;
+	int			n = p->call->n_requests;
 	StrView    *spans = mem_zalloc((size_t) n * sizeof(StrView));
 	DecodePoolingRow *rows = mem_zalloc((size_t) n * sizeof(DecodePoolingRow));
 	StrView		list;
@@ -246,7 +246,7 @@ finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, 
 		size_t		width = 0;
 
 		rows[i].rows = 1;
-		ok = read(r, r->asks[p->ask + i], spans[i], &rows[i], &width, e);
+		ok = read(r, r->requests[p->request + i], spans[i], &rows[i], &width, e);
 		if (ok && one_width && i > 0 && width != first)
 		{
 			r->unlike = true;
@@ -256,7 +256,7 @@ finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, 
 			first = width;
 	}
 	for (int i = 0; ok && i < n; i++)
-		if (rows[i].label != NULL && r->asks[p->ask + i]->want_labels)
+		if (rows[i].label != NULL && r->requests[p->request + i]->want_labels)
 			done_labelled(r, p, i, &rows[i]);
 		else
 			done(r, p, i, &rows[i].floats, rows[i].rows, NULL, 0);
@@ -275,7 +275,7 @@ finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, 
 static bool
 has_dimensions(const DecodedReply *r, const RequestFields *a, size_t width, Err *e)
 {
-	int64_t		want = reply_ask_int(a, WTAG_DIMENSIONS, -1);
+	int64_t		want = reply_request_int(a, WTAG_DIMENSIONS, -1);
 
 	return want < 0 || (size_t) want == width ||
 		reply_bad(r, e, "has vectors of %zu numbers where %lld were asked for", width, (long long) want);

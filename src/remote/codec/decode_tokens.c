@@ -39,8 +39,8 @@ static bool
 tokenize_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	static const char *const names[] = {"error", "tokens", "count", "max_model_len"};
-	const RequestFields *a = r->asks[p->ask];
-	bool		want = reply_ask_int(a, WTAG_WANT_IDS, 1) != 0;
+	const RequestFields *a = r->requests[p->request];
+	bool		want = reply_request_int(a, WTAG_WANT_IDS, 1) != 0;
 	StrView		f[4];
 	IntVec		ids = {0};
 	int64_t		count = -1;
@@ -68,7 +68,7 @@ tokenize_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 		wire_put_int(&o, WTAG_COUNT, f[1].s != NULL ? (int64_t) ids.len : count);
 		if (most > 0)
 			wire_put_int(&o, WTAG_MAX_MODEL_LEN, most);
-		reply_done(r, p->ask, &b);
+		reply_done(r, p->request, &b);
 	}
 	intvec_free(&ids);
 	buf_free(&b);
@@ -94,7 +94,7 @@ detokenize_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 	if (ok)
 	{
 		wire_put_str(&o, WTAG_TEXT, text.data != NULL ? text.data : "", text.len);
-		reply_done(r, p->ask, &b);
+		reply_done(r, p->request, &b);
 	}
 	buf_free(&text);
 	buf_free(&b);

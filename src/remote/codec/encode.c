@@ -5,9 +5,9 @@
  * The user's texts are checked before they become part of a body (base/json/json_reader.h): what isn't
  * UTF-8 would be changed, and JSON that isn't would change what stands around it.
  *
- * GATHERING.  Inputs of several asks go into one call where the endpoint takes lists, and where the asks are
- * equal in every field but their input and what only tells who asked: the same model, urls and secret, and
- * the same role, so that nobody's input can spoil the call of somebody else.
+ * GATHERING.  Inputs of several requests go into one call where the endpoint takes lists, and where the
+ * requests are equal in every field but their input and what only tells who asked: the same model, urls and
+ * secret, and the same role, so that nobody's input can spoil the call of somebody else.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -75,7 +75,7 @@ body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, R
 	memset(m->call, 0, sizeof(*m->call));
 	m->call->shape = shape;
 	m->call->path = path;
-	m->call->n_asks = 1;
+	m->call->n_requests = 1;
 	m->a = a;
 	m->o = o;
 	m->caps = o->dialect->caps;
@@ -278,16 +278,16 @@ refuse_kind(const RequestFields *a, const ROptions *o, Err *e)
 }
 
 static bool
-make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+make(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e)
 {
-	const RequestFields *a = asks[0];
+	const RequestFields *a = requests[0];
 
 	switch (a->kind)
 	{
 		case WK_GENERATE:
 			return body_generate(a, o, calls, e);
 		case WK_POOL:
-			return body_pool(asks, n, o, calls, e);
+			return body_pool(requests, n, o, calls, e);
 		case WK_LOGPROBS:
 			return body_choose(a, o, calls, e);
 		case WK_TOKENIZE:
@@ -304,12 +304,12 @@ make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, 
 }
 
 bool
-body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+body_make(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e)
 {
 	memset(calls, 0, sizeof(*calls));
-	if (n > 1 && asks[0]->kind != WK_POOL)
+	if (n > 1 && requests[0]->kind != WK_POOL)
 		return err_set(e, ERR_INTERNAL, "requests in one call that don't gather");
-	if (make(asks, n, o, calls, e))
+	if (make(requests, n, o, calls, e))
 		return true;
 	body_free(calls);
 	return false;

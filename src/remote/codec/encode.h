@@ -2,9 +2,9 @@
  * encode.h
  *	  From requests to an endpoint's calls.
  *
- * One request is one call, but for: inputs of several asks that go together (gather), and asks that the
- * endpoint answers only piece by piece (log-likelihoods of choices).  A parameter that the dialect doesn't
- * know is ERR_UNSUPPORTED, with its name.
+ * One request is one call, but for: inputs of several requests that go together (gather), and requests that
+ * the endpoint answers only piece by piece (log-likelihoods of choices).  A parameter that the dialect
+ * doesn't know is ERR_UNSUPPORTED, with its name.
  */
 #ifndef VLLM_REMOTE_CODEC_ENCODE_H
 #define VLLM_REMOTE_CODEC_ENCODE_H
@@ -18,7 +18,7 @@ typedef enum RShape
 {
 	RSHAPE_COMPLETION,			/* /completions */
 	RSHAPE_CHAT,				/* /chat/completions */
-	RSHAPE_EMBEDDINGS,			/* /embeddings: a row for each ask */
+	RSHAPE_EMBEDDINGS,			/* /embeddings: a row for each request */
 	RSHAPE_SCORE,				/* vLLM's /score */
 	RSHAPE_RERANK,				/* Jina's and Cohere's /rerank */
 	RSHAPE_CLASSIFY,			/* vLLM's /classify */
@@ -38,7 +38,7 @@ typedef struct RCall
 	bool		off_v1;			/* vLLM's paths beside /v1: the base URL's trailing "/v1" is left out */
 	const char *path;			/* in options or constant */
 	Buf			body;
-	int			n_asks;			/* whose inputs these are */
+	int			n_requests;			/* whose inputs these are */
 	int			part;			/* of RSHAPE_LOGPROBS: which choice */
 	int64_t		tokens;			/* estimate of prompt and answer, for tokens_per_minute */
 } RCall;
@@ -49,14 +49,14 @@ typedef struct RCalls
 	int			n;
 } RCalls;
 
-/* May this ask's input go with those of others into one call? */
+/* May this request's input go with those of others into one call? */
 bool		body_gathers(const RequestFields *a, const ROptions *o);
 /* Can it be made only if the length of the context is known, which it isn't yet? */
 bool		body_wants_length(const RequestFields *a, const ROptions *o);
 /* Do both ask for the same but for their inputs? */
 bool		body_same(const RequestFields *a, const RequestFields *b);
-/* The calls of n asks (n > 1: all gather and are the same).  False: none was made. */
-bool		body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e);
+/* The calls of n requests (n > 1: all gather and are the same).  False: none was made. */
+bool		body_make(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e);
 void		body_free(RCalls *calls);
 
 #endif

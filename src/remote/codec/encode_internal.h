@@ -33,7 +33,7 @@ enum
 /* One body in the making. */
 typedef struct Maker
 {
-	const RequestFields *a;			/* of several asks the first */
+	const RequestFields *a;			/* of several requests the first */
 	const ROptions *o;
 	uint32_t	caps;			/* the dialect's */
 	RCall	   *call;
@@ -73,7 +73,7 @@ bool		body_fields(Maker *m);
 /* ---- the others ---- */
 
 bool		body_generate(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
-bool		body_pool(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e);
+bool		body_pool(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e);
 bool		body_choose(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
 bool		body_tokenize(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
 bool		body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);

@@ -1,6 +1,6 @@
 /*
  * encode_pooling.c
- *	  Bodies of /embeddings, /score, /rerank, /classify and /pooling, for one ask or several.
+ *	  Bodies of /embeddings, /score, /rerank, /classify and /pooling, for one request or several.
  *
  * What stands before a text (an instruction) is put there here: endpoints take whole texts.  Pairs that go
  * together have the same first text, which is sent once.
@@ -82,9 +82,9 @@ put_input(Maker *m, StrView lead, StrView text)
 	return ok;
 }
 
-/* One text alone, or an array of those of all asks. */
+/* One text alone, or an array of those of all requests. */
 static bool
-put_texts(Maker *m, const RequestFields *const *asks, int n, bool second, bool always_array)
+put_texts(Maker *m, const RequestFields *const *requests, int n, bool second, bool always_array)
 {
 	StrView		lead = second ? (StrView) {0} : instruction_of(m->a);
 	bool		ok = true;
@@ -92,31 +92,31 @@ put_texts(Maker *m, const RequestFields *const *asks, int n, bool second, bool a
 	if (n > 1 || always_array)
 		json_open(&m->j, '[');
 	for (int i = 0; ok && i < n; i++)
-		ok = put_input(m, lead, second ? asks[i]->pair : asks[i]->prompt);
+		ok = put_input(m, lead, second ? requests[i]->pair : requests[i]->prompt);
 	if (n > 1 || always_array)
 		json_close(&m->j, ']');
 	return ok;
 }
 
 static bool
-put_pairs(Maker *m, const RequestFields *const *asks, int n)
+put_pairs(Maker *m, const RequestFields *const *requests, int n)
 {
 	bool		rerank = m->call->shape == RSHAPE_RERANK;
 
 	for (int i = 0; i < n; i++)
-		if (asks[i]->pair.s == NULL)
+		if (requests[i]->pair.s == NULL)
 			return err_set(m->e, ERR_INTERNAL, "score request without a second text");
 	json_key(&m->j, rerank ? "query" : "text_1");
 	if (!body_text(m, "query", m->a->prompt.s, m->a->prompt.n))
 		return false;
 	json_key(&m->j, rerank ? "documents" : "text_2");
-	return put_texts(m, asks, n, true, rerank);
+	return put_texts(m, requests, n, true, rerank);
 }
 
 bool
-body_pool(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+body_pool(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e)
 {
-	const RequestFields *a = asks[0];
+	const RequestFields *a = requests[0];
 	RShape		shape;
 	bool		off_v1;
 	const char *path = place(a, o, &shape, &off_v1, e);
@@ -124,19 +124,19 @@ body_pool(const RequestFields *const *asks, int n, const ROptions *o, RCalls *ca
 
 	if (path == NULL || body_begin(&m, a, o, calls, shape, path, e) == NULL)
 		return false;
-	m.call->n_asks = n;
+	m.call->n_requests = n;
 	m.call->off_v1 = off_v1;
 	if (a->want_ids)
 		return body_refuse(o, e, "tokens of the input are not told by the endpoint of model \"%s\"", o->name);
 	if (shape == RSHAPE_SCORE || shape == RSHAPE_RERANK)
 	{
-		if (!put_pairs(&m, asks, n))
+		if (!put_pairs(&m, requests, n))
 			return false;
 	}
 	else
 	{
 		json_key(&m.j, "input");
-		if (!put_texts(&m, asks, n, false, true))
+		if (!put_texts(&m, requests, n, false, true))
 			return false;
 	}
 	if (shape == RSHAPE_POOLING && !is(a->task, "reward"))

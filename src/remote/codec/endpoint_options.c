@@ -60,7 +60,7 @@ static const struct
 #undef REMOTE_OPTION
 };
 
-/* What an ROptions is made from, to be compared with what asks. */
+/* What an ROptions is made from, to be compared with a request. */
 typedef struct EndpointOptionsMade
 {
 	ROptions	o;				/* first: an ROptions is a EndpointOptionsMade */

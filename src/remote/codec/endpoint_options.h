@@ -45,8 +45,8 @@ typedef struct ROptions
 } ROptions;
 
 /*
- * Those of the ask's model: made anew, or the ones that are remembered of the same hash.  With a reference
- * for the caller.
+ * Those of the request's model: made anew, or the ones that are remembered of the same hash.  With a
+ * reference for the caller.
  */
 ROptions   *roptions_get(const RequestFields *a, Err *e);
 void		roptions_unref(ROptions *o);

@@ -87,7 +87,7 @@ add_url(RequestFields *a, const WireField *f, Err *e)
 	return take_visible(&url, f, MAX_URL, e) && add_span(&a->urls, &a->n_urls, MAX_URLS, f, e);
 }
 
-/* Whose model, where, and who asks. */
+/* The model, its place, and the caller. */
 static bool
 identity_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 {

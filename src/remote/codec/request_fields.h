@@ -1,10 +1,10 @@
 /*
  * request_fields.h
- *	  A request as its message has it, for who makes an endpoint's bodies and reads its answers.
+ *	  The decoded fields of a request message, input to the body encoders and the reply decoders.
  *
- * What decides the shape of a body or of a reply is taken out of the message here; each parameter that is
- * just handed on stays in the message, where encode.c finds it again (body_fields.def).  Fields are checked:
- * the arena is untrusted.
+ * Fields that decide the shape of a body or of a reply are decoded here; parameters that are passed on
+ * unchanged stay in the message, where encode.c finds them (body_fields.def).  Fields are checked: the arena
+ * is untrusted.
  */
 #ifndef VLLM_REMOTE_CODEC_REQUEST_FIELDS_H
 #define VLLM_REMOTE_CODEC_REQUEST_FIELDS_H

@@ -44,9 +44,9 @@ typedef struct CallOutcome
 	/* repeating it is not the retry budget's: the endpoint asked for that, or hasn't seen the call */
 	bool		spared;
 	bool		elsewhere;		/* another model may well answer */
-	/* the same again would be the same; of inputs of several asks, a part of them might not be */
+	/* the same again would be the same; of inputs of several requests, a part of them might not be */
 	bool		apart;
-	bool		split;			/* of inputs of several asks: one of them is at fault, ask one by one */
+	bool		split;			/* of inputs of several requests: one of them is at fault, ask one by one */
 } CallOutcome;
 
 CallOutcome	fate_of(const FateCase *c);

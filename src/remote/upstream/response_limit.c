@@ -39,9 +39,9 @@ generation(const RequestFields *a, const RCall *r, double in)
 }
 
 size_t
-bound_answer(const RequestFields *const *asks, int n, const RCall *r)
+bound_answer(const RequestFields *const *requests, int n, const RCall *r)
 {
-	const RequestFields *a = asks[0];
+	const RequestFields *a = requests[0];
 	double		in = (double) r->body.len;
 	double		most = (double) BOUND_MOST;
 

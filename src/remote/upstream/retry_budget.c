@@ -2,12 +2,12 @@
  * retry_budget.c
  *	  Waits that double, with jitter, and the budget of repeated calls.
  *
- * Jitter comes from the request's own number, not from a state that all share: who asks at the same time
- * waits differently long, and a test sees the same waits each time.
+ * Jitter comes from the request's own number, not from a state that all share: requests of the same time
+ * wait differently long, and a test sees the same waits each time.
  *
  * The budget: when an endpoint is ill each request would become several calls, just when it can bear them
  * least.  So calls may be repeated as long as they are a tenth of all; a few are always there, and come back,
- * one a second, so that who asks little isn't left without.
+ * one a second, so that a client with few requests has some as well.
  *
  * Tested by tests/unit/remote/test_remote_retry.c.
  */

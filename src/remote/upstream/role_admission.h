@@ -16,7 +16,7 @@
 typedef struct Roles Roles;
 typedef struct Role Role;
 
-/* In whatever asks. */
+/* Of requests of any kind. */
 typedef struct RoleItem
 {
 	uint32_t	role;			/* 0 = none */

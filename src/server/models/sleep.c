@@ -9,7 +9,8 @@
  *
  * An instance whose requests are kept at level 2 gives up KV cache and weights, and stays otherwise
  * (LR_FORGOTTEN): when it wakes its files are loaded again, and if they are as they were their weights go
- * where they had been (ModelControl.swap_weights()), so that the requests go on with the same answers; if not, they fail.
+ * where they had been (ModelControl.swap_weights()), so that the requests go on with the same answers; if
+ * not, they fail.
  *
  * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no
  * new request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
@@ -492,7 +493,8 @@ store_run(Job *j)
 			be->control->drop_weights(op->at->inst);
 		op->at->rest = LR_FORGOTTEN;
 	}
-	else if (be->control->save_weights == NULL || be->control->save_weights(op->at->inst, op->dir, &op->at->lost, &op->e))
+	else if (be->control->save_weights == NULL ||
+			 be->control->save_weights(op->at->inst, op->dir, &op->at->lost, &op->e))
 		op->at->rest = LR_STORED;
 	else if (op->at->lost)
 		op->at->rest = LR_FORGOTTEN;
@@ -573,7 +575,8 @@ fetch_run(Job *j)
 	const Backend *be = op->m->srv->be;
 	ModelInstance *l = op->at;
 
-	if (l->rest == LR_STORED && be->control->restore_weights != NULL && !be->control->restore_weights(l->inst, &op->e))
+	if (l->rest == LR_STORED && be->control->restore_weights != NULL &&
+		!be->control->restore_weights(l->inst, &op->e))
 	{
 		if (op->e.cls != ERR_IO)
 			return;

@@ -144,7 +144,7 @@ read_one(Made *m, WireKind kind, int dialect, const char *more, const Buf *field
 static inline void
 make_them(Made *m)
 {
-	const RequestFields *asks[4] = {&m->a[0], &m->a[1], &m->a[2], &m->a[3]};
+	const RequestFields *requests[4] = {&m->a[0], &m->a[1], &m->a[2], &m->a[3]};
 
 	m->o = roptions_get(&m->a[0], &m->e);
 	if (m->o == NULL)
@@ -153,7 +153,7 @@ make_them(Made *m)
 		abort();
 	}
 	memset(&m->e, 0, sizeof(m->e));
-	m->ok = body_make(asks, m->n, m->o, &m->calls, &m->e);
+	m->ok = body_make(requests, m->n, m->o, &m->calls, &m->e);
 }
 
 static inline void

@@ -6,7 +6,7 @@
  *	  test_remote_sim.c).
  *
  * Defines what http_client.h, encode.h and decode.h declare, in a protocol that is easily looked through: a
- * body is the asks' prompts, a line each; the answer is each prompt with "!" behind it.  A stream's lines
+ * body is the requests' prompts, a line each; the answer is each prompt with "!" behind it.  A stream's lines
  * are "t<prompt>", and "D" at the end.  The network keeps count of what it is asked, and of whom it would
  * charge: that is what the line's promises are held against.  With NET_REAL_BODIES, bodies and replies are
  * the program's, and net_answer_text() is the endpoint (test_remote_path.c).
@@ -34,7 +34,7 @@ net_clock(void)
 typedef struct Client
 {
 	int			id;
-	PendingRequest *ask;
+	PendingRequest *request;
 	bool		idempotent, stream;
 	char		want[24];		/* its prompt */
 	int64_t		deadline_us;
@@ -138,7 +138,7 @@ client_of(const char *line)
 	return line[0] == 'p' ? clients[atoi(line + 1)] : NULL;
 }
 
-/* For each ask of a body. */
+/* For each request of a body. */
 static void
 net_each(const char *body, void (*f) (Client *c))
 {
@@ -491,12 +491,12 @@ body_same(const RequestFields *a, const RequestFields *b)
 }
 
 bool
-body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+body_make(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e)
 {
-	int			k = asks[0]->kind == WK_LOGPROBS ? 3 : 1;
+	int			k = requests[0]->kind == WK_LOGPROBS ? 3 : 1;
 
 	for (int i = 0; i < n; i++)
-		if (memchr(asks[i]->prompt.s, '?', asks[i]->prompt.n) != NULL)
+		if (memchr(requests[i]->prompt.s, '?', requests[i]->prompt.n) != NULL)
 			return err_set(e, ERR_UNSUPPORTED, "no such parameter");
 	calls->n = k;
 	calls->v = mem_zalloc((size_t) k * sizeof(RCall));
@@ -504,13 +504,14 @@ body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *ca
 	{
 		RCall	   *c = &calls->v[part];
 
-		*c = (RCall) {.shape = asks[0]->kind == WK_POOL ? RSHAPE_EMBEDDINGS : k > 1 ? RSHAPE_LOGPROBS :
-					  RSHAPE_COMPLETION,.path = asks[0]->kind == WK_TOKENIZE ? "/tokenize" :
-					  o->completions_path,.n_asks = n,.part = part,
-			.stream = asks[0]->stream,.off_v1 = asks[0]->kind == WK_TOKENIZE,.tokens = 10 * n
+		*c = (RCall) {.shape = requests[0]->kind == WK_POOL ? RSHAPE_EMBEDDINGS : k > 1 ? RSHAPE_LOGPROBS :
+					  RSHAPE_COMPLETION,.path = requests[0]->kind == WK_TOKENIZE ? "/tokenize" :
+					  o->completions_path,.n_requests = n,.part = part,
+			.stream = requests[0]->stream,.off_v1 = requests[0]->kind == WK_TOKENIZE,.tokens = 10 * n
 		};
 		for (int i = 0; i < n; i++)
-			buf_printf(&c->body, "%s%.*s", i > 0 ? "\n" : "", (int) asks[i]->prompt.n, asks[i]->prompt.s);
+			buf_printf(&c->body, "%s%.*s", i > 0 ? "\n" : "", (int) requests[i]->prompt.n,
+					   requests[i]->prompt.s);
 	}
 	return true;
 }
@@ -525,7 +526,7 @@ body_free(RCalls *calls)
 
 struct DecodedReply
 {
-	const RequestFields *const *asks;
+	const RequestFields *const *requests;
 	int			n;
 	const RCalls *calls;
 	ReplyEmit	emit;
@@ -536,13 +537,13 @@ struct DecodedReply
 };
 
 DecodedReply *
-reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit,
+reply_new(const RequestFields *const *requests, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit,
 		  void *ctx)
 {
 	DecodedReply *r = mem_zalloc(sizeof(*r));
 
 	(void) o;
-	*r = (DecodedReply) {.asks = asks,.n = n,.calls = calls,.emit = emit,.ctx = ctx};
+	*r = (DecodedReply) {.requests = requests,.n = n,.calls = calls,.emit = emit,.ctx = ctx};
 	return r;
 }
 
@@ -618,7 +619,7 @@ reply_fits(const DecodedReply *r, int i)
 
 	for (int k = 0; k < r->n; k++)
 	{
-		StrView		s = r->asks[k]->prompt;
+		StrView		s = r->requests[k]->prompt;
 
 		if ((size_t) (end - p) < s.n + 2 || memcmp(p, s.s, s.n) != 0 || memcmp(p + s.n, "!\n", 2) != 0)
 			return false;
@@ -642,7 +643,7 @@ reply_end(DecodedReply *r, int i, Err *e)
 	p = r->got[i].data;
 	for (int k = 0; k < r->n; k++)
 	{
-		size_t		n = r->asks[k]->prompt.n + 1;
+		size_t		n = r->requests[k]->prompt.n + 1;
 
 		if (!r->emitted)
 			reply_accept(r, k);
@@ -818,7 +819,7 @@ hear(void *owner, WireFrame kind, const Buf *fields, bool final)
 	else if (c == net_cancel_on_text && kind == WF_TEXT)
 	{
 		c->cancelled = true;
-		dispatcher_cancel(net_line, c->ask);
+		dispatcher_cancel(net_line, c->request);
 	}
 }
 
@@ -929,7 +930,7 @@ net_ask(Dispatcher *l, const Want *w)
 	if (w->background)
 		wire_put_int(&o, WTAG_BACKGROUND, 1);
 	wire_put_int(&o, WTAG_PRIORITY, w->priority);
-	c->ask = dispatcher_submit(l, kind, b.data, b.len, w->deadline_us, 1234, c);
+	c->request = dispatcher_submit(l, kind, b.data, b.len, w->deadline_us, 1234, c);
 	return c;
 }
 

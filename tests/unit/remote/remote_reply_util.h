@@ -20,8 +20,8 @@
 
 typedef struct Scene
 {
-	RequestFields ask[MAX_ASKS];
-	const RequestFields *asks[MAX_ASKS];
+	RequestFields request[MAX_ASKS];
+	const RequestFields *requests[MAX_ASKS];
 	int			n;
 	RCall		call[8];
 	RCalls		calls;
@@ -160,7 +160,7 @@ check_field(Sums *s, const WireField *f)
 }
 
 static inline void
-scene_emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
+scene_emit(void *ctx, int request, WireFrame kind, const Buf *fields, bool final)
 {
 	Scene	   *s = ctx;
 	WireIn		in = {.p = fields->data,.end = fields->data + fields->len};
@@ -169,12 +169,12 @@ scene_emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 	int			got;
 
 	s->frames++;
-	CHECK(ask >= 0 && ask < s->n, "ask %d", ask);
-	CHECK(s->finals[ask] == 0, "a frame behind the last one of ask %d", ask);
+	CHECK(request >= 0 && request < s->n, "ask %d", request);
+	CHECK(s->finals[request] == 0, "a frame behind the last one of ask %d", request);
 	CHECK(final == (kind == WF_DONE), "kind %d", kind);
-	s->finals[ask] += final;
+	s->finals[request] += final;
 	if (s->n > 1)
-		buf_printf(&s->dump, "[%d]", ask);
+		buf_printf(&s->dump, "[%d]", request);
 	buf_addstr(&s->dump, kind == WF_ACCEPTED ? "ACCEPTED" : kind == WF_TEXT ? "TEXT" : "DONE");
 	while ((got = wire_next(&in, &f)) > 0)
 	{
@@ -200,13 +200,13 @@ scene_init(Scene *s, WireKind kind, RShape shape)
 	s->n = 1;
 	for (int i = 0; i < MAX_ASKS; i++)
 	{
-		s->asks[i] = &s->ask[i];
-		s->ask[i] = (RequestFields) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,
+		s->requests[i] = &s->request[i];
+		s->request[i] = (RequestFields) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,
 									 .max_tokens = -1};
-		s->ask[i].prompt = span_of("some text");
-		s->ask[i].secret = span_of("sk-secret");
+		s->request[i].prompt = span_of("some text");
+		s->request[i].secret = span_of("sk-secret");
 	}
-	s->call[0] = (RCall) {.shape = shape,.n_asks = 1};
+	s->call[0] = (RCall) {.shape = shape,.n_requests = 1};
 	s->calls = (RCalls) {s->call, 1};
 	s->o = (ROptions) {.name = (char *) "big",.model = (char *) "there/big"};
 }
@@ -214,7 +214,7 @@ scene_init(Scene *s, WireKind kind, RShape shape)
 static inline void
 scene_many(Scene *s, int n)
 {
-	s->n = s->call[0].n_asks = n;
+	s->n = s->call[0].n_requests = n;
 }
 
 static inline void
@@ -230,7 +230,7 @@ static inline void
 scene_free(Scene *s)
 {
 	for (int i = 0; i < MAX_ASKS; i++)
-		mem_free(s->ask[i].fields);
+		mem_free(s->request[i].fields);
 	buf_free(&s->dump);
 }
 
@@ -240,18 +240,18 @@ scene_append(void *ctx, const void *data, size_t n)
 	buf_add(ctx, data, n);
 }
 
-/* A field of the ask's message. */
+/* A field of the request's message. */
 static inline void
 scene_int(Scene *s, int i, WireTag tag, int64_t v)
 {
 	Buf			b = {0};
 	WireOut		o = {scene_append, &b};
 
-	buf_add(&b, s->ask[i].fields != NULL ? s->ask[i].fields : "", s->ask[i].len);
+	buf_add(&b, s->request[i].fields != NULL ? s->request[i].fields : "", s->request[i].len);
 	wire_put_int(&o, tag, v);
-	mem_free(s->ask[i].fields);
-	s->ask[i].fields = b.data;
-	s->ask[i].len = b.len;
+	mem_free(s->request[i].fields);
+	s->request[i].fields = b.data;
+	s->request[i].len = b.len;
 }
 
 /*
@@ -261,7 +261,7 @@ scene_int(Scene *s, int i, WireTag tag, int64_t v)
 static inline bool
 scene_feed(Scene *s, const char *text, size_t n, size_t piece, size_t cut, Err *e)
 {
-	DecodedReply *r = reply_new(s->asks, s->n, &s->calls, &s->o, scene_emit, s);
+	DecodedReply *r = reply_new(s->requests, s->n, &s->calls, &s->o, scene_emit, s);
 	bool		ok = true;
 
 	memset(e, 0, sizeof(*e));

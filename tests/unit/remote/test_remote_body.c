@@ -317,7 +317,7 @@ test_whole(void)
 	check_call(&m, "a stream", RSHAPE_COMPLETION, "/completions",
 			   "{\"model\":\"Q/3\",\"prompt\":\"h\xc3\xa4\\\"\\n\\u0001\",\"max_tokens\":1000,\"n\":2,"
 			   "\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
-	CHECK(m.calls.v[0].stream && !m.calls.v[0].get && !m.calls.v[0].off_v1 && m.calls.v[0].n_asks == 1,
+	CHECK(m.calls.v[0].stream && !m.calls.v[0].get && !m.calls.v[0].off_v1 && m.calls.v[0].n_requests == 1,
 		  "flags");
 	CHECK(m.calls.v[0].tokens >= 2000 && m.calls.v[0].tokens < 2100, "%lld tokens",
 		  (long long) m.calls.v[0].tokens);
@@ -709,7 +709,7 @@ test_random(void)
 		Err			e = {0};
 		RCalls		calls;
 		ROptions   *o;
-		const RequestFields *asks[1] = {&a};
+		const RequestFields *requests[1] = {&a};
 
 		buf_printf(&options, "{\"model\": \"Q/3\", \"dialect\": \"%s\"}",
 				   dialects[next_random(&r) % N_DIALECTS]);
@@ -738,7 +738,7 @@ test_random(void)
 			if (o != NULL && a.lora.n == 0 && strcmp(o->model, "Q/3") == 0)
 			{
 				memset(&e, 0, sizeof(e));
-				if (body_make(asks, 1, o, &calls, &e))
+				if (body_make(requests, 1, o, &calls, &e))
 				{
 					taken++;
 					for (int i = 0; i < calls.n; i++)

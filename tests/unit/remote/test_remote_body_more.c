@@ -165,7 +165,7 @@ check_gather(const char *what, WireTag tag, const char *one, const char *other, 
 	CHECK(body_same(&m.a[0], &m.a[0]), "%s: itself", what);
 	make_them(&m);
 	if (same)
-		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2 &&
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_requests == 2 &&
 			  strstr(m.calls.v[0].body.data, "\"input\":[\"x\",\"yy\"]") != NULL, "%s: both", what);
 	done(&m);
 }
@@ -251,7 +251,7 @@ test_gather_pairs(void)
 		request_fields_free(&m.a[2]);
 		m.n = 2;
 		make_them(&m);
-		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2, "two");
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_requests == 2, "two");
 		CHECK(same_json(m.calls.v[0].body.data,
 						d == VLLM ? "{\"model\":\"Q/3\",\"text_1\":\"q\",\"text_2\":[\"a\",\"b\"]}" :
 						"{\"model\":\"Q/3\",\"query\":\"q\",\"documents\":[\"a\",\"b\"]}"), "%s",

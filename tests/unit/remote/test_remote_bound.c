@@ -11,7 +11,7 @@
 static size_t
 of(RShape shape, bool stream, const RequestFields *a, int n, size_t body)
 {
-	RCall		r = {.shape = shape,.stream = stream,.n_asks = n,.body = {.len = body}};
+	RCall		r = {.shape = shape,.stream = stream,.n_requests = n,.body = {.len = body}};
 
 	return bound_answer(&a, n, &r);
 }
@@ -47,12 +47,12 @@ main(void)
 		  of(RSHAPE_EMBEDDINGS, false, &a, 1, 10) < 8 * MB, "a vector");
 	for (int n = 1; n < 100; n++)
 	{
-		const RequestFields *asks[100];
-		RCall		r = {.shape = RSHAPE_EMBEDDINGS,.n_asks = n};
+		const RequestFields *requests[100];
+		RCall		r = {.shape = RSHAPE_EMBEDDINGS,.n_requests = n};
 
 		for (int i = 0; i < n; i++)
-			asks[i] = &a;
-		CHECK(bound_answer(asks, n, &r) > (size_t) n * 16384 * 25, "%d vectors", n);
+			requests[i] = &a;
+		CHECK(bound_answer(requests, n, &r) > (size_t) n * 16384 * 25, "%d vectors", n);
 	}
 	CHECK(of(RSHAPE_TOKENIZE, false, &a, 1, 100000) > 100000 * 20 &&
 		  of(RSHAPE_TOKENIZE, false, &a, 1, 100) < 8 * MB, "tokens");

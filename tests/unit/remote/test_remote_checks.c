@@ -160,7 +160,7 @@ test_check_request(void)
 	net_ask(l, &w);
 	pass(l, 1);
 	CHECK(http.n == 1 && net_checks == 1, "allowed again");
-	/* forgotten with an ask: no check, no secret; who waits finds out */
+	/* forgotten with a request: no check, no secret; who waits finds out */
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	CHECK(http.n == 0 && l->models->secret == NULL && dispatcher_live(l) == 1, "forgotten");
 	pass(l, 10000000);

@@ -36,7 +36,7 @@ struct Dispatcher
 {
 	const LineSink *sink;
 	const RSettings *set;
-	PendingRequest *asks;
+	PendingRequest *requests;
 };
 
 static struct
@@ -88,7 +88,7 @@ void
 dispatcher_free(Dispatcher *l)
 {
 	seen.freed++;
-	CHECK(l->asks == NULL, "no request is left in a line that goes");
+	CHECK(l->requests == NULL, "no request is left in a line that goes");
 	mem_free(l);
 }
 
@@ -102,7 +102,7 @@ dispatcher_settings(Dispatcher *l, const RSettings *set)
 static void
 unlink_ask(Dispatcher *l, PendingRequest *a)
 {
-	PendingRequest **pp = &l->asks;
+	PendingRequest **pp = &l->requests;
 
 	while (*pp != a)
 		pp = &(*pp)->next;
@@ -166,8 +166,8 @@ dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_
 	}
 	if (strcmp(a->verb, "early") == 0)
 		emit(l, owner, WF_TEXT, (size_t) a->n, 'e', false);
-	a->next = l->asks;
-	l->asks = a;
+	a->next = l->requests;
+	l->requests = a;
 	return a;
 }
 
@@ -183,7 +183,7 @@ dispatcher_cancel(Dispatcher *l, PendingRequest *a)
 static bool
 is_there(const Dispatcher *l, const PendingRequest *a)
 {
-	const PendingRequest *x = l->asks;
+	const PendingRequest *x = l->requests;
 
 	while (x != NULL && x != a)
 		x = x->next;
@@ -223,7 +223,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 	for (int64_t end = clock_us() + atomic_load(&busy_us); clock_us() < end;)
 		;
 	seen.untimely += now_us < clock_us() - 1000000 || now_us > clock_us();
-	for (PendingRequest *a = l->asks, *next; a != NULL; a = next)
+	for (PendingRequest *a = l->requests, *next; a != NULL; a = next)
 	{
 		next = a->next;
 		if (strcmp(a->verb, "later") == 0)
@@ -261,7 +261,7 @@ dispatcher_live(const Dispatcher *l)
 {
 	int			n = 0;
 
-	for (const PendingRequest *a = l->asks; a != NULL; a = a->next)
+	for (const PendingRequest *a = l->requests; a != NULL; a = a->next)
 		n++;
 	return n;
 }
@@ -323,7 +323,7 @@ close_desk(void)
 }
 
 static Talk *
-ask(const char *prompt, size_t padding)
+request(const char *prompt, size_t padding)
 {
 	Buf			b = {0};
 	Buf			pad = {0};
@@ -484,20 +484,20 @@ test_answers(void)
 	Frame		f;
 	const char *r;
 
-	CHECK(strcmp(text_of(ask("now 3", 0)), "nnn") == 0, "an answer from within taking");
-	t = ask("later 5", 0);
+	CHECK(strcmp(text_of(request("now 3", 0)), "nnn") == 0, "an answer from within taking");
+	t = request("later 5", 0);
 	CHECK(next_frame(t, &f) && f.kind == WF_ACCEPTED && frame_int(&f, WTAG_PROMPT_TOKENS) == 3, "accepted");
 	CHECK(next_frame(t, &f) && f.kind == WF_DONE && f.final && strcmp(frame_str(&f, WTAG_TEXT), "lllll") == 0,
 		  "answered");
 	CHECK(st->finished == seen.ended && seen.ended == 2, "counted before it can be read");
 	CHECK(talk_over(t), "let go");
 	talk_free(t);
-	t = ask("now 2000000", 3000000);
+	t = request("now 2000000", 3000000);
 	CHECK(last_frame(t, &f) && f.len == 8 + 2000000, "both ways longer than rings: %zu", f.len);
 	talk_free(t);
-	r = text_of(ask("lose", 0));
+	r = text_of(request("lose", 0));
 	CHECK(strncmp(r, "XX000: ", 7) == 0, "a request that the line loses is an error: %s", r);
-	t = ask("later 1", 0);
+	t = request("later 1", 0);
 	/* what the backend has set before it rang */
 	atomic_store(&wire_slot(&P.arena, t->slot)->deadline_us, 123456789);
 	atomic_store(&wire_slot(&P.arena, t->slot)->timeout_ms, 77);
@@ -520,7 +520,7 @@ test_many(void)
 		char		prompt[32];
 
 		snprintf(prompt, sizeof(prompt), "%s %d", i % 3 == 0 ? "now" : "later", i + 1);
-		t[i] = ask(prompt, (size_t) i * 300);
+		t[i] = request(prompt, (size_t) i * 300);
 	}
 	for (int i = 0; i < 60; i++)
 	{
@@ -535,7 +535,7 @@ test_many(void)
 static void
 test_stream(void)
 {
-	Talk	   *t = ask("stream 500", 0);
+	Talk	   *t = request("stream 500", 0);
 	Frame		f;
 	int			n = 0;
 	bool		right = true;
@@ -566,7 +566,7 @@ test_cancel(void)
 {
 	int			before = seen.cancelled;
 	int64_t		began;
-	Talk	   *t = ask("hang", 0);
+	Talk	   *t = request("hang", 0);
 
 	WAIT_FOR(dispatcher_live(the_line) == 1, t);
 	began = clock_us();
@@ -581,25 +581,25 @@ test_cancel(void)
 	 * half a message; a whole one, cancelled before it is looked at; a stream whose ring is full; an answer
 	 * that nobody reads
 	 */
-	t = ask("hang", 100000);
+	t = request("hang", 100000);
 	move(NULL);
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 1, "half a message");
 	talk_free(t);
-	t = ask("hang", 0);
+	t = request("hang", 0);
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 1, "unseen");
 	talk_free(t);
-	t = ask("stream 1000", 0);
+	t = request("stream 1000", 0);
 	for (int i = 0; i < 50; i++)
 		remote_server_turn(D, 1000);
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 2, "in a stream");
 	talk_free(t);
-	t = ask("now 100000", 0);
+	t = request("now 100000", 0);
 	for (int i = 0; i < 5; i++)
 		remote_server_turn(D, 1000);
 	CHECK(!talk_over(t), "not all of the answer has room");
@@ -615,13 +615,13 @@ static void
 test_taken_over(void)
 {
 	int			before = seen.cancelled;
-	Talk	   *t = ask("hang", 0);
+	Talk	   *t = request("hang", 0);
 	Talk	   *u;
 
 	WAIT_FOR(dispatcher_live(the_line) == 1, t);
 	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_FREE);
 	P.slot_used[t->slot] = 0;
-	u = ask("later 4", 0);
+	u = request("later 4", 0);
 	CHECK(u->slot == t->slot && u->gen == t->gen + 1, "the same slot");
 	CHECK(strcmp(text_of(u), "llll") == 0, "the new one is answered");
 	CHECK(seen.cancelled == before + 1, "the old one is given up");
@@ -630,7 +630,7 @@ test_taken_over(void)
 	free(t);
 
 	/* without a word, found by the look at all slots */
-	t = ask("hang", 0);
+	t = request("hang", 0);
 	WAIT_FOR(dispatcher_live(the_line) == 1, t);
 	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_LOST);
 	WAIT_FOR(dispatcher_live(the_line) == 0, NULL);
@@ -645,17 +645,17 @@ test_corrupt(void)
 	int			before = seen.cancelled;
 	WireMsg		m = {.magic = 1,.kind = WK_GENERATE};
 	uint32_t	n = P.arena.geo.n_slots;
-	Talk	   *t = ask("stream 1000", 0);
+	Talk	   *t = request("stream 1000", 0);
 	const char *r;
 
-	WAIT_FOR(the_line->asks != NULL && the_line->asks->sent > 3, t);
+	WAIT_FOR(the_line->requests != NULL && the_line->requests->sent > 3, t);
 	atomic_fetch_add(&wire_slot(&P.arena, t->slot)->rep_tail, 100000);
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 1 && seen.cancelled_in_sink,
 		  "a corrupt slot gives its request up while the line speaks");
 	talk_free(t);
 	/* From within dispatcher_submit(), when there is no request yet. */
-	t = ask("early 10000", 0);
+	t = request("early 10000", 0);
 	atomic_store(&wire_slot(&P.arena, t->slot)->rep_tail, 77777);
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 2 && dispatcher_live(the_line) == 0,
@@ -664,7 +664,7 @@ test_corrupt(void)
 	t = talk_begin_raw(&P, &m, sizeof(m));
 	r = text_of(t);
 	CHECK(strcmp(r, "XX000: malformed request message") == 0, "%s", r);
-	t = ask("later 2", 0);
+	t = request("later 2", 0);
 	atomic_store(&P.h->to_engine.head, atomic_load(&P.h->to_engine.tail) + n + 5);
 	CHECK(strcmp(text_of(t), "ll") == 0, "behind a corrupt queue");
 	whole("corruption");
@@ -754,12 +754,12 @@ test_bell(void)
 	for (int i = 0; i < 3000; i++)
 	{
 		int64_t		began = clock_us();
-		Talk	   *t = ask("now 1", 0);
+		Talk	   *t = request("now 1", 0);
 		Talk	   *u;
 
 		while (clock_us() < began + i % 150)
 			;
-		u = ask("now 1", 0);
+		u = request("now 1", 0);
 		good += hear_out(t);
 		good += hear_out(u);
 		if (clock_us() - began > worst)
@@ -799,8 +799,8 @@ main(void)
 	/* the supervisor goes, with requests under way */
 	open_desk(4);
 	{
-		Talk	   *t = ask("hang", 0);
-		Talk	   *u = ask("now 100000", 0);
+		Talk	   *t = request("hang", 0);
+		Talk	   *u = request("now 100000", 0);
 
 		WAIT_FOR(dispatcher_live(the_line) == 1, t);
 		shutdown(P.ctl, SHUT_RDWR);

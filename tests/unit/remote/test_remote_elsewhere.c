@@ -148,7 +148,7 @@ test_fallback_breaker(void)
 		if (c[i]->under_way > 0)
 		{
 			c[i]->cancelled = true;
-			dispatcher_cancel(l, c[i]->ask);
+			dispatcher_cancel(l, c[i]->request);
 		}
 	net_run(l, &http, 10000000);
 	CHECK(d->done && c[19]->done && c[49]->done && net_now - t0 > 1500000, "%s", d->message);
@@ -286,7 +286,7 @@ test_silent_url(void)
 			if (kind == 1 && c->finals == 0)
 			{
 				c->cancelled = true;
-				dispatcher_cancel(l, c->ask);
+				dispatcher_cancel(l, c->request);
 			}
 			lost += !c->done;
 		}

@@ -96,7 +96,7 @@ list(NetDo what, int status)
 }
 
 static Client *
-ask(Dispatcher *l, const char *options)
+request(Dispatcher *l, const char *options)
 {
 	return net_ask(l, &(Want) {.options = options,.endless = true});
 }
@@ -119,7 +119,7 @@ test_once(void)
 	char		want[64];
 
 	for (int i = 0; i < 10; i++)
-		c[i] = ask(l, options);
+		c[i] = request(l, options);
 	/* it doesn't need to know */
 	Client	   *d = net_ask(l, &(Want) {.options = options});
 
@@ -140,17 +140,17 @@ test_once(void)
 		CHECK(i == 0 ? asked_for[0] == 16 || asked_for[0] == 1000 - 8 - 2 : asked_for[i] == 16 ||
 			  asked_for[i] == 1000 - 8 - 2 || asked_for[i] == 1000 - 8 - 3, "%d: %lld", i,
 			  (long long) asked_for[i]);
-	c[0] = ask(l, options);
+	c[0] = request(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 1, "it is known");
 	/* for an hour */
 	net_now += INT64_C(3600000000);
-	c[0] = ask(l, options);
+	c[0] = request(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 2, "%d", n_lists);
 	/* and no longer than the model is */
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
-	c[0] = ask(l, options);
+	c[0] = request(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 3, "%d", n_lists);
 	net_stop(l);
@@ -185,7 +185,7 @@ test_unneeded(void)
 	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && n_lists == 1, "%s", c->message);
-	c = ask(l, NULL);
+	c = request(l, NULL);
 	net_run(l, &http, 1000000);
 	CHECK(c->done && n_lists == 1 && asked_for[3] == 1000 - 8 - 2, "%lld", (long long) asked_for[3]);
 	net_stop(l);
@@ -200,7 +200,7 @@ test_untold(void)
 
 	told = 0;
 	for (int i = 0; i < 5; i++)
-		c[i] = ask(l, NULL);
+		c[i] = request(l, NULL);
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
 		CHECK(refused(c[i]) && strstr(c[i]->detail, "does not tell") != NULL, "%s: %s", c[i]->message,
@@ -208,21 +208,21 @@ test_untold(void)
 	CHECK(n_lists == 1 && n_texts == 0, "%d", n_lists);
 	/* no list, nor one that makes sense */
 	list(NET_STATUS, 404);
-	c[0] = ask(l, NULL);
+	c[0] = request(l, NULL);
 	net_run(l, &http, 1000000);
 	CHECK(refused(c[0]) && n_lists == 2, "%s", c[0]->message);
 	list(NET_NONSENSE, 200);
-	c[0] = ask(l, NULL);
+	c[0] = request(l, NULL);
 	net_run(l, &http, 10000000);
 	CHECK(refused(c[0]) && n_lists == 3, "%s", c[0]->message);
 	/* a prompt that may be too long */
 	told = 10;
-	c[0] = ask(l, NULL);
+	c[0] = request(l, NULL);
 	net_run(l, &http, 10000000);
 	CHECK(refused(c[0]) && strstr(c[0]->detail, "the 10 tokens") != NULL && n_lists == 4, "%s", c[0]->detail);
 	told = 1000;
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
-	c[0] = ask(l, NULL);
+	c[0] = request(l, NULL);
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 5, "%s", c[0]->message);
 	net_stop(l);
@@ -238,7 +238,7 @@ test_tokens(void)
 	told = 0;
 	told_tokens = 700;
 	for (int i = 0; i < 5; i++)
-		c[i] = ask(l, "{" VLLM "}");
+		c[i] = request(l, "{" VLLM "}");
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
 		CHECK(c[i]->done && c[i]->tries == 1 && asked_for[i] == 700 - 8 - 2, "%lld: %s",
@@ -247,7 +247,7 @@ test_tokens(void)
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	told_tokens = 0;
 	for (int i = 0; i < 5; i++)
-		c[i] = ask(l, "{" VLLM "}");
+		c[i] = request(l, "{" VLLM "}");
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
 		CHECK(refused(c[i]), "%s", c[i]->message);
@@ -264,7 +264,7 @@ test_failures(void)
 
 	list(NET_NOT_SENT, 0);
 	for (int i = 0; i < 3; i++)
-		c[i] = ask(l, NULL);
+		c[i] = request(l, NULL);
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 3; i++)
 		CHECK(c[i]->done && c[i]->tries == 1, "tried again: %s", c[i]->message);
@@ -273,25 +273,25 @@ test_failures(void)
 	l = start();
 	list(NET_NOT_SENT, 0);
 	for (int i = 0; i < 3; i++)
-		c[i] = ask(l, "{\"max_retries\": 0}");
+		c[i] = request(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 3; i++)
 		CHECK(!c[i]->done && strcmp(c[i]->sqlstate, "08006") == 0 && c[i]->elsewhere == 1 &&
 			  c[i]->charged == 0, "%d: %s", i, c[i]->message);
 	CHECK(n_lists == 1, "%d", n_lists);
 	list(NET_STATUS, 401);
-	c[0] = ask(l, "{\"max_retries\": 0}");
+	c[0] = request(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	CHECK(strcmp(c[0]->sqlstate, "28000") == 0, "%s", c[0]->message);
 	/* behind a failure of the endpoint it may be another one */
-	c[0] = ask(l, "{\"max_retries\": 0}");
+	c[0] = request(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 3, "%s", c[0]->message);
 	next_text = NET_CUT;
-	c[0] = ask(l, "{\"max_retries\": 0}");
+	c[0] = request(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	CHECK(!c[0]->done && c[0]->tries == 1 && n_lists == 3, "%s", c[0]->message);
-	c[0] = ask(l, "{\"max_retries\": 0}");
+	c[0] = request(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 4, "%d", n_lists);
 	net_stop(l);
@@ -307,33 +307,34 @@ test_leaving(void)
 	list(NET_HANG, 0);
 	c[0] = net_ask(l, &(Want) {.endless = true,.deadline_us = net_now + 500000});
 	c[1] = net_ask(l, &(Want) {.endless = true,.deadline_us = net_now + 300000});
-	c[2] = ask(l, NULL);
-	c[3] = ask(l, NULL);
+	c[2] = request(l, NULL);
+	c[3] = request(l, NULL);
 	net_run(l, &http, 400000);
 	CHECK(c[1]->finals == 1 && strcmp(c[1]->sqlstate, "57014") == 0 && c[0]->finals == 0 && n_lists == 1,
 		  "%s", c[1]->message);
 	c[3]->cancelled = true;
-	dispatcher_cancel(l, c[3]->ask);
+	dispatcher_cancel(l, c[3]->request);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->finals == 1 && strcmp(c[0]->sqlstate, "57014") == 0 && c[0]->charged == 0, "%s, %lld",
 		  c[0]->message, (long long) c[0]->charged);
 	CHECK(c[2]->done && n_lists == 2 && n_texts == 1, "another asks: %s", c[2]->message);
-	CHECK(dispatcher_live(l) == 0 && l->models->n_asks == 0 && l->models->sizer == NULL, "nothing is left");
+	CHECK(dispatcher_live(l) == 0 && l->models->n_requests == 0 && l->models->sizer == NULL,
+		  "nothing is left");
 	/* the one that asks */
 	l->models->o->told_len = 0;
 	list(NET_HANG, 0);
-	c[0] = ask(l, NULL);
-	c[1] = ask(l, NULL);
+	c[0] = request(l, NULL);
+	c[1] = request(l, NULL);
 	net_run(l, &http, 100000);
 	c[0]->cancelled = true;
-	dispatcher_cancel(l, c[0]->ask);
+	dispatcher_cancel(l, c[0]->request);
 	net_run(l, &http, 1000000);
 	CHECK(c[1]->done && n_lists == 4, "%d", n_lists);
 	/* all at once */
 	l->models->o->told_len = 0;
 	list(NET_HANG, 0);
 	for (int i = 0; i < 4; i++)
-		c[i] = ask(l, NULL);
+		c[i] = request(l, NULL);
 	net_run(l, &http, 100000);
 	for (int i = 0; i < 4; i++)
 		c[i]->cancelled = true;

@@ -261,13 +261,13 @@ test_ends(void)
 	net_run(l, &http, 100000);
 	CHECK(http.n == 1 && http.made == 7, "%d %d", http.n, http.made);
 	c->cancelled = d->cancelled = true;
-	dispatcher_cancel(l, c->ask);
+	dispatcher_cancel(l, c->request);
 	CHECK(http.n == 0 && dispatcher_live(l) == 1, "closed at once");
-	dispatcher_cancel(l, d->ask);
+	dispatcher_cancel(l, d->request);
 	CHECK(dispatcher_live(l) == 0, "gone");
 	c = net_ask(l, &(Want) {0});
 	c->cancelled = true;
-	dispatcher_cancel(l, c->ask);
+	dispatcher_cancel(l, c->request);
 	net_run(l, &http, 5000000);
 	CHECK(http.made == 7, "no call behind a cancel: %d", http.made);
 	net_stop(l);
@@ -301,7 +301,7 @@ test_hosts(void)
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "0A000") == 0 && c->elsewhere == -1, "%s", c->message);
 	c = net_ask(l, &(Want) {.url = "https://b.example/v1",.secret = "a\nb"});
-	CHECK(c->ask == NULL && c->finals == 1 && strcmp(c->sqlstate, "22023") == 0 &&
+	CHECK(c->request == NULL && c->finals == 1 && strcmp(c->sqlstate, "22023") == 0 &&
 		  strstr(c->message, "a\nb") == NULL, "%s", c->message);
 	net_stop(l);
 }
@@ -414,8 +414,8 @@ test_gather(void)
 	net_turn(l, &http);
 	CHECK(http.n == 1, "together");
 	c[0]->cancelled = c[3]->cancelled = true;
-	dispatcher_cancel(l, c[0]->ask);
-	dispatcher_cancel(l, c[3]->ask);
+	dispatcher_cancel(l, c[0]->request);
+	dispatcher_cancel(l, c[3]->request);
 	CHECK(http.n == 1 && dispatcher_live(l) == 2, "goes on");
 	net_run(l, &http, 1000000);
 	CHECK(c[1]->done && c[2]->done && strncmp(c[2]->text, c[2]->want, strlen(c[2]->want)) == 0, "%s",
@@ -424,8 +424,8 @@ test_gather(void)
 		c[i] = net_ask(l, &w);
 	net_turn(l, &http);
 	c[0]->cancelled = c[1]->cancelled = true;
-	dispatcher_cancel(l, c[0]->ask);
-	dispatcher_cancel(l, c[1]->ask);
+	dispatcher_cancel(l, c[0]->request);
+	dispatcher_cancel(l, c[1]->request);
 	CHECK(http.n == 0, "the last one closes it");
 	/* other secrets, other calls */
 	http.made = 0;
@@ -674,7 +674,7 @@ test_roles(void)
 	CHECK(http.n == 3 && c[5]->under_way == 1, "two of the one, the other passes: %d", http.n);
 	w.role_wait = 1;
 	c[6] = net_ask(l, &w);
-	CHECK(c[6]->ask == NULL && strcmp(c[6]->sqlstate, "53400") == 0, "who doesn't want to wait: %s",
+	CHECK(c[6]->request == NULL && strcmp(c[6]->sqlstate, "53400") == 0, "who doesn't want to wait: %s",
 		  c[6]->message);
 	CHECK(strcmp(c[6]->message, "role has its limit of 2 LLM requests in flight") == 0, "%s", c[6]->message);
 	w.role_wait = 6;
@@ -693,8 +693,8 @@ test_roles(void)
 	for (int i = 0; i < 3; i++)
 		c[i] = net_ask(l, &w);
 	c[0]->cancelled = c[1]->cancelled = true;
-	dispatcher_cancel(l, c[0]->ask);
-	dispatcher_cancel(l, c[1]->ask);
+	dispatcher_cancel(l, c[0]->request);
+	dispatcher_cancel(l, c[1]->request);
 	net_run(l, &http, 1000000);
 	CHECK(c[2]->done, "%s", c[2]->message);
 	/* tokens: each takes 10, of 60 a minute: the bucket holds 60 */
@@ -814,7 +814,7 @@ test_breaker(void)
 	CHECK(http.n == 1 && d->finals == 0, "only one");
 	/* it is cancelled: its place is free */
 	c->cancelled = true;
-	dispatcher_cancel(l, c->ask);
+	dispatcher_cancel(l, c->request);
 	net_run(l, &http, 1000000);
 	CHECK(d->done, "%s", d->message);
 	buf_reset(&b);

@@ -205,7 +205,7 @@ test_models(void)
 	net_run(l, &http, 1000000);
 	CHECK(c->finals == 1, "%s", c->message);
 	c = net_ask(l, &(Want) {.kind = WK_MODEL_FORGET});
-	CHECK(c->finals == 1 && c->done && c->ask == NULL, "%s", c->message);
+	CHECK(c->finals == 1 && c->done && c->request == NULL, "%s", c->message);
 	c = net_ask(l, &(Want) {.kind = WK_GRAMMAR});
 	net_run(l, &http, 1000000);
 	CHECK(c->finals == 1 && !c->done, "no endpoint does that");

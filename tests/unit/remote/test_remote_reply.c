@@ -38,7 +38,7 @@ test_completion(void)
 		   "ACCEPTED;DONE text=<\"\\/\b\f\n\r\t\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa4> "
 		   "finish_reason=<stop>;");
 	/* ids, where an endpoint tells them and they are wanted */
-	s.ask[0].want_ids = true;
+	s.request[0].want_ids = true;
 	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"token_ids\":[7,0,2147483647],\"finish_reason\":\"stop\"}]}",
 		   "ACCEPTED;DONE text=<x> token_ids={7,0,2147483647} finish_reason=<stop> completion_tokens=3;");
 	scene_free(&s);
@@ -104,7 +104,7 @@ test_several(void)
 	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
-	s.ask[0].n = 3;
+	s.request[0].n = 3;
 	EXPECT(&s, "{\"choices\":[{\"index\":2,\"text\":\"c\",\"finish_reason\":\"stop\"},{\"index\":0,"
 		   "\"text\":\"a\",\"finish_reason\":\"length\"},{\"index\":1,\"text\":\"\","
 		   "\"finish_reason\":\"stop\",\"stop_reason\":\"!\"}]," USAGE "}",
@@ -117,8 +117,8 @@ test_several(void)
 		   "\"text\":\"b\",\"finish_reason\":\"stop\"},{\"index\":1,\"text\":\"b\","
 		   "\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "twice");
 	/* one answer, but in a list */
-	s.ask[0].n = 1;
-	s.ask[0].want_answers = s.ask[0].want_ids = true;
+	s.request[0].n = 1;
+	s.request[0].want_answers = s.request[0].want_ids = true;
 	EXPECT(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\",\"prompt_token_ids\":[1,"
 			   "2],\"token_ids\":[3]}]}",
 		   "ACCEPTED;DONE prompt_ids={1,2} index=0 text=<a> token_ids={3} finish_reason=<stop> "
@@ -184,18 +184,18 @@ test_stream(void)
 	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
-	s.call[0].stream = s.ask[0].stream = true;
+	s.call[0].stream = s.request[0].stream = true;
 	EXPECT(&s, ": ping\n\n" EV("{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":null}]}")
 		   EV("{\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":null}]}")
 		   EV("{\"choices\":[{\"index\":0,\"text\":\"\\u00e4\",\"finish_reason\":\"length\"}]}")
 		   EV("{\"choices\":[]," USAGE "}") "data: [DONE]\n\n",
 		   "ACCEPTED;TEXT text=<a>;TEXT text=<\xc3\xa4>;DONE finish_reason=<length>" TAIL);
 	/* the same for one who doesn't want it in pieces */
-	s.ask[0].stream = false;
+	s.request[0].stream = false;
 	EXPECT(&s, EV("{\"choices\":[{\"index\":0,\"text\":\"a\"}],"
 				  USAGE "}") EV("{\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"stop\"}]}")
 		   "data: [DONE]\n\n", "ACCEPTED prompt_tokens=5;DONE text=<ab> finish_reason=<stop>" TAIL);
-	s.ask[0].stream = true;
+	s.request[0].stream = true;
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}"), ERR_PROTOCOL, "cut off");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") "data: [DONE]\n\n", ERR_PROTOCOL, "cut off");
 	REFUSE(&s, "", ERR_PROTOCOL, "no choice");
@@ -211,7 +211,7 @@ test_stream(void)
 	/* an answer may end without its [DONE] */
 	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}"),
 		   "ACCEPTED;TEXT text=<a>;DONE finish_reason=<stop>;");
-	s.ask[0].n = 2;
+	s.request[0].n = 2;
 	EXPECT(&s, EV("{\"choices\":[{\"index\":1,\"text\":\"x\"}]}") EV("{\"choices\":[{\"index\":0,"
 																	 "\"text\":\"a\","
 																	 "\"finish_reason\":\"stop\","
@@ -231,7 +231,7 @@ test_chat_stream(void)
 	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
-	s.call[0].stream = s.ask[0].stream = true;
+	s.call[0].stream = s.request[0].stream = true;
 	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}")
 		   EV("{\"choices\":[{\"delta\":{\"reasoning_content\":\"h\"}}]}")
 		   EV("{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}")
@@ -273,7 +273,7 @@ test_logprobs(void)
 	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
-	s.ask[0].logprobs = 2;
+	s.request[0].logprobs = 2;
 	/* own token first, the others by value; the own one's rank is its place, if it is one of the two */
 	EXPECT(&s, "{\"choices\":[{\"text\":\" a b\",\"finish_reason\":\"stop\",\"logprobs\":{\"text_offset\":[0,"
 		   "2],\"tokens\":[\" a\",\" b\"],\"token_logprobs\":[-0.5,-3],\"top_logprobs\":[{\" a\":-0.5,\" "
@@ -313,7 +313,7 @@ test_logprobs(void)
 	/* an answer of nothing has none */
 	EXPECT(&s, "{\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\",\"logprobs\":null}]}",
 		   "ACCEPTED;DONE index=0 text=<> cum_logprob=0 finish_reason=<stop>;");
-	s.call[0].stream = s.ask[0].stream = true;
+	s.call[0].stream = s.request[0].stream = true;
 	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],"
 				  "\"top_logprobs\":[{\"a\":-1}]}}]}")
 		   EV("{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"b\"],"
@@ -332,7 +332,7 @@ test_chat_logprobs(void)
 	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
-	s.ask[0].logprobs = 1;
+	s.request[0].logprobs = 1;
 	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"\xc3\xa4\"},\"finish_reason\":\"stop\","
 		   "\"logprobs\":{\"content\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-1,\"bytes\":[195],"
 		   "\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.25,\"bytes\":[196]}]},"
@@ -342,7 +342,7 @@ test_chat_logprobs(void)
 		   "lp_ranks={-1,1,1} lp_lengths={1,1,1} lp_bytes=<\xc3\xc4\xa4> cum_logprob=-3 finish_reason=<stop> "
 		   "completion_tokens=2;");
 	/* two tokens of one text: the value tells which one it is */
-	s.ask[0].logprobs = 2;
+	s.request[0].logprobs = 2;
 	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\","
 		   "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":null,"
 		   "\"top_logprobs\":[{\"token\":\"a\",\"logprob\":-0.5},{\"token\":\"a\",\"logprob\":-1}]}]}}]}",
@@ -358,7 +358,7 @@ test_chat_logprobs(void)
 	scene_free(&s);
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
-	s.ask[0].prompt_logprobs = 1;
+	s.request[0].prompt_logprobs = 1;
 	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\",\"prompt_logprobs\":[null,"
 		   "{\"5\":{\"logprob\":-2.5,\"rank\":3,\"decoded_token\":\" "
 		   "b\"},\"7\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\" c\"}}]}]}",
@@ -384,7 +384,7 @@ test_restart(void)
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
 	scene_forget(&s);
-	r = reply_new(s.asks, 1, &s.calls, &s.o, scene_emit, &s);
+	r = reply_new(s.requests, 1, &s.calls, &s.o, scene_emit, &s);
 	CHECK(reply_data(r, 0, "{\"choi", 6, &e) && !reply_end(r, 0, &e), "half an answer");
 	CHECK(s.frames == 0 && reply_held(r) > 0, "%d frames", s.frames);
 	CHECK(reply_restart(r, 0), "nothing was told");
@@ -394,8 +394,8 @@ test_restart(void)
 	CHECK(prompt == 0 && completion == 0, "usage that wasn't told");
 	reply_free(r);
 	scene_forget(&s);
-	s.call[0].stream = s.ask[0].stream = true;
-	r = reply_new(s.asks, 1, &s.calls, &s.o, scene_emit, &s);
+	s.call[0].stream = s.request[0].stream = true;
+	r = reply_new(s.requests, 1, &s.calls, &s.o, scene_emit, &s);
 	CHECK(reply_data(r, 0, event, 10, &e) && reply_restart(r, 0), "half an event");
 	CHECK(reply_data(r, 0, event, strlen(event), &e) && !reply_restart(r, 0), "text has been told");
 	CHECK(!reply_is_whole(r, 0), "not whole");

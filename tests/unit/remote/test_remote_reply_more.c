@@ -10,11 +10,11 @@
 #define EV(json) "data: " json "\n\n"
 
 static void
-no_frame(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
+no_frame(void *ctx, int request, WireFrame kind, const Buf *fields, bool final)
 {
 	(void) ctx;
 	(void) fields;
-	CHECK(false, "frame %d for %d, %d", kind, ask, final);
+	CHECK(false, "frame %d for %d, %d", kind, request, final);
 }
 
 static void
@@ -23,7 +23,7 @@ test_embeddings(void)
 	Scene		s;
 
 	scene_init(&s, WK_POOL, RSHAPE_EMBEDDINGS);
-	s.ask[0].task = span_of("embed");
+	s.request[0].task = span_of("embed");
 	EXPECT(&s, "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":[ 0.5 "
 			   ",-1e-2, 3,1E2]}],\"usage\":{\"prompt_tokens\":4,\"total_tokens\":4}}",
 		   "ACCEPTED prompt_tokens=4;DONE floats={0.5,-0.01,3,100} rows=1 prompt_tokens=4;");
@@ -52,7 +52,7 @@ test_embeddings(void)
 
 	scene_init(&s, WK_POOL, RSHAPE_EMBEDDINGS);
 	scene_many(&s, 3);
-	s.ask[1].prompt = span_of("a text that is three times as long");
+	s.request[1].prompt = span_of("a text that is three times as long");
 	EXPECT(&s, "{\"data\":[{\"index\":2,\"embedding\":[5,6]},{\"index\":0,\"embedding\":[1,2]},{\"index\":1,"
 			   "\"embedding\":[3,4]}],\"usage\":{\"prompt_tokens\":20}}",
 		   "[0]ACCEPTED prompt_tokens=3;[0]DONE floats={1,2} rows=1 prompt_tokens=3;[1]ACCEPTED "
@@ -73,7 +73,7 @@ test_embeddings(void)
 	{
 		const char *text = unlike ? "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1,2]},"
 									"{\"embedding\":[1]}]}" : "{\"data\":[{\"embedding\":[1,2]}]}";
-		DecodedReply *r = reply_new(s.asks, s.n, &s.calls, &s.o, no_frame, NULL);
+		DecodedReply *r = reply_new(s.requests, s.n, &s.calls, &s.o, no_frame, NULL);
 		Err			e = {0};
 
 		CHECK(reply_data(r, 0, text, strlen(text), &e) && !reply_end(r, 0, &e) && reply_unlike(r) == unlike,
@@ -114,7 +114,7 @@ test_scores(void)
 	scene_init(&s, WK_POOL, RSHAPE_CLASSIFY);
 	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":\"good\",\"probs\":[0.25,0.75],\"num_classes\":2}]}",
 		   "ACCEPTED;DONE floats={0.25,0.75} rows=1;");
-	s.ask[0].want_labels = true;
+	s.request[0].want_labels = true;
 	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":\"good\",\"probs\":[0.25,0.75],\"num_classes\":2}]}",
 		   "ACCEPTED;DONE label=<0> label=<good> floats={0.25,0.75} rows=1;");
 	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":null,\"probs\":[0.25,0.75]}]}",
@@ -122,7 +122,7 @@ test_scores(void)
 	scene_free(&s);
 
 	scene_init(&s, WK_POOL, RSHAPE_POOLING);
-	s.ask[0].task = span_of("token_embed");
+	s.request[0].task = span_of("token_embed");
 	EXPECT(&s, "{\"data\":[{\"index\":0,\"data\":[[1,2],[3,4],[5,6]]}]}",
 		   "ACCEPTED;DONE floats={1,2,3,4,5,6} rows=3;");
 	REFUSE(&s, "{\"data\":[{\"index\":0,\"data\":[[1,2],[3]]}]}", ERR_PROTOCOL, "different lengths");
@@ -169,9 +169,9 @@ static void
 choose_scene(Scene *s, StrView *choice)
 {
 	scene_init(s, WK_LOGPROBS, RSHAPE_LOGPROBS);
-	s->ask[0].prompt = span_of("Q: x\nA:");
-	s->ask[0].choices = choice;
-	s->ask[0].n_choices = 1;
+	s->request[0].prompt = span_of("Q: x\nA:");
+	s->request[0].choices = choice;
+	s->request[0].n_choices = 1;
 }
 
 static void
@@ -262,7 +262,7 @@ test_choose_pieces(void)
 		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 "
 		   "completion_tokens=0;");
 	/* whose are parts between two such characters? */
-	s.ask[0].prompt = span_of("Q\xc3\xa4");
+	s.request[0].prompt = span_of("Q\xc3\xa4");
 	EXPECT(&s, LP("[\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4,-5]",
 				  "[null,{},{},{},{},{}]", "[0,1,1,2,2,3]", "6", "0"),
 		   "ACCEPTED prompt_tokens=6;DONE counts={3} greedy={1} floats={-3,-4,-5} rows=1 prompt_tokens=6 "
@@ -273,7 +273,7 @@ test_choose_pieces(void)
 	/* a part in front of the choice, as long as one, two or three bytes: which token is its first? */
 	REFUSE(&s, LP("[\"Q\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"!\"]", "[null,-1,-2,-3]", "[null,{},{},{}]",
 				  "[0,1,2,4]", "4", "0"), ERR_PROTOCOL, "not the text");
-	s.ask[0].prompt = span_of("Q: x\nA:");
+	s.request[0].prompt = span_of("Q: x\nA:");
 	choice = span_of(" \xf0\x9f\x98\x80");
 	/* what was generated doesn't stand behind the prompt */
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]",
@@ -312,7 +312,7 @@ test_choose_others(void)
 		   "way\"},\"9\":{\"logprob\":-0.1,\"rank\":1}}]}]}",
 		   "ACCEPTED;DONE counts={2} greedy={0} floats={-0.5,-2} rows=1;");
 	/* no choice: the text's own tokens from the second on */
-	s.ask[0].n_choices = 0;
+	s.request[0].n_choices = 0;
 	EXPECT(&s, LP("[\"Q: x\",\"\\nA:\",\"y\"]", "[null,-0.5,-2]", "[null,{\"x\":-0.5},{}]", "[0,4,7]", "2",
 				  "1"),
 		   "ACCEPTED prompt_tokens=2;DONE counts={1} greedy={1} floats={-0.5} rows=1 prompt_tokens=2 "
@@ -335,14 +335,14 @@ test_choices(void)
 	Err			e;
 
 	scene_init(&s, WK_LOGPROBS, RSHAPE_LOGPROBS);
-	s.ask[0].prompt = span_of("p");
-	s.ask[0].choices = choice;
-	s.ask[0].n_choices = 2;
+	s.request[0].prompt = span_of("p");
+	s.request[0].choices = choice;
+	s.request[0].n_choices = 2;
 	s.call[1] = s.call[0];
 	s.call[1].part = 1;
 	s.calls.n = 2;
 	scene_forget(&s);
-	r = reply_new(s.asks, 1, &s.calls, &s.o, scene_emit, &s);
+	r = reply_new(s.requests, 1, &s.calls, &s.o, scene_emit, &s);
 	CHECK(reply_data(r, 1, bodies[1], strlen(bodies[1]), &e) && reply_end(r, 1, &e), "%s", e.msg);
 	CHECK(s.frames == 0, "%d frames", s.frames);
 	CHECK(reply_data(r, 0, "{}", 2, &e) && !reply_end(r, 0, &e) && s.frames == 0, "garbage");
@@ -374,12 +374,12 @@ test_api(void)
 	REFUSE(&s, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}",
 		   ERR_UNAVAILABLE, "busy");
 	REFUSE(&s, "[1]", ERR_PROTOCOL, "no object");
-	s.call[0].stream = s.ask[0].stream = true;
+	s.call[0].stream = s.request[0].stream = true;
 	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}")
 		   EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
 		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;DONE prompt_tokens=3 "
 		   "api_status=200;");
-	s.ask[0].api_body = span_of(" {\"stream_options\": {\"include_usage\": true}}");
+	s.request[0].api_body = span_of(" {\"stream_options\": {\"include_usage\": true}}");
 	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}")
 		   EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
 		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;TEXT "
@@ -414,7 +414,7 @@ test_models(void)
 	REFUSE(&s, "{\"data\":[]}", ERR_NOT_FOUND, "no model");
 	REFUSE(&s, "{\"data\":[{}]}", ERR_PROTOCOL, "without an id");
 	REFUSE(&s, "{}", ERR_PROTOCOL, "no list of models");
-	s.ask[0].lora = span_of("fine");
+	s.request[0].lora = span_of("fine");
 	REFUSE(&s, "{\"data\":[{\"id\":\"there/big\"}]}", ERR_NOT_FOUND, "fine");
 	EXPECT(&s, "{\"data\":[{\"id\":\"fine\"}]}", "DONE max_model_len=99;");
 	scene_free(&s);
@@ -523,9 +523,9 @@ test_error_bodies(void)
 
 	scene_init(&s, WK_API, RSHAPE_API);
 	err_set(&e, ERR_AUTH, "no \"key\"");
-	CHECK(!reply_error_as_body(&s.ask[0], &e, &b) && b.len == 0, "nobody asked");
+	CHECK(!reply_error_as_body(&s.request[0], &e, &b) && b.len == 0, "nobody asked");
 	scene_int(&s, 0, WTAG_API_AS_BODY, 1);
-	CHECK(reply_error_as_body(&s.ask[0], &e, &b), "asked for");
+	CHECK(reply_error_as_body(&s.request[0], &e, &b), "asked for");
 	in = (WireIn) {b.data, b.data + b.len};
 	while (wire_next(&in, &f) > 0)
 		dump_field(&s.dump, &f);
@@ -534,10 +534,10 @@ test_error_bodies(void)
 							  "api_status=502") == 0, "%s", s.dump.data);
 	buf_reset(&b);
 	buf_reset(&s.dump);
-	s.ask[0].api_path = span_of("/v1/messages");
+	s.request[0].api_path = span_of("/v1/messages");
 	err_set(&e, ERR_INVALID, "no");
 	err_detail(&e, "Status 400: why.");
-	CHECK(reply_error_as_body(&s.ask[0], &e, &b), "asked for");
+	CHECK(reply_error_as_body(&s.request[0], &e, &b), "asked for");
 	in = (WireIn) {b.data, b.data + b.len};
 	while (wire_next(&in, &f) > 0)
 		dump_field(&s.dump, &f);

@@ -250,7 +250,7 @@ hang_up(Dispatcher *l)
 	if (c->cancelled || c->finals > 0)
 		return;
 	c->cancelled = true;
-	dispatcher_cancel(l, c->ask);
+	dispatcher_cancel(l, c->request);
 }
 
 static void
