@@ -98,12 +98,12 @@ restore_weights(BackendModel *in, Err *e)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
-		if (r->away && !core_restore_weights(r->core, e))
+		if (r->weights_dropped && !core_restore_weights(r->core, e))
 			return false;
-		r->away = false;
-		if (r->ranks_away && !ranks_fetch(r->ranks, e))
+		r->weights_dropped = false;
+		if (r->ranks_weights_dropped && !ranks_fetch(r->ranks, e))
 			return false;
-		r->ranks_away = false;
+		r->ranks_weights_dropped = false;
 	}
 	return true;
 }
@@ -116,7 +116,7 @@ drop_weights(BackendModel *in)
 		core_drop_weights(r->core);
 		if (r->ranks != NULL)
 			ranks_forget(r->ranks);
-		r->away = r->ranks_away = false;
+		r->weights_dropped = r->ranks_weights_dropped = false;
 	}
 }
 
@@ -128,9 +128,9 @@ save_weights(BackendModel *in, const char *dir, bool *lost, Err *e)
 	*lost = false;
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
-		r->away = core_save_weights(r->core, dir, lost, e);
-		r->ranks_away = r->away && r->ranks != NULL;
-		if (r->away && (r->ranks == NULL || ranks_store(r->ranks, dir, e)))
+		r->weights_dropped = core_save_weights(r->core, dir, lost, e);
+		r->ranks_weights_dropped = r->weights_dropped && r->ranks != NULL;
+		if (r->weights_dropped && (r->ranks == NULL || ranks_store(r->ranks, dir, e)))
 			continue;
 		*lost = *lost || !restore_weights(in, &back);
 		if (*lost)

@@ -37,8 +37,8 @@ struct BackendModel
 	int			replica;
 	BackendModel *next;			/* the next replica; NULL = it is the last */
 	Replicas   *queue;			/* the first of several has it */
-	bool		away;			/* its weights are in a file: here, */
-	bool		ranks_away;		/* weights of the other ranks are in files, too */
+	bool		weights_dropped;	/* its weights are in a file: here, */
+	bool		ranks_weights_dropped;	/* weights of the other ranks are in files, too */
 };
 
 extern const Generator backend_core_generator;

@@ -48,7 +48,7 @@ typedef struct RankWorkerHeld
 	DevMem		in;				/* hidden rows that rank 0 wants logits of */
 	float	   *scales;			/* of an FP8 KV cache, as they were computed; NULL: the checkpoint's */
 	int			slots;
-	bool		away;			/* its weights are in a file, or nowhere */
+	bool		weights_dropped;	/* its weights are in a file, or nowhere */
 	HugePages	huge;
 	RankHope	hope;
 	const int32_t **tables;		/* [max_rows] */
@@ -392,10 +392,10 @@ move_main(void *arg)
 
 	if (m->kind == RC_STORE)
 		ok = model_store(h->model, m->dir, &e);
-	else if (h->away)
+	else if (h->weights_dropped)
 		ok = m->kind == RC_FETCH ? model_fetch(h->model, &e) : model_adopt(h->model, m->from->model, &e);
 	if (ok)
-		h->away = m->kind == RC_STORE;
+		h->weights_dropped = m->kind == RC_STORE;
 	/*
 	 * here an error is one of waking, steps have nobody to tell; whom weights were adopted from is still
 	 * there
@@ -481,7 +481,7 @@ static void
 forget(RankWorkerHeld *h)
 {
 	model_forget(h->model);
-	h->away = true;
+	h->weights_dropped = true;
 }
 
 /* ---- steps ---- */
@@ -681,7 +681,7 @@ rows(RankWorkerHeld *h, Cut c)
 	for (size_t i = 0; i < n; i++)
 		if (model_token_rank(h->model, ids[i]) == me.mem.rank)
 		{
-			if (!h->away)
+			if (!h->weights_dropped)
 				model_token_row(h->model, ids[i], out + own * width);
 			own++;
 		}

@@ -52,7 +52,7 @@ core_smp_row(Req *r)
 int32_t
 core_next_id(const Req *r, int32_t id)
 {
-	int32_t		forced = r->thoughts != NULL ? rbudget_forced(r->thoughts) : -1;
+	int32_t		forced = r->reasoning_budget != NULL ? rbudget_forced(r->reasoning_budget) : -1;
 
 	return forced < 0 || (id < 0 && id != SMP_NO_TOKEN) ||
 		(r->constraint != NULL && constraint_active(r->constraint)) ? id : forced;
@@ -73,7 +73,7 @@ static bool
 tells_processed(const Core *c, const Req *r)
 {
 	return c->opt.tell_processed && core_wants_logprobs(r) &&
-		(r->group == NULL || (r->group->beam == NULL && r != r->group->stem));
+		(r->group == NULL || (r->group->beam == NULL && r != r->group->prompt_request));
 }
 
 /* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
@@ -232,7 +232,7 @@ commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, 
 
 	if (no_mask != NULL)
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, no_mask);
-	else if (r->group != NULL && (r->group->beam != NULL || r == r->group->stem))
+	else if (r->group != NULL && (r->group->beam != NULL || r == r->group->prompt_request))
 		answers_commit(c, r, id, raw, mask);
 	else if (!core_has_logprob_space(c, r, &err))
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);

@@ -90,15 +90,15 @@ hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *e
 		.ev = {
 			.index = r->index, .output_tokens = n_output,
 			.prompt_tokens = r->pooled != NULL ? r->pooled->n_tokens : r->in.n_prompt,
-			.cached_tokens = share_cached(r), .back_tokens = prefix_cache_tokens_from_tier(r),
+			.cached_tokens = prefix_cache_hit_tokens(r), .back_tokens = prefix_cache_tokens_from_tier(r),
 			.preemptions = r->sched.preemptions, .draft_tokens = r->draft_tokens,
 			.accepted_tokens = r->accepted_tokens,
-			.reasoning_tokens = r->thoughts != NULL ? rbudget_count(r->thoughts) : -1,
+			.reasoning_tokens = r->reasoning_budget != NULL ? rbudget_count(r->reasoning_budget) : -1,
 			.arrival_us = r->in.arrival_us, .scheduled_us = r->sched.scheduled_us,
 			.first_token_us = r->sched.first_token_us
 		}
 	};
-	Req		   *prompt = r->group != NULL ? r->group->stem : r;
+	Req		   *prompt = r->group != NULL ? r->group->prompt_request : r;
 
 	r->out.token_lp = NULL;
 	if (id >= 0)
@@ -127,7 +127,7 @@ core_emit(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 static void
 count_prompt(Core *c, const Req *r, int tokens)
 {
-	int			cached = share_cached(r);
+	int			cached = prefix_cache_hit_tokens(r);
 
 	c->stats.prompt_tokens += tokens;
 	c->stats.cached_tokens += cached;
@@ -352,8 +352,8 @@ core_submit(Core *c, ReqSpec *spec)
 		r->constraint = constraint_new(c->constraints, r->in.grammar, r->in.grammar_after,
 									   r->in.grammar_may_end, may_jump(r));
 	r->in.grammar = NULL;
-	r->thoughts = r->in.thoughts;
-	r->in.thoughts = NULL;
+	r->reasoning_budget = r->in.reasoning_budget;
+	r->in.reasoning_budget = NULL;
 	if (r->pooled == NULL && group_wanted(&r->in.params.out))
 		group_begin(r);
 	else if (r->pooled == NULL)
@@ -446,10 +446,11 @@ acceptable(const Core *c, const Req *r, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
 	if (r->in.embeds != NULL && r->out.prompt_lp != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a prompt of embeddings has no tokens, and so no prompt_logprobs");
-	if (r->thoughts != NULL && rbudget_limited(r->thoughts) && r->group != NULL && r->group->beam != NULL)
+	if (r->reasoning_budget != NULL && rbudget_limited(r->reasoning_budget) && r->group != NULL &&
+		r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take thinking_token_budget");
-	if (r->thoughts != NULL && rbudget_limited(r->thoughts) &&
-		rbudget_highest_id(r->thoughts) >= c->defaults.n_valid)
+	if (r->reasoning_budget != NULL && rbudget_limited(r->reasoning_budget) &&
+		rbudget_highest_id(r->reasoning_budget) >= c->defaults.n_valid)
 		return err_set(e, ERR_UNSUPPORTED, "the model has no logits for the tokens that end its thoughts");
 	if (r->in.n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
@@ -464,8 +465,8 @@ push_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 	intvec_push(&r->tokens, id);
 	c->stats.output_tokens++;
 	admission_charge(r, 1);
-	if (r->thoughts != NULL)
-		rbudget_token(r->thoughts, c->tok, r->tokens.data + r->in.n_prompt, req_n_output(r));
+	if (r->reasoning_budget != NULL)
+		rbudget_token(r->reasoning_budget, c->tok, r->tokens.data + r->in.n_prompt, req_n_output(r));
 	*res = out_ends(r, c->defaults.eos, c->max_model_len);
 	return r->constraint == NULL || constraint_token(r->constraint, r, res, e);
 }
@@ -1077,7 +1078,7 @@ core_stats(const Core *c, CoreStats *out)
 
 	pthread_mutex_lock(&in->lock);
 	*out = in->stats;
-	if (c->away)
+	if (c->weights_dropped)
 		out->mem_weights = 0;
 	/*
 	 * What the step thread has counted is put right by what turned out since: a token

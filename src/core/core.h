@@ -222,7 +222,7 @@ typedef enum WorkClass
 
 /*
  * What is asked for.  core_submit() takes all of it over into the Req; from then on all threads read it, and
- * nobody writes.  One of several answers has a copy, but what is owned is the stem's.
+ * nobody writes.  One of several answers has a copy, but what is owned is the prompt request's.
  */
 typedef struct ReqSpec
 {
@@ -253,7 +253,7 @@ typedef struct ReqSpec
 	 */
 	const char *grammar_after;
 	bool		grammar_may_end;	/* it may end before that */
-	ReasoningBudget *thoughts;	/* Req.thoughts: of a model that thinks; NULL = nobody asks */
+	ReasoningBudget *reasoning_budget;	/* Req.reasoning_budget: of a model that thinks; NULL = nobody asks */
 	PoolSpec	pool;			/* Req.pooled; instead of prompt and params */
 
 	/* core_submit()'s */

@@ -56,16 +56,16 @@ typedef struct Pooled
 } Pooled;
 
 /*
- * A request of several answers.  Its first Req computes the prompt, the stem: it is known
+ * A request of several answers.  Its first Req computes the prompt, the prompt request: it is known
  * by the request's id and gives no answer itself.  The answers are its forks, which begin with a
  * token of their own each; those of a beam search have forks in their turn.  sequence_group.c, beam_search.c;
- * owned by the stem, all Reqs included, until the last event has been sent.
+ * owned by the prompt request, all Reqs included, until the last event has been sent.
  */
 typedef struct Beam Beam;
 
 typedef struct Group
 {
-	Req		   *stem;
+	Req		   *prompt_request;
 	Req		  **answers;		/* [n]; NULL: a beam search */
 	int			n;
 	Beam	   *beam;			/* NULL: n answers */
@@ -193,7 +193,7 @@ typedef struct ReqOutput
 	int			n_told;			/* the delivering thread's: output tokens told */
 	int			n_thought;		/* the delivering thread's: reasoning tokens told */
 	Logprobs   *prompt_lp;		/* what is known of the prompt's; NULL: not wanted, or on the way out */
-	int64_t		n_entries;		/* log-probabilities so far, of all answers; the stem's */
+	int64_t		n_entries;		/* log-probabilities so far, of all answers; the prompt request's */
 	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
 } ReqOutput;
 
@@ -207,13 +207,13 @@ struct Req
 
 	IntVec		tokens;			/* prompt, then output */
 	Constraint *constraint;		/* what its output must look like; NULL = anything will do */
-	ReasoningBudget *thoughts;	/* how long it may think; NULL = nobody asks */
+	ReasoningBudget *reasoning_budget;	/* how long it may think; NULL = nobody asks */
 	TokenCounts *counts;		/* for penalties; the step thread's and its sampler's */
 	PluginSeat	seat;			/* among logits processors */
 	SpecReq    *spec;			/* its drafts; NULL = nobody has asked for any */
 	int			draft_tokens, accepted_tokens;
 	char		reason[16];		/* decimal stop id */
-	/* one of several answers, or their stem */
+	/* one of several answers, or their prompt request */
 	Group	   *group;			/* NULL: the only answer */
 	int			index;			/* which one */
 	/* a pooled request's */
@@ -294,7 +294,7 @@ int			cost_rows(const Cost *c, double units, int pos, int n, double target_us);
 double		cost_rate(const Cost *c);
 
 /* ---- prefix_cache.c: requests that begin alike ---- */
-typedef struct Share
+typedef struct PrefixCache
 {
 	Prefix	   *prefix;			/* NULL: nothing is shared */
 	KvPool	   *pool;
@@ -302,10 +302,10 @@ typedef struct Share
 	int			window;			/* positions that layers with windows see; 0: none has one */
 	struct KvLife *life;		/* is told of what becomes of blocks; NULL: nobody */
 	Offload    *offload;		/* where blocks go that are overwritten; NULL = nowhere */
-} Share;
+} PrefixCache;
 
 /* What of a request's tokens is there already. */
-typedef struct ShareHit
+typedef struct PrefixHit
 {
 	int			tokens;			/* so many, its own included */
 	int			n_blocks;		/* in so many blocks of others, all full, */
@@ -313,34 +313,34 @@ typedef struct ShareHit
 	int			n_windows;		/* and whose windows are needed, too, */
 	int			n_idle_windows;	/* most shared windows that are idle */
 	int32_t		copied;			/* and the rest in the first part of this one; 0 = none */
-} ShareHit;
+} PrefixHit;
 
 /* Can requests of such a model share what they compute? */
 bool		prefix_cache_supported(const ModelInfo *info);
 /* r is new: among whose requests it shares (NULL: nobody's); forks learn it from their parents. */
 void		prefix_cache_attach(const Prefix *p, Req *r);
 /* Tokens of the prompt that were there already; of all sequences of a pooled request. */
-int			share_cached(const Req *r);
+int			prefix_cache_hit_tokens(const Req *r);
 /* Tokens of the prompt that came back from the offload tier, at most. */
 int			prefix_cache_tokens_from_tier(const Req *r);
 /* r has computed, or computes in the plan at hand (pending), `upto` tokens. */
-void		prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending);
+void		prefix_cache_mark_computed(PrefixCache *s, Req *r, int upto, bool pending);
 /* r gives its blocks back, and leaves word of what is in them. */
-void		prefix_cache_release(Share *s, Req *r);
+void		prefix_cache_release(PrefixCache *s, Req *r);
 /* r gives its last block back, which holds nothing. */
-void		prefix_cache_drop_last(Share *s, Req *r);
+void		prefix_cache_drop_last(PrefixCache *s, Req *r);
 /* r gives back the windows that its rows from `computed` on don't see. */
-void		prefix_cache_trim(Share *s, Req *r);
+void		prefix_cache_trim(PrefixCache *s, Req *r);
 /* from's content is to be in `to` before the step is computed. */
-void		share_copy(const Share *s, int32_t from, int32_t to, Plan *plan);
+void		prefix_cache_copy(const PrefixCache *s, int32_t from, int32_t to, Plan *plan);
 /* kvpool_alloc(), of blocks that will hold something else. */
-bool		share_alloc(Share *s, int n, int32_t *out);
+bool		prefix_cache_alloc(PrefixCache *s, int n, int32_t *out);
 /* What others have of r's tokens behind those noted, r's `computed` must be. */
-ShareHit	prefix_cache_lookup(const Share *s, const Req *r);
+PrefixHit	prefix_cache_lookup(const PrefixCache *s, const Req *r);
 /* So many of r's tokens may come from others. */
-int			share_limit(const Req *r);
+int			prefix_cache_limit(const Req *r);
 /* r has its tokens so far, and its blocks. */
-void		prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan);
+void		prefix_cache_adopt_blocks(PrefixCache *s, Req *r, const PrefixHit *h, Plan *plan);
 /* r has its parent's blocks. */
 void		prefix_cache_inherit(Req *r, const Req *parent);
 
@@ -468,12 +468,12 @@ void		logprobs_collect(const PoolStep *s, const Plan *plan);
 /* ---- sequence_group.c: several answers ---- */
 /* Does the request want more than one Req? */
 bool		group_wanted(const OutParams *out);
-/* The group of r, which becomes its stem. */
+/* The group of r, which becomes its prompt request. */
 void		group_begin(Req *r);
 /* One more Req of a request, beside its first: what was asked stays the first's; it holds nothing. */
 Req		   *group_req_beside(const Req *first);
-/* The same of a generating request's stem, as one of its group. */
-Req		   *group_req_of_stem(const Req *stem, int index);
+/* The same of a generating request's prompt request, as one of its group. */
+Req		   *group_req_of_prompt(const Req *prompt_request, int index);
 /* The prompt is computed, and answer i begins; it has no token yet. */
 Req		   *group_answer(Group *g, int i, const Tok *tok);
 /* Complete an event of one of the answers; it is told at once. */
@@ -487,9 +487,9 @@ void		group_free(Group *g);
  * One generation of hypotheses computes a row each; of their likeliest continuations the best
  * become the next one.
  */
-Beam	   *beam_new(const Req *stem);
+Beam	   *beam_new(const Req *prompt_request);
 void		beam_free(Beam *b);
-/* The logits of one of the live hypotheses (the stem at first); false: not finite. */
+/* The logits of one of the live hypotheses (the prompt request at first); false: not finite. */
 bool		beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t eos);
 /*
  * All rows are there: the next generation, or 0: it is over.  Its Reqs are new, and begin with the tokens of

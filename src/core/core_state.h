@@ -119,7 +119,7 @@ struct Core
 	int64_t		stood_us;		/* of the step at hand: for how long it stood meanwhile */
 	bool		suspended;		/* core_suspend() */
 	bool		given_back;		/* the memory of the suspended core was returned to the system */
-	_Atomic bool away;			/* weights, too: core_save_weights(), core_drop_weights() */
+	_Atomic bool weights_dropped;	/* weights, too: core_save_weights(), core_drop_weights() */
 	CoreStats	stats;
 	bool		tracing;		/* a profile is being recorded: as of this step */
 	TraceStep	trace;			/* trace data of the current step */
@@ -237,13 +237,16 @@ void		core_trace_end(Core *c, const Plan *plan);
 
 /* ---- parallel_sampling.c: several answers to one prompt ---- */
 
-/* One of them, or their stem, is over. */
+/* One of them, or their prompt request, is over. */
 void		answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* All are cancelled. */
 void		answers_doom(Core *c, const Group *g);
-/* A stem's last row, or a hypothesis' row, is there; id: what the sampler made of it, under the mask. */
+/*
+ * A prompt request's last row, or a hypothesis' row, is there; id: what the sampler made of it, under the
+ * mask.
+ */
 void		answers_commit(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask);
-/* A grammar leaves no choice at all: res is how all of them end, whose tokens the stem has. */
+/* A grammar leaves no choice at all: res is how all of them end, whose tokens the prompt request has. */
 void		answers_forced(Core *c, Group *g, OutResult res);
 
 #endif

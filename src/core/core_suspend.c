@@ -113,7 +113,7 @@ core_save_weights(Core *c, const char *dir, bool *lost, Err *e)
 		return false;
 	if (d == NULL || d->store(d, dir, e))
 	{
-		c->away = true;
+		c->weights_dropped = true;
 		return true;
 	}
 	if (!model_fetch(c->model, &back))
@@ -131,7 +131,7 @@ core_restore_weights(Core *c, Err *e)
 
 	if (!unless_lost(c, model_fetch(c->model, e) && (d == NULL || d->fetch(d, e))))
 		return false;
-	c->away = false;
+	c->weights_dropped = false;
 	return true;
 }
 
@@ -139,7 +139,7 @@ void
 core_drop_weights(Core *c)
 {
 	shed(c);
-	c->away = true;
+	c->weights_dropped = true;
 	model_forget(c->model);
 	if (c->opt.drafter != NULL)
 		c->opt.drafter->forget(c->opt.drafter);
@@ -158,7 +158,7 @@ core_swap_weights(Core *c, Core *from, Err *e)
 		offload_stop(c->offload);
 	if (!unless_lost(c, model_adopt(c->model, from->model, e) && (d == NULL || d->adopt(d, d2, e))))
 		return false;
-	c->away = false;
+	c->weights_dropped = false;
 	return true;
 }
 

@@ -439,7 +439,7 @@ req_free(FakeReq *r)
 {
 	genparams_free(&r->spec.params);
 	grammar_unref(r->spec.grammar);
-	rbudget_free(r->spec.thoughts);
+	rbudget_free(r->spec.reasoning_budget);
 	poolspec_free(&r->spec.pool);
 	intvec_free(&r->spec.prompt);
 	mem_free(r->spec.embeds);

@@ -94,7 +94,7 @@ sum_of(const Req *r, int (*of) (const Req *r))
 	int			n = 0;
 
 	if (r->group != NULL)
-		return of(r->group->stem);
+		return of(r->group->prompt_request);
 	if (r->pooled == NULL)
 		return of(r);
 	/* choices go on from the prompt, which counts once */
@@ -104,7 +104,7 @@ sum_of(const Req *r, int (*of) (const Req *r))
 }
 
 int
-share_cached(const Req *r)
+prefix_cache_hit_tokens(const Req *r)
 {
 	return sum_of(r, cached_prompt);
 }
@@ -117,7 +117,7 @@ prefix_cache_tokens_from_tier(const Req *r)
 
 /* So many of its first tokens may come from others. */
 int
-share_limit(const Req *r)
+prefix_cache_limit(const Req *r)
 {
 	int			limit = (int) r->tokens.len - 1;
 	int			wanted = limit;
@@ -131,7 +131,7 @@ share_limit(const Req *r)
 }
 
 static const int32_t *
-tokens_at(const Share *s, const Req *r, int block)
+tokens_at(const PrefixCache *s, const Req *r, int block)
 {
 	return r->tokens.data + (size_t) block * (size_t) s->block_size;
 }
@@ -139,7 +139,7 @@ tokens_at(const Share *s, const Req *r, int block)
 /* ---- what a request has ---- */
 
 void
-prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending)
+prefix_cache_mark_computed(PrefixCache *s, Req *r, int upto, bool pending)
 {
 	if (s->prefix == NULL || !r->kv.shares)
 		return;
@@ -161,7 +161,7 @@ prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending)
 
 /* known: its content may be of use to others. */
 static void
-drop_last(Share *s, Req *r, bool known)
+drop_last(PrefixCache *s, Req *r, bool known)
 {
 	int			at = (int) r->kv.blocks.len - 1;
 	int32_t		b;
@@ -180,7 +180,7 @@ drop_last(Share *s, Req *r, bool known)
 }
 
 void
-prefix_cache_release(Share *s, Req *r)
+prefix_cache_release(PrefixCache *s, Req *r)
 {
 	int			rest;
 
@@ -199,33 +199,33 @@ prefix_cache_release(Share *s, Req *r)
 }
 
 void
-prefix_cache_drop_last(Share *s, Req *r)
+prefix_cache_drop_last(PrefixCache *s, Req *r)
 {
 	drop_last(s, r, false);
 }
 
 /* The first block that rows from `computed` on see with a window. */
 static int
-window_from(const Share *s, int computed)
+window_from(const PrefixCache *s, int computed)
 {
 	return s->window > 0 && computed >= s->window ? (computed + 1 - s->window) / s->block_size : 0;
 }
 
 static void
-trim_to(Share *s, Req *r, int from)
+trim_to(PrefixCache *s, Req *r, int from)
 {
 	for (; r->kv.w_from < from && r->kv.w_from < (int) r->kv.blocks.len; r->kv.w_from++)
 		kvpool_window_unref(s->pool, r->kv.blocks.data[r->kv.w_from]);
 }
 
 void
-prefix_cache_trim(Share *s, Req *r)
+prefix_cache_trim(PrefixCache *s, Req *r)
 {
 	trim_to(s, r, window_from(s, r->kv.computed));
 }
 
 void
-share_copy(const Share *s, int32_t from, int32_t to, Plan *plan)
+prefix_cache_copy(const PrefixCache *s, int32_t from, int32_t to, Plan *plan)
 {
 	const int32_t *map = kvpool_map(s->pool);
 	int			n = kvpool_full(s->pool) + kvpool_window(s->pool);
@@ -238,7 +238,7 @@ share_copy(const Share *s, int32_t from, int32_t to, Plan *plan)
 }
 
 bool
-share_alloc(Share *s, int n, int32_t *out)
+prefix_cache_alloc(PrefixCache *s, int n, int32_t *out)
 {
 	if (!kvpool_alloc(s->pool, n, out))
 		return false;
@@ -255,11 +255,11 @@ share_alloc(Share *s, int n, int32_t *out)
 
 /* ---- what others have ---- */
 
-ShareHit
-prefix_cache_lookup(const Share *s, const Req *r)
+PrefixHit
+prefix_cache_lookup(const PrefixCache *s, const Req *r)
 {
-	ShareHit	h = {.tokens = r->kv.computed};
-	int			limit = share_limit(r);
+	PrefixHit	h = {.tokens = r->kv.computed};
+	int			limit = prefix_cache_limit(r);
 	int			at = r->kv.n_noted;
 	/* blocks looked at; of the last ones the windows are there from block `run` on */
 	int			seen = at;
@@ -306,7 +306,7 @@ prefix_cache_lookup(const Share *s, const Req *r)
 
 /* *own is a new block that gets what is in another. */
 static bool
-alloc_copy(Share *s, int32_t of, int32_t *own, Plan *plan)
+alloc_copy(PrefixCache *s, int32_t of, int32_t *own, Plan *plan)
 {
 	bool		pages = kvpool_map(s->pool) != NULL;
 	bool		ok;
@@ -318,9 +318,9 @@ alloc_copy(Share *s, int32_t of, int32_t *own, Plan *plan)
 		kvpool_window_ref(s->pool, of);
 	}
 	/* else a source on the free list may be the next to be handed out: then it is its own copy */
-	ok = share_alloc(s, 1, own);
+	ok = prefix_cache_alloc(s, 1, own);
 	if (ok && *own != of)
-		share_copy(s, of, *own, plan);
+		prefix_cache_copy(s, of, *own, plan);
 	if (pages)
 	{
 		kvpool_window_unref(s->pool, of);
@@ -330,7 +330,7 @@ alloc_copy(Share *s, int32_t of, int32_t *own, Plan *plan)
 }
 
 void
-prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan)
+prefix_cache_adopt_blocks(PrefixCache *s, Req *r, const PrefixHit *h, Plan *plan)
 {
 	int			tokens = h->tokens;
 	int			from;

@@ -48,15 +48,15 @@ typedef struct Result
 
 struct Beam
 {
-	const Req  *stem;
+	const Req  *prompt_request;
 	int			width;
 	int			length;			/* tokens of the live hypotheses, the prompt not counted */
 	Req		  **live;			/* [width] */
 	Req		  **next;			/* [width] */
 	int		   *from;			/* [width] which of the last generation live[i] continues */
 	int			n_live;
-	int			n_old;			/* of the generation before: in next[], or the stem */
-	bool		first;			/* the generation before is the stem */
+	int			n_old;			/* of the generation before: in next[], or the prompt request */
+	bool		first;			/* the generation before is the prompt request */
 	BeamCand   *cands;			/* [width][2 * width], of a live hypothesis each */
 	int		   *n_cands;		/* [width]; -1: its row is not there yet */
 	BeamCand   *pool;			/* [width * 2 * width] */
@@ -66,9 +66,9 @@ struct Beam
 };
 
 static Req *
-new_req(const Req *stem, int index)
+new_req(const Req *prompt_request, int index)
 {
-	Req		   *r = group_req_of_stem(stem, index);
+	Req		   *r = group_req_of_prompt(prompt_request, index);
 
 	r->in.params.temperature = 0;	/* the sampler has nothing to do */
 	r->in.params.min_tokens = 0;
@@ -77,12 +77,12 @@ new_req(const Req *stem, int index)
 }
 
 Beam *
-beam_new(const Req *stem)
+beam_new(const Req *prompt_request)
 {
 	Beam	   *b = mem_zalloc(sizeof(*b));
-	size_t		w = (size_t) stem->in.params.out.beam_width;
+	size_t		w = (size_t) prompt_request->in.params.out.beam_width;
 
-	b->stem = stem;
+	b->prompt_request = prompt_request;
 	b->width = (int) w;
 	b->live = mem_zalloc(w * sizeof(Req *));
 	b->next = mem_zalloc(w * sizeof(Req *));
@@ -131,7 +131,7 @@ beam_free(Beam *b)
 static double
 score(const Beam *b, double cum, int length)
 {
-	return cum / pow((double) length, b->stem->in.params.out.length_penalty);
+	return cum / pow((double) length, b->prompt_request->in.params.out.length_penalty);
 }
 
 /* What r has become, with one token more (id >= 0) that completes it. */
@@ -149,7 +149,7 @@ add_result(Beam *b, const Req *r, int32_t id, double cum)
 	*x = (Result) {.cum = cum, .no = b->n_results++, .finish = id >= 0 ? FIN_STOP : FIN_LENGTH};
 	x->score = score(b, cum, (int) r->tokens.len);
 	intvec_add(&x->ids, r->tokens.data + r->in.n_prompt, r->tokens.len - (size_t) r->in.n_prompt);
-	if (id >= 0 && b->stem->in.params.include_stop)
+	if (id >= 0 && b->prompt_request->in.params.include_stop)
 		intvec_push(&x->ids, id);
 }
 
@@ -185,7 +185,7 @@ beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t
 	{
 		double		cum = r->out.cum_logprob + (double) e[j].value;
 
-		if (e[j].id == eos && !b->stem->in.params.ignore_eos)
+		if (e[j].id == eos && !b->prompt_request->in.params.ignore_eos)
 			add_result(b, r, eos, cum);
 		else
 		{
@@ -246,7 +246,7 @@ reuse(Req *r, const Req *parent, const BeamCand *c)
 static Req *
 parent_of(const Beam *b, int from)
 {
-	return b->first ? b->stem->group->stem : b->next[from];
+	return b->first ? b->prompt_request->group->prompt_request : b->next[from];
 }
 
 int
@@ -268,12 +268,13 @@ beam_next(Beam *b, int max_model_len)
 	for (int i = 0; i < n; i++)
 	{
 		if (b->live[i] == NULL)
-			b->live[i] = new_req(b->stem, i);
+			b->live[i] = new_req(b->prompt_request, i);
 		b->from[i] = b->pool[i].from;
 		b->n_cands[i] = -1;
 		reuse(b->live[i], parent_of(b, b->from[i]), &b->pool[i]);
 	}
-	if (b->length < b->stem->in.params.max_tokens && b->stem->in.n_prompt + b->length < max_model_len)
+	if (b->length < b->prompt_request->in.params.max_tokens &&
+		b->prompt_request->in.n_prompt + b->length < max_model_len)
 		return n;
 	for (int i = 0; i < n; i++)
 		add_result(b, b->live[i], -1, b->live[i]->out.cum_logprob);
@@ -284,10 +285,10 @@ beam_next(Beam *b, int max_model_len)
 Req *
 beam_live(const Beam *b, int i, Req **parent)
 {
-	Req		   *stem = b->stem->group->stem;
+	Req		   *prompt_request = b->prompt_request->group->prompt_request;
 
 	*parent = b->length > 0 ? parent_of(b, b->from[i]) : NULL;
-	return b->length > 0 ? b->live[i] : stem;
+	return b->length > 0 ? b->live[i] : prompt_request;
 }
 
 bool
@@ -338,7 +339,7 @@ beam_n_results(const Beam *b, int *n_tokens)
 static void
 text_of(const Beam *b, const Result *x, const Tok *tok, Buf *text)
 {
-	Detok	   *d = out_detok(b->stem, tok);
+	Detok	   *d = out_detok(b->prompt_request, tok);
 
 	for (size_t i = 0; i < x->ids.len; i++)
 		detok_push(d, x->ids.data[i], text);
@@ -357,7 +358,7 @@ beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx)
 		const Result *x = &b->results[i];
 
 		buf_reset(&text);
-		if (b->stem->in.params.detokenize)
+		if (b->prompt_request->in.params.detokenize)
 			text_of(b, x, tok, &text);
 		ev->index = i;
 		ev->ids = x->ids.data;
@@ -371,7 +372,7 @@ beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx)
 		if (ev->n_ids > ev->longest)
 			ev->longest = ev->n_ids;
 		ev->finish = i + 1 < b->n_results ? FIN_NONE : finish;
-		sink(ctx, b->stem->group->stem, ev);
+		sink(ctx, b->prompt_request->group->prompt_request, ev);
 	}
 	buf_free(&text);
 }

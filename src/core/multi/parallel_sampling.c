@@ -3,7 +3,7 @@
  *	  Several answers to one prompt, on the step thread.
  *
  * What core.c does for a request of one answer, for requests of several: n > 1 (sequence_group.c) and
- * beam searches (beam_search.c).  Of either the stem is scheduled first; its last row begins the
+ * beam searches (beam_search.c).  Of either the prompt request is scheduled first; its last row begins the
  * answers, or hypotheses, which take its place in the schedule.  Between steps something of a
  * live group is scheduled, so that whoever cancels it finds it.
  *
@@ -23,9 +23,9 @@
 static void
 finish_group(Core *c, Group *g, ReqFinish fin, const Err *err)
 {
-	if (idmap_get(&c->by_id, g->stem->in.id) == g->stem)
+	if (idmap_get(&c->by_id, g->prompt_request->in.id) == g->prompt_request)
 	{
-		idmap_del(&c->by_id, g->stem->in.id);
+		idmap_del(&c->by_id, g->prompt_request->in.id);
 		c->n_multi--;
 	}
 	core_count_end(c, fin, err);
@@ -50,7 +50,7 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	if (last)
 	{
 		finish_group(c, g, g->failed, err);
-		core_request_done(c, g->stem);
+		core_request_done(c, g->prompt_request);
 	}
 	/* the last one takes the group with it */
 	core_emit(c, r, id, res, err);
@@ -58,16 +58,16 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 
 /* The prompt has not come to its end: there will be no answers. */
 static void
-finish_stem(Core *c, Req *stem, OutResult res, const Err *err)
+finish_prompt_request(Core *c, Req *prompt_request, OutResult res, const Err *err)
 {
-	Group	   *g = stem->group;
+	Group	   *g = prompt_request->group;
 	int			n = g->n;
 
-	if (stem->sched.state != RQ_NEW)
+	if (prompt_request->sched.state != RQ_NEW)
 		c->n_multi_seqs--;
-	sched_remove(c->sched, stem);
+	sched_remove(c->sched, prompt_request);
 	finish_group(c, g, res.finish, err);
-	core_request_done(c, stem);
+	core_request_done(c, prompt_request);
 	for (int i = 0; i < n; i++)
 		core_emit(c, g->answers[i], -1, res, err);
 }
@@ -82,13 +82,16 @@ finish_beams(Core *c, Group *g)
 	beam_end(g->beam);
 	if (fin == FIN_STOP && beam_n_results(g->beam, &n_tokens) > 0)
 		c->stats.output_tokens += n_tokens;
-	admission_charge(g->stem, fin == FIN_STOP ? n_tokens : 0);
+	admission_charge(g->prompt_request, fin == FIN_STOP ? n_tokens : 0);
 	finish_group(c, g, fin, &g->err);
-	core_request_done(c, g->stem);
-	core_emit(c, g->stem, -1, (OutResult) {.finish = fin}, fin == FIN_ERROR ? &g->err : NULL);
+	core_request_done(c, g->prompt_request);
+	core_emit(c, g->prompt_request, -1, (OutResult) {.finish = fin}, fin == FIN_ERROR ? &g->err : NULL);
 }
 
-/* A hypothesis, or the stem, has failed or is cancelled: so is the search, when all of them are out. */
+/*
+ * A hypothesis, or the prompt request, has failed or is cancelled: so is the search, when all of them are
+ * out.
+ */
 static void
 finish_beam(Core *c, Req *r, ReqFinish fin, const Err *err)
 {
@@ -127,28 +130,28 @@ answers_doom(Core *c, const Group *g)
 	for (int i = 0; g->beam != NULL && i < beam_n_live(g->beam); i++)
 		if (!beam_has_row(g->beam, i))
 			core_finish_later(c, beam_live(g->beam, i, &parent), false);
-	core_finish_later(c, g->stem, false);
+	core_finish_later(c, g->prompt_request, false);
 }
 
-/* Answer i, with the tokens that the stem has. */
+/* Answer i, with the tokens that the prompt request has. */
 static Req *
 answer(Core *c, Group *g, int i)
 {
 	Req		   *a = group_answer(g, i, c->tok);
 
-	if (g->stem->constraint != NULL)
-		a->constraint = constraint_fork(g->stem->constraint);
-	if (g->stem->thoughts != NULL)
-		a->thoughts = rbudget_fork(g->stem->thoughts);
+	if (g->prompt_request->constraint != NULL)
+		a->constraint = constraint_fork(g->prompt_request->constraint);
+	if (g->prompt_request->reasoning_budget != NULL)
+		a->reasoning_budget = rbudget_fork(g->prompt_request->reasoning_budget);
 	return a;
 }
 
-/* The answers' first tokens, from the stem's last row; the first one's has been sampled already. */
+/* The answers' first tokens, from the prompt request's last row; the first one's has been sampled already. */
 static void
 first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *mask, int32_t *ids)
 {
 	size_t		width = (size_t) core_info(c)->vocab_size;
-	bool		processed = c->opt.tell_processed && core_wants_logprobs(g->stem);
+	bool		processed = c->opt.tell_processed && core_wants_logprobs(g->prompt_request);
 	LogprobRow *notes = mem_alloc((size_t) g->n * sizeof(LogprobRow));
 	Err			err;
 
@@ -195,9 +198,9 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 
 /* The prompt is computed: the answers go on from there, but for those whose first token ends them. */
 static void
-begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *mask)
+begin_answers(Core *c, Req *prompt_request, int32_t id, const float *raw, const uint32_t *mask)
 {
-	Group	   *g = stem->group;
+	Group	   *g = prompt_request->group;
 	int			n = g->n;
 	int32_t    *ids = mem_alloc((size_t) n * sizeof(int32_t));
 	OutResult  *res = mem_alloc((size_t) n * sizeof(OutResult));
@@ -206,11 +209,12 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 	Err			err;
 
 	/* and the answers', which are made now: the prompt counts once */
-	stem->sched.first_token_us = clock_us();
+	prompt_request->sched.first_token_us = clock_us();
 	first_tokens(c, g, id, raw, mask, ids);
-	core_count_prompt(c, stem);
-	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(stem);	/* what is forced counts for each */
-	sched_retain_for_forks(c->sched, stem);
+	core_count_prompt(c, prompt_request);
+	/* what is forced counts for each */
+	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(prompt_request);
+	sched_retain_for_forks(c->sched, prompt_request);
 	c->n_multi_seqs--;
 	for (int i = 0; i < n; i++)
 	{
@@ -224,18 +228,19 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 		n_live += res[i].finish == FIN_NONE;
 	}
 	/*
-	 * the first of those that go on has the stem's place, the others wait in line, in front of their session
+	 * the first of those that go on has the prompt request's place, the others wait in line, in front of
+	 * their session
 	 */
 	for (int i = n; i-- > 0;)
 		if (res[i].finish == FIN_NONE)
 		{
 			c->n_multi_seqs++;
 			if (--n_live > 0)
-				sched_fork(c->sched, g->answers[i], stem);
+				sched_fork(c->sched, g->answers[i], prompt_request);
 			else
-				sched_resume(c->sched, g->answers[i], stem);
+				sched_resume(c->sched, g->answers[i], prompt_request);
 		}
-	sched_release_blocks(c->sched, stem);
+	sched_release_blocks(c->sched, prompt_request);
 	/* the group is there until the last one has been worked off */
 	for (int i = 0; i < n; i++)
 	{
@@ -260,10 +265,10 @@ answers_forced(Core *c, Group *g, OutResult res)
 {
 	int			n = g->n;
 
-	core_count_prompt(c, g->stem);
-	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(g->stem);
+	core_count_prompt(c, g->prompt_request);
+	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(g->prompt_request);
 	for (int i = 0; i < n; i++)
-		core_emit_tokens(c, answer(c, g, i), (size_t) g->stem->in.n_prompt, res);
+		core_emit_tokens(c, answer(c, g, i), (size_t) g->prompt_request->in.n_prompt, res);
 }
 
 /*
@@ -300,7 +305,7 @@ commit_beam(Core *c, Req *r, const float *raw)
 	Beam	   *b = g->beam;
 	int			n;
 
-	if (r == g->stem && r->sched.first_token_us == 0)
+	if (r == g->prompt_request && r->sched.first_token_us == 0)
 	{
 		r->sched.first_token_us = clock_us();
 		core_count_prompt(c, r);
@@ -332,8 +337,8 @@ answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
 	if (r->group->beam != NULL)
 		finish_beam(c, r, res.finish, err);
-	else if (r == r->group->stem)
-		finish_stem(c, r, res, err);
+	else if (r == r->group->prompt_request)
+		finish_prompt_request(c, r, res, err);
 	else
 		finish_answer(c, r, id, res, err);
 }

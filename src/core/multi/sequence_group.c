@@ -2,9 +2,9 @@
  * sequence_group.c
  *	  Several answers to one prompt (n > 1).
  *
- * The prompt is computed once, by the stem, and its last row gives each answer its first
+ * The prompt is computed once, by the prompt request, and its last row gives each answer its first
  * token: answer i draws with seed + i.  From there on the answers are requests of their own for
- * scheduler and sampler, forks of the stem that share its full blocks; so answer i is, bit for
+ * scheduler and sampler, forks of the prompt request that share its full blocks; so answer i is, bit for
  * bit, that of a single request with its seed.  Each tells its own tokens; the event in which
  * the last of them ends is the request's last.
  *
@@ -41,11 +41,11 @@ group_req_beside(const Req *first)
 }
 
 Req *
-group_req_of_stem(const Req *stem, int index)
+group_req_of_prompt(const Req *prompt_request, int index)
 {
-	Req		   *r = group_req_beside(stem);
+	Req		   *r = group_req_beside(prompt_request);
 
-	r->group = stem->group;
+	r->group = prompt_request->group;
 	r->index = index;
 	return r;
 }
@@ -55,7 +55,7 @@ group_begin(Req *r)
 {
 	Group	   *g = mem_zalloc(sizeof(*g));
 
-	g->stem = r;
+	g->prompt_request = r;
 	r->group = g;
 	if (r->in.params.out.beam_width > 0)
 	{
@@ -67,7 +67,7 @@ group_begin(Req *r)
 	g->answers = mem_zalloc((size_t) g->n * sizeof(Req *));
 	for (int i = 0; i < g->n; i++)
 	{
-		Req		   *a = g->answers[i] = group_req_of_stem(r, i);
+		Req		   *a = g->answers[i] = group_req_of_prompt(r, i);
 
 		a->in.seed = r->in.params.has_seed ? (uint64_t) r->in.params.seed + (uint64_t) i : rng_seed();
 		a->out.urgent = r->out.urgent;
@@ -78,16 +78,16 @@ Req *
 group_answer(Group *g, int i, const Tok *tok)
 {
 	Req		   *a;
-	const Req  *stem = g->stem;
+	const Req  *prompt_request = g->prompt_request;
 
 	ASSERT(i >= 0 && i < g->n);
 	a = g->answers[i];
 	ASSERT(a->tokens.len == 0 && a->kv.blocks.len == 0);
 	/* the prompt, and what is forced behind it */
-	intvec_add(&a->tokens, stem->tokens.data, stem->tokens.len);
+	intvec_add(&a->tokens, prompt_request->tokens.data, prompt_request->tokens.len);
 	out_begin(a, tok);
-	a->sched.scheduled_us = stem->sched.scheduled_us;
-	a->sched.first_token_us = stem->sched.first_token_us;
+	a->sched.scheduled_us = prompt_request->sched.scheduled_us;
+	a->sched.first_token_us = prompt_request->sched.first_token_us;
 	return a;
 }
 
@@ -143,7 +143,7 @@ free_member(Req *r)
 {
 	out_end(r);
 	constraint_free(r->constraint);
-	rbudget_free(r->thoughts);
+	rbudget_free(r->reasoning_budget);
 	logprobs_free(r->out.prompt_lp);
 	logprobs_free(r->out.token_lp);
 	intvec_free(&r->tokens);
@@ -157,9 +157,9 @@ group_free(Group *g)
 	for (int i = 0; i < g->n; i++)
 		free_member(g->answers[i]);
 	beam_free(g->beam);
-	genparams_free(&g->stem->in.params);
-	mem_free(g->stem->in.embeds);
-	free_member(g->stem);
+	genparams_free(&g->prompt_request->in.params);
+	mem_free(g->prompt_request->in.embeds);
+	free_member(g->prompt_request);
 	mem_free(g->answers);
 	mem_free(g);
 }

@@ -420,7 +420,7 @@ static int
 look(Offload *o, const Req *r, const OffloadPlace *p, int *n_memory)
 {
 	int			size = o->set.block_size;
-	int			limit = share_limit(r);
+	int			limit = prefix_cache_limit(r);
 	OffloadKey	key = p->key;
 	uint64_t	next;
 	int			n = 0;
@@ -452,10 +452,10 @@ look(Offload *o, const Req *r, const OffloadPlace *p, int *n_memory)
 
 /* Microseconds that n blocks behind p save; of `files` blocks that are not in memory. */
 static double
-gain(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost,
+gain(const Offload *o, const Req *r, const PrefixHit *hit, const OffloadPlace *p, const Cost *cost,
 	 const Plan *plan, int n, int files)
 {
-	int			limit = share_limit(r);
+	int			limit = prefix_cache_limit(r);
 	int			upto = (p->block + n) * o->set.block_size;
 	int			tokens = (upto < limit ? upto : limit) - hit->tokens;
 	double		rate = cost_rate(cost);
@@ -477,7 +477,7 @@ gain(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p,
 
 /* How many of n blocks are worth while? */
 static int
-choose(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost,
+choose(const Offload *o, const Req *r, const PrefixHit *hit, const OffloadPlace *p, const Cost *cost,
 	   const Plan *plan, int n, int n_memory)
 {
 	double		whole = gain(o, r, hit, p, cost, plan, n, n - n_memory);
@@ -558,11 +558,11 @@ make_copies(const Offload *o, Plan *plan)
 
 /* One block into a free one of the pool, as p's next; false: there is none. */
 static bool
-bring(Offload *o, Share *s, const Req *r, OffloadPlace *p, const KvHold *h)
+bring(Offload *o, PrefixCache *s, const Req *r, OffloadPlace *p, const KvHold *h)
 {
 	int32_t		b;
 
-	if (!share_alloc(s, 1, &b))
+	if (!prefix_cache_alloc(s, 1, &b))
 		return false;
 	offcopy_back(o->copy, b, kvtier_bytes(h));
 	offload_next(o, &p->key, tokens_at(o, r, p->block));
@@ -575,7 +575,7 @@ bring(Offload *o, Share *s, const Req *r, OffloadPlace *p, const KvHold *h)
 
 /* As many of what r waits for as have come, and as a step may have; NOTHING: there won't be more. */
 static OffloadAnswer
-bring_some(Offload *o, Share *s, Req *r, OffloadPlace *p)
+bring_some(Offload *o, PrefixCache *s, Req *r, OffloadPlace *p)
 {
 	const OffloadWait *w = r->kv.wait;
 
@@ -612,9 +612,9 @@ learn(Offload *o, size_t bytes, int64_t us)
 
 /* r is asked for the first time, or has got tokens back. */
 static void
-count(Offload *o, Req *r, const ShareHit *hit, const OffloadPlace *p)
+count(Offload *o, Req *r, const PrefixHit *hit, const OffloadPlace *p)
 {
-	int			limit = share_limit(r);
+	int			limit = prefix_cache_limit(r);
 	int			upto = p->block * o->set.block_size < limit ? p->block * o->set.block_size : limit;
 
 	if (r->sched.preemptions > 0)
@@ -633,10 +633,10 @@ count(Offload *o, Req *r, const ShareHit *hit, const OffloadPlace *p)
 }
 
 static void
-note_until(const Offload *o, Req *r, const ShareHit *hit, const Cost *cost, int64_t now_us)
+note_until(const Offload *o, Req *r, const PrefixHit *hit, const Cost *cost, int64_t now_us)
 {
 	double		rate = cost_rate(cost);
-	int			tokens = share_limit(r) - hit->tokens;
+	int			tokens = prefix_cache_limit(r) - hit->tokens;
 
 	if (r->kv.wait_until_us == 0)
 		r->kv.wait_until_us = now_us +
@@ -645,7 +645,8 @@ note_until(const Offload *o, Req *r, const ShareHit *hit, const Cost *cost, int6
 }
 
 OffloadAnswer
-offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost, Plan *plan, int64_t now_us)
+offload_back(Offload *o, PrefixCache *s, Req *r, const PrefixHit *hit, const Cost *cost, Plan *plan,
+			 int64_t now_us)
 {
 	OffloadAnswer a = OFFLOAD_NOTHING;
 	OffloadPlace p;

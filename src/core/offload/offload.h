@@ -116,8 +116,8 @@ typedef enum OffloadAnswer
 /* A step is planned. */
 void		offload_step(Offload *o);
 /* r, which waits and is about to be admitted, finds `hit`.  Copies of the plan may be made at once. */
-OffloadAnswer offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost, Plan *plan,
-						   int64_t now_us);
+OffloadAnswer offload_back(Offload *o, PrefixCache *s, Req *r, const PrefixHit *hit, const Cost *cost,
+						   Plan *plan, int64_t now_us);
 /* r has been admitted, or is gone. */
 void		offload_end(Offload *o, Req *r);
 /* Requests that wait for something to come back. */

@@ -172,7 +172,7 @@ free_req(Req *r)
 	else
 		out_end(r);
 	constraint_free(r->constraint);
-	rbudget_free(r->thoughts);
+	rbudget_free(r->reasoning_budget);
 	genparams_free(&r->in.params);
 	intvec_free(&r->tokens);
 	mem_free(r->in.embeds);

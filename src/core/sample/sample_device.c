@@ -39,7 +39,7 @@ smpdev_takes(const Req *r, bool tell_processed)
 	if (!wants_logprobs(o))
 		return true;
 	/* thoughts may put another token in place of the sampled one */
-	return !tell_processed && r->thoughts == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 &&
+	return !tell_processed && r->reasoning_budget == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 &&
 		o->logprobs <= KSAMPLE_TOP;
 }
 

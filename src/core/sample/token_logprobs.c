@@ -91,7 +91,8 @@ core_logprobs_of_rows(Core *c, const Plan *plan)
 
 		if (!plan->e[i].sample)
 			continue;
-		if (core_wants_logprobs(r) && !r->sched.cancelled && (r->group == NULL || r != r->group->stem))
+		if (core_wants_logprobs(r) && !r->sched.cancelled &&
+			(r->group == NULL || r != r->group->prompt_request))
 			c->notes[n++] = (LogprobRow) {r, c->rows[at].id, core_raw_row(c, at), c->rows[at].sampled};
 		at++;
 	}
@@ -102,7 +103,7 @@ bool
 core_has_logprob_space(const Core *c, Req *r, Err *e)
 {
 	int64_t		most = core_max_entries(c);
-	int64_t    *so_far = r->group != NULL ? &r->group->stem->out.n_entries : &r->out.n_entries;
+	int64_t    *so_far = r->group != NULL ? &r->group->prompt_request->out.n_entries : &r->out.n_entries;
 
 	if (r->out.token_lp == NULL)
 		return true;

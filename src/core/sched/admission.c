@@ -303,7 +303,8 @@ admission_leave(Admission *g, Req *r)
 void
 admission_charge(const Req *r, int n)
 {
-	const Req  *first = r->group != NULL ? r->group->stem : r->pooled != NULL ? r->pooled->reqs[0] : r;
+	const Req  *first = r->group != NULL ? r->group->prompt_request :
+		r->pooled != NULL ? r->pooled->reqs[0] : r;
 
 	Account    *acc = first->sched.account;
 

@@ -211,12 +211,12 @@ sched_take_over(Sched *s, Req *r)
 	if (tokens > blocks * s->opt.block_size)
 	{
 		int32_t		own;
-		bool		there = share_alloc(&s->share, 1, &own);
+		bool		there = prefix_cache_alloc(&s->share, 1, &own);
 
 		/* sched_parent_tokens() has looked */
 		ALWAYS(there);
 		intvec_push(&r->kv.blocks, own);
-		share_copy(&s->share, r->sched.parent->kv.blocks.data[blocks], own, &s->plan);
+		prefix_cache_copy(&s->share, r->sched.parent->kv.blocks.data[blocks], own, &s->plan);
 	}
 	r->kv.computed = tokens;
 	sched_leave_parent(s, r);
@@ -308,7 +308,7 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 
 	s->opt = *opt;
 	s->pool = pool;
-	s->share = (Share) {opt->prefix, pool, opt->block_size, opt->window, opt->life, opt->offload};
+	s->share = (PrefixCache) {opt->prefix, pool, opt->block_size, opt->window, opt->life, opt->offload};
 	kvpool_on_lost(pool, forget_block, s);
 	s->cost.attn_weight = opt->attn_weight;
 	s->next_admit_no = 1;
@@ -482,7 +482,7 @@ sched_n_held(const Sched *s)
 int
 sched_n_skipped(const Sched *s)
 {
-	return s->lora.n_aside;
+	return s->lora.n_skipped;
 }
 
 int64_t

@@ -36,8 +36,8 @@ typedef struct SchedLora
 	int			n;
 	int			cap;
 	Passing		passing[N_CLASSES];	/* of the plan at hand */
-	ReqList		aside;			/* of the plan at hand: they find no place */
-	int			n_aside;		/* number of requests that the plan has set aside */
+	ReqList		skipped;			/* of the plan at hand: they find no place */
+	int			n_skipped;		/* number of requests that the plan has set aside */
 	bool		used;			/* some request has had one */
 	Req		   *next;			/* has been passed too often; NULL = nobody */
 } SchedLora;
@@ -46,7 +46,7 @@ struct Sched
 {
 	SchedOptions opt;
 	KvPool	   *pool;
-	Share		share;
+	PrefixCache	share;
 	Cost		cost;
 
 	Req		  **running;		/* [opt.max_seqs], by admit_no */
@@ -129,7 +129,7 @@ Req		   *sched_lora_first(const Sched *s, Req *r);
 /* Is there a place for r, which is next? */
 bool		sched_lora_may(const Sched *s, const Req *r);
 /* There is no place for r: it is set aside; false: too many are, the plan admits no more. */
-bool		sched_lora_aside(Sched *s, Req *r);
+bool		sched_lora_skip(Sched *s, Req *r);
 void		sched_lora_admitted(Sched *s, Req *r);
 /* r is taken out. */
 void		sched_lora_gone(Sched *s, const Req *r);

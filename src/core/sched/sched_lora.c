@@ -20,7 +20,7 @@
 #include "base/assert.h"
 
 #define LORA_PATIENCE	32
-#define LORA_MAX_ASIDE	256		/* that one plan looks at */
+#define LORA_MAX_SKIPPED	256		/* that one plan looks at */
 
 static bool
 has_place(const SchedLora *l, const LoraAdapter *a)
@@ -49,7 +49,7 @@ take_place(Sched *s, const Req *r)
 void
 sched_lora_begin(Sched *s)
 {
-	s->lora.n = s->lora.n_aside = 0;
+	s->lora.n = s->lora.n_skipped = 0;
 	memset(s->lora.passing, 0, sizeof(s->lora.passing));
 	for (int i = 0; i < s->n_running; i++)
 		take_place(s, s->running[i]);
@@ -119,15 +119,15 @@ sched_lora_gone(Sched *s, const Req *r)
 }
 
 bool
-sched_lora_aside(Sched *s, Req *r)
+sched_lora_skip(Sched *s, Req *r)
 {
-	if (s->lora.aside.n == LORA_MAX_ASIDE)
+	if (s->lora.skipped.n == LORA_MAX_SKIPPED)
 		return false;
 	ASSERT(r->sched.state == RQ_WAITING || r->sched.state == RQ_PREEMPTED ||
 		   r->sched.state == RQ_CONTINUATION);
 	queue_remove(s, r);
-	reqlist_push_tail(&s->lora.aside, r);
-	s->lora.n_aside++;
+	reqlist_push_tail(&s->lora.skipped, r);
+	s->lora.n_skipped++;
 	s->others--;
 	s->others_todo -= req_todo(r);
 	return true;
@@ -136,14 +136,14 @@ sched_lora_aside(Sched *s, Req *r)
 void
 sched_lora_end(Sched *s)
 {
-	ReqList    *aside = &s->lora.aside;
+	ReqList    *skipped = &s->lora.skipped;
 
 	/* the first that was seen is in front again */
-	for (Req *r = aside->tail; r != NULL; r = aside->tail)
+	for (Req *r = skipped->tail; r != NULL; r = skipped->tail)
 	{
 		const Passing *p = &s->lora.passing[queue_class(r)];
 
-		reqlist_remove(aside, r);
+		reqlist_remove(skipped, r);
 		reqlist_insert_before(queue_join(s, r), r);
 		fair_back(r->sched.line);
 		if (r->in.lora == NULL)

@@ -53,7 +53,7 @@ grow_blocks(Sched *s, Req *r, int n_tokens)
 		return false;
 	for (int i = 0; i < need; i++)
 		intvec_push(&r->kv.blocks, 0);
-	return share_alloc(&s->share, need, r->kv.blocks.data + have);
+	return prefix_cache_alloc(&s->share, need, r->kv.blocks.data + have);
 }
 
 /* n rows for a running request; false: it was itself preempted for want of blocks. */
@@ -235,7 +235,7 @@ plan_prompts(Sched *s)
 	for (s->walk = 0; s->walk < s->n_running; s->walk++)
 	{
 		Req		   *r = s->running[s->walk];
-		ShareHit	hit;
+		PrefixHit	hit;
 		int			n;
 
 		if (req_todo(r) <= 1)
@@ -281,7 +281,7 @@ pages_promised(const Sched *s)
 
 /* Pages that are not to be had any more when r is admitted. */
 static int
-pages_wanted(const Sched *s, const Req *r, const ShareHit *hit)
+pages_wanted(const Sched *s, const Req *r, const PrefixHit *hit)
 {
 	int			blocks = sched_blocks(s, (int64_t) r->tokens.len);
 	int			windows = sched_pages(s, 0, blocks) - (hit->n_windows - hit->n_idle_windows) *
@@ -291,10 +291,10 @@ pages_wanted(const Sched *s, const Req *r, const ShareHit *hit)
 }
 
 /* What of a waiting request's tokens is there already: its parent's, or others'. */
-static ShareHit
+static PrefixHit
 tokens_there(const Sched *s, const Req *r)
 {
-	ShareHit	h = {.tokens = sched_parent_tokens(s, r), .n_blocks = sched_parent_blocks(s, r)};
+	PrefixHit	h = {.tokens = sched_parent_tokens(s, r), .n_blocks = sched_parent_blocks(s, r)};
 
 	if (r->sched.parent != NULL && h.n_blocks > r->sched.parent->kv.w_from)
 		h.n_windows = h.n_blocks - r->sched.parent->kv.w_from;
@@ -303,13 +303,13 @@ tokens_there(const Sched *s, const Req *r)
 }
 
 static bool
-is_long(const Sched *s, const Req *r, const ShareHit *hit)
+is_long(const Sched *s, const Req *r, const PrefixHit *hit)
 {
 	return s->opt.long_prompt > 0 && !r->seq.whole && req_todo(r) - hit->tokens > s->opt.long_prompt;
 }
 
 static void
-admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
+admit(Sched *s, Req *r, const PrefixHit *hit, int64_t now_us)
 {
 	int			at;
 
@@ -332,7 +332,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	if (r->sched.admit_no == 0)
 	{
 		r->sched.admit_no = s->next_admit_no++;
-		/* an answer has its stem's */
+		/* an answer has its prompt request's */
 		if (r->sched.scheduled_us == 0)
 			r->sched.scheduled_us = now_us;
 	}
@@ -365,7 +365,7 @@ leaves_room(const Sched *s, const Req *r, int need)
  * May r, which is new, get n rows of its prompt?  Not if too many are computed in part: shorter ones pass it.
  */
 static bool
-prompt_may_begin(const Sched *s, const Req *r, const ShareHit *hit, int n)
+prompt_may_begin(const Sched *s, const Req *r, const PrefixHit *hit, int n)
 {
 	if (r->sched.state != RQ_WAITING || n >= req_todo(r) - hit->tokens)
 		return true;
@@ -376,7 +376,7 @@ prompt_may_begin(const Sched *s, const Req *r, const ShareHit *hit, int n)
 
 /* What the store behind the pool has of r's tokens comes back; false: r waits for that. */
 static bool
-comes_back(Sched *s, Req *r, ShareHit *hit, int64_t now_us)
+comes_back(Sched *s, Req *r, PrefixHit *hit, int64_t now_us)
 {
 	OffloadAnswer a = OFFLOAD_NOTHING;
 
@@ -391,7 +391,7 @@ static int
 make_way(Sched *s)
 {
 	Req		   *r;
-	ShareHit	hit;
+	PrefixHit	hit;
 	int			lack;
 
 	sched_roles_count(s);
@@ -417,13 +417,13 @@ plan_admissions(Sched *s, int64_t now_us)
 	sched_lora_begin(s);
 	while ((r = sched_lora_first(s, queue_next(s))) != NULL && s->n_running < s->opt.max_seqs)
 	{
-		ShareHit	hit;
+		PrefixHit	hit;
 		int			need;
 		int			n;
 
 		if (!sched_lora_may(s, r))
 		{
-			if (!sched_lora_aside(s, r) && !queue_stand_back(s, r))
+			if (!sched_lora_skip(s, r) && !queue_stand_back(s, r))
 				break;
 			continue;
 		}
@@ -445,7 +445,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		if (!comes_back(s, r, &hit, now_us))
 		{
 			/* others pass it, but not who has had its turn */
-			if ((r->sched.state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r)) &&
+			if ((r->sched.state != RQ_WAITING || r == s->lora.next || !sched_lora_skip(s, r)) &&
 				!queue_stand_back(s, r))
 				break;
 			continue;
@@ -458,7 +458,7 @@ plan_admissions(Sched *s, int64_t now_us)
 			s->others++;
 			s->others_todo += req_todo(r);
 			/* for whose adapter places become free, nobody passes it */
-			if (r == s->lora.next || !sched_lora_aside(s, r))
+			if (r == s->lora.next || !sched_lora_skip(s, r))
 				break;
 			continue;
 		}
@@ -547,7 +547,7 @@ check_plan(const Sched *s)
 	ASSERT(logits == p->n_sample);
 	ASSERT(p->n <= s->n_running && s->n_running <= s->opt.max_seqs);
 	ASSERT(p->n_copies <= s->opt.max_seqs * (kvpool_full(s->pool) + kvpool_window(s->pool)));
-	ASSERT(s->lora.aside.n == 0);
+	ASSERT(s->lora.skipped.n == 0);
 	ASSERT(s->opt.max_loras == 0 || s->lora.n <= s->opt.max_loras || p->n_preempted > 0);
 }
 

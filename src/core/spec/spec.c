@@ -146,7 +146,7 @@ spec_may(const Req *r)
 {
 	/* a draft, the token behind it, and the one before */
 	return r->pooled == NULL && r->in.params.max_tokens - req_n_output(r) > 1 &&
-		!(r->group != NULL && (r->group->beam != NULL || r == r->group->stem));
+		!(r->group != NULL && (r->group->beam != NULL || r == r->group->prompt_request));
 }
 
 SpecReq *

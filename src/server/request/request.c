@@ -347,7 +347,7 @@ request_free(Request *r)
 	intvec_free(&r->spec.prompt);
 	mem_free(r->spec.embeds);
 	grammar_unref(r->spec.grammar);
-	rbudget_free(r->spec.thoughts);
+	rbudget_free(r->spec.reasoning_budget);
 	poolspec_free(&r->spec.pool);
 	buf_free(&r->made.text);
 	intvec_free(&r->made.extra.ids);
@@ -662,7 +662,7 @@ budget_refused(ErrClass cls, const char *what, const char *hint, Err *e)
  * with a tag, that stands in the prompt or comes later.  Under a grammar there are none.
  */
 static bool
-thoughts_run(Request *r, Err *e)
+reasoning_budget_run(Request *r, Err *e)
 {
 	const Generator *gen = r->call->srv->be->generator;
 	const Answer *answer = r->call->answer;
@@ -695,7 +695,7 @@ thoughts_run(Request *r, Err *e)
 	if (ok && answer == NULL && rbudget_open(r->spec.prompt.data, r->spec.prompt.len, &start, &end))
 		at = REASON_OPEN;
 	if (ok && end.len > 0)
-		r->spec.thoughts = rbudget_new(f, kwargs.s, kwargs.n, at,
+		r->spec.reasoning_budget = rbudget_new(f, kwargs.s, kwargs.n, at,
 									   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, grammar != NULL, &end);
 	intvec_free(&start);
 	intvec_free(&end);
@@ -773,7 +773,7 @@ generate_run(Request *r, Err *e)
 		ok = embeds_take(r->call->srv->be, pinned(r), &r->embeds, ids, &r->spec.embeds, e);
 	else
 		ok = r->has_ids || encode_prompt(r, e);
-	return ok && thoughts_run(r, e) && structured_run(r, e);
+	return ok && reasoning_budget_run(r, e) && structured_run(r, e);
 }
 
 /* Tokens, or rows of them. */

@@ -64,7 +64,7 @@ thoughts(const char *parser, ReasonAt at, int budget)
 static void
 ask(Core *c, uint64_t id, GenParams p, ReasoningBudget *t, Grammar *g, Rec *rec)
 {
-	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .thoughts = t,
+	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .reasoning_budget = t,
 						.grammar = g};
 	Err			e;
 
@@ -325,7 +325,7 @@ test_several(void)
 		Core	   *c = new_core(opt);
 		Several		s = {0};
 		ReqSpec		spec = {.id = 1, .session = 1, .sink = several_sink, .sink_ctx = &s,
-							.thoughts = thoughts("deepseek_r1", REASON_OPEN, b)};
+							.reasoning_budget = thoughts("deepseek_r1", REASON_OPEN, b)};
 		Err			e;
 
 		spec.params = params(30, 1.5, 100);

@@ -206,14 +206,14 @@ test_random(unsigned seed, int max_loras, int blocks, bool priorities)
 }
 
 /*
- * A stem that is held for its forks has a place: they come before who has been passed too often, as it never
- * would be free.
+ * A prompt_request that is held for its forks has a place: they come before who has been passed too often, as
+ * it never would be free.
  */
 static void
 test_forks(void)
 {
 	World		w = world_new(1, 4, 100, false);
-	Req		   *stem = add(&w, 1, 1, 1, 8, 100);
+	Req		   *prompt_request = add(&w, 1, 1, 1, 8, 100);
 	Req		   *fork;
 
 	step(&w);
@@ -226,17 +226,17 @@ test_forks(void)
 	fork = mem_zalloc(sizeof(*fork));
 	fork->in.id = 3;
 	fork->in.session = 1;
-	fork->in.lora = stem->in.lora;
+	fork->in.lora = prompt_request->in.lora;
 	fork->in.params.max_tokens = 1;
-	fork->in.n_prompt = (int) stem->tokens.len;
-	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
+	fork->in.n_prompt = (int) prompt_request->tokens.len;
+	intvec_add(&fork->tokens, prompt_request->tokens.data, prompt_request->tokens.len);
 	w.n_left++;
-	sched_fork(w.s, fork, stem);
-	sched_retain_blocks(w.s, stem);
+	sched_fork(w.s, fork, prompt_request);
+	sched_retain_blocks(w.s, prompt_request);
 	STEP("3");
 	for (int i = 0; i < 5; i++)
 		step(&w);
-	drop(&w, stem);
+	drop(&w, prompt_request);
 	for (int i = 0; i < 60 && w.n_left > 0; i++)
 		step(&w);
 	CHECK(w.n_left == 0, "%d are left", w.n_left);
@@ -285,30 +285,30 @@ test_beam(void)
 	world_free(&w);
 }
 
-/* A stem that had to go has no place any more: its forks wait for one like anybody. */
+/* A prompt_request that had to go has no place any more: its forks wait for one like anybody. */
 static void
 test_orphans(void)
 {
 	World		w = world_new(1, 4, 100, false);
-	Req		   *stem = add(&w, 1, 1, 1, 8, 100);
+	Req		   *prompt_request = add(&w, 1, 1, 1, 8, 100);
 	Req		   *fork = mem_zalloc(sizeof(*fork));
 
 	step(&w);
 	fork->in.id = 2;
 	fork->in.session = 1;
-	fork->in.lora = stem->in.lora;
+	fork->in.lora = prompt_request->in.lora;
 	fork->in.params.max_tokens = 1;
-	fork->in.n_prompt = (int) stem->tokens.len;
-	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
+	fork->in.n_prompt = (int) prompt_request->tokens.len;
+	intvec_add(&fork->tokens, prompt_request->tokens.data, prompt_request->tokens.len);
 	w.n_left++;
-	sched_fork(w.s, fork, stem);
-	sched_retain_blocks(w.s, stem);
+	sched_fork(w.s, fork, prompt_request);
+	sched_retain_blocks(w.s, prompt_request);
 	add(&w, 3, 2, 2, 4, 2);
 	sched_preempt_all(w.s);
 	for (int i = 0; i < 60 && w.n_left > 1; i++)
 		step(&w);
 	CHECK(w.most == 1, "%d adapters in a step", w.most);
-	drop(&w, stem);
+	drop(&w, prompt_request);
 	CHECK(w.n_left == 0, "%d are left", w.n_left);
 	world_free(&w);
 }

@@ -325,10 +325,10 @@ ask_tagged(Core *c, int i, Seen *s)
 		CHECK(plugins_check(plugins, p.extra_args, &p.plugins, &e), "%s", e.msg);
 	}
 	if (i % 3 == 1)
-		spec.thoughts = rbudget_of(i % 2 == 0 ? 5 : THOUGHTS_NO_BUDGET);
+		spec.reasoning_budget = rbudget_of(i % 2 == 0 ? 5 : THOUGHTS_NO_BUDGET);
 	if (i % 4 < 2)
 		spec.grammar = grammar_of(i / 4);
-	if (spec.grammar != NULL && spec.thoughts != NULL)
+	if (spec.grammar != NULL && spec.reasoning_budget != NULL)
 		spec.grammar_after = "</think>";
 	if (!core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e))
 	{
