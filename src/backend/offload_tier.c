@@ -205,7 +205,7 @@ add_program(Blake2 *b)
 		while (fd >= 0 && (n = read(fd, buf, 1 << 16)) > 0)
 			blake2_add(&p, buf, (size_t) n);
 		blake2_end(&p, sum);
-		/* nobody knows which it is: another one in each process */
+		/* a secret random value, another one in each process */
 		if (n != 0 && getentropy(sum, sizeof(sum)) != 0)
 			memset(sum, 0, sizeof(sum));
 		if (fd >= 0)

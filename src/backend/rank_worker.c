@@ -668,7 +668,7 @@ logits(RankWorkerHeld *h, Cut c)
 	model_logits(h->model, hidden, l->adapted ? h->loras : NULL, l->n, h->out.base);
 }
 
-/* Weights of a model that sleeps are nowhere, and nobody asks for rows then but who was late. */
+/* A sleeping model has no weights: a late request for rows gets zeros. */
 static void
 rows(RankWorkerHeld *h, Cut c)
 {

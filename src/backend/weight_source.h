@@ -15,7 +15,7 @@ typedef bool (*LoadProgress) (void *ctx, double done);
 typedef struct Source
 {
 	const Files *files;
-	LoadProgress progress;		/* NULL: nobody wants to know */
+	LoadProgress progress;		/* NULL: progress is not reported */
 	void	   *ctx;
 	struct Ckpt *ckpt;			/* of a quantized checkpoint, opened when it is asked for a matrix */
 } Source;

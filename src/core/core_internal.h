@@ -56,7 +56,7 @@ typedef struct Pooled
 } Pooled;
 
 /*
- * A request of several answers.  Its first Req computes the prompt, the prompt request: it is known
+ * A request of several answers.  Its first Req computes the prompt and is the prompt request: it is known
  * by the request's id and gives no answer itself.  The answers are its forks, which begin with a
  * token of their own each; those of a beam search have forks in their turn.  sequence_group.c, beam_search.c;
  * owned by the prompt request, all Reqs included, until the last event has been sent.
@@ -90,7 +90,7 @@ typedef enum ReqState
 	RQ_DEFERRED,				/* at the gate */
 	RQ_WAITING,					/* in its session's queue */
 	RQ_PREEMPTED,				/* in the queue of preempted requests */
-	RQ_CONTINUATION,					/* in the queue of those that go on where another was */
+	RQ_CONTINUATION,			/* queued as the continuation of a preempted or forked request */
 	RQ_RUNNING,
 	RQ_HELD,					/* computed; its blocks wait for forks to take them over */
 	RQ_GONE						/* removed from the scheduler; about to finish */
@@ -207,7 +207,7 @@ struct Req
 
 	IntVec		tokens;			/* prompt, then output */
 	Constraint *constraint;		/* what its output must look like; NULL = anything will do */
-	ReasoningBudget *reasoning_budget;	/* how long it may think; NULL = nobody asks */
+	ReasoningBudget *reasoning_budget;	/* how long it may reason; NULL = no limit, and not counted */
 	TokenCounts *counts;		/* for penalties; the step thread's and its sampler's */
 	PluginSeat	seat;			/* among logits processors */
 	SpecReq    *spec;			/* its drafts; NULL = nobody has asked for any */

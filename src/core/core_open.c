@@ -276,8 +276,9 @@ core_open(Core *c, const Conf *conf, Err *e)
 		return false;
 	c->opt.budget = NULL;
 	/*
-	 * computing scales wants room for a text, which nobody has who never runs; and a step may move experts,
-	 * which must be where who takes over looks
+	 * Computing FP8 scales needs KV blocks for a dummy prompt, which a core that never runs does not have.  A
+	 * step may also migrate experts, and the core that takes over the weights expects them at their initial
+	 * ranks.
 	 */
 	if ((!o->never_runs && !kvscales_open(c, e)) ||
 		(o->ranks != NULL && !ranks_kv(o->ranks, info, &c->kv, o->max_num_seqs, e)))

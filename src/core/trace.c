@@ -6,10 +6,9 @@
  * thread for each instance; nestable asynchronous events (ph b and e) for requests, each with what it waited,
  * read and wrote.  Times are microseconds of the engine's clock.
  *
- * Threads: recording from step and delivering threads, start and stop from the server thread; all under
- * one mutex, which nobody takes while nothing is recorded; a recording that has ended is whose who stopped
- * it.
- * Rings: the oldest go.
+ * Threads: step and output threads record, the server thread starts and stops; all under one mutex, which
+ * no thread takes while nothing is recorded.  trace_stop() hands the recording to its caller.  Rings drop
+ * their oldest events.
  *
  * Tests: tests/unit/core/test_trace.c, tests/t/095_observability.pl.
  */

@@ -501,7 +501,7 @@ grant(Queue *q, Waiter *w)
 	pthread_cond_signal(&w->cond);
 }
 
-/* The request that gets the next connection of the pool.  NULL: nobody waits that may have one.  Locked. */
+/* The request that gets the next connection of the pool.  NULL: no waiting request may have one.  Locked. */
 static Waiter *
 next_waiter(void)
 {
@@ -521,7 +521,7 @@ next_waiter(void)
 	return found;
 }
 
-/* A place of the key's is free: for who waits, or for who comes.  Locked. */
+/* A place of the key's is free: for a waiting request, or for the next one.  Locked. */
 static void
 free_place(uint64_t key)
 {
@@ -574,7 +574,10 @@ wait_turn(Queue *q, pthread_mutex_t *lock, uint64_t key, int client, int64_t unt
 	return end;
 }
 
-/* When has who waits for a turn waited long enough?  least: ms that it may wait, whatever the settings are */
+/*
+ * When does a request that waits for its turn time out?  least: ms that it may wait, whatever the settings
+ * are
+ */
 static int64_t
 queue_end(int least)
 {

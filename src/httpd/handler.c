@@ -154,7 +154,7 @@ serve_end(ClientRequest *q, DbEnd end, const DbError *e)
 		serve_nothing(q);
 	else
 	{
-		/* the time that it was given is over, or somebody has cancelled it */
+		/* its timeout has passed, or another session has cancelled it */
 		q->no_retry = e->status == 408;
 		serve_error(q, e->status, e->message);
 	}
@@ -384,7 +384,7 @@ serve_api(ClientRequest *q)
 	}
 	if (end == DB_OK)
 	{
-		/* the time that it was given is over, or somebody has cancelled it */
+		/* its timeout has passed, or another session has cancelled it */
 		q->no_retry = status == 408;
 		serve_body(q, status ? status : 200, body.len == 0 ? NULL : q->route->kind == R_LORA
 				   ? "text/plain; charset=utf-8" : "application/json", &body);
@@ -460,7 +460,7 @@ check_length(ClientRequest *q)
 		serve_error(q, 413, "the body is larger than vllm.http_max_body");
 }
 
-/* A place for the request; false: there is none, as the client was told. */
+/* A place for the request; false: none is free, and the client has got that answer. */
 static bool
 claim_place(ClientRequest *q)
 {
@@ -480,7 +480,7 @@ claim_place(ClientRequest *q)
 		case CLAIM_GONE:
 			break;
 	}
-	/* the reader of the body, or who comes to the request's end, finds it out */
+	/* the code that reads the body, or ends the request, notices it */
 	return true;
 }
 

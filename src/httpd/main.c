@@ -279,7 +279,7 @@ stop_all(void)
 	wait_idle(DRAIN_MS);
 	db_interrupt_all();
 	wait_idle(CUT_MS);
-	/* who is still there waits for a request, or takes no answer */
+	/* the connections left wait for a request, or do not read their response */
 	clients_end_all();
 	for (int ms = 0; ms < CUT_MS && clients_count() > 0; ms += 5)
 		usleep(5000);
@@ -299,7 +299,7 @@ limit_files(void)
 		return;
 	files.rlim_cur = files.rlim_max;
 	(void) setrlimit(RLIMIT_NOFILE, &files);
-	/* those who are told to leave still have theirs: client_shares.c */
+	/* evicted clients still have theirs: client_shares.c */
 	others += CLIENTS_LEAVING;
 	if (files.rlim_cur != RLIM_INFINITY && files.rlim_cur < others + (rlim_t) http_conf.max_clients)
 	{

@@ -186,7 +186,7 @@ answer_with(SseResponseStream *s, const PGresult *r, int status)
 	serve_body(s->q, status, "application/json", &body);
 }
 
-/* r: the first row; NULL: there is none, and the transaction has ended. */
+/* r: the first row; NULL: no row has come, and the transaction has ended. */
 static void
 begin_stream(SseResponseStream *s, const PGresult *r)
 {

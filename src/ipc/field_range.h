@@ -1,6 +1,6 @@
 /*
  * field_range.h
- *	  Between what a number of a request must be (request_fields.def), and how who breaks it is told.
+ *	  The range of a number in a request (request_fields.def), and the error for a value outside of it.
  */
 #ifndef VLLM_IPC_FIELD_RANGE_H
 #define VLLM_IPC_FIELD_RANGE_H
@@ -14,7 +14,7 @@ typedef struct FieldRange
 	double		least,
 				most;
 	const char *rule;			/* completes "NAME ..." */
-	double		dflt;			/* what it is when nobody says, and asks for nothing; NaN = there is none */
+	double		dflt;			/* the default, which changes nothing; NaN = no default */
 } FieldRange;
 
 /* NULL: it is no number, or any value will do. */

@@ -300,7 +300,7 @@ close_locked(Channel *c)
 		wake(c->link, c->slot);
 		return;
 	}
-	chan_set_state(c, WC_CLOSED); /* somebody else's slot by now */
+	chan_set_state(c, WC_CLOSED); /* the slot has another owner by now */
 	free_buffers(c);
 }
 

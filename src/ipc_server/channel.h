@@ -77,7 +77,7 @@ void		chan_set_state(Channel *c, WireCallState to);
 /* Frees buffers; closed, or never to be used again. */
 void		chan_destroy(Channel *c);
 ChanRead	chan_receive(Channel *c, Err *e);
-/* Was it closed without its final frame: dropped, or its slot is damaged or somebody else's? */
+/* Was it closed without its final frame: dropped, or its slot is damaged or has another owner? */
 bool		chan_was_dropped(Channel *c);
 bool		chan_is_open(Channel *c);
 /* Open and without a final frame: worth working for. */

@@ -185,7 +185,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	if (!m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e) || (!drafts && !heads_conf(conf, &d->c, e)))
 		return false;
 	d->classifier_pool = d->c.both_ways ? POOL_CLS : POOL_LAST;
-	/* who guesses tokens goes as far as who is asked for them */
+	/* a drafter has the length of the model whose tokens it drafts */
 	if (drafts && max_len > 0)
 		d->c.max_len = max_len;
 	if (max_len < 0 || max_len > d->c.max_len)
@@ -366,7 +366,7 @@ wider(size_t a, int b)
 	return (size_t) b > a ? (size_t) b : a;
 }
 
-/* The widest rows of floats that a product reads, of those that dec_op() is asked for. */
+/* The widest rows of floats that dec_op() converts for a product. */
 static size_t
 float_inputs(const Decoder *d)
 {
@@ -1011,7 +1011,7 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	if (run != KRUN_REPLAYED)
 		m->arch->forward(d, out);
 	ok = (d->dev == NULL || step_end(d)) && !d->stopped && !split_failed(d);
-	/* one that was only tried is nobody else's */
+	/* a decoder that was only tried is used nowhere else */
 	if (ok && m->ranks != NULL)
 	{
 		balance_step_end(d);

@@ -156,7 +156,7 @@ typedef struct ModelRanks
 	 */
 	void		(*forward) (void *ctx, const struct Batch *b);
 	void		(*logits) (void *ctx, const float *hidden, const LoraAdapter *const *lora, int n);
-	void		(*over) (void *ctx);	/* told behind each of the two; NULL = nobody asks */
+	void		(*over) (void *ctx);	/* called after each of the two; NULL = not called */
 	void	   *ctx;
 } ModelRanks;
 

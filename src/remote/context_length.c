@@ -122,7 +122,7 @@ length_told(CallGroup *j, const Buf *fields)
 
 	length_learn(m, fields != NULL ? fields : &nothing);
 	a->asked = m->o->told_len > 0 ? LENGTH_NOTHING : tokens ? LENGTH_LIST : LENGTH_ALL;
-	/* nobody has tried anything of its own yet */
+	/* no call of its own has been tried yet */
 	a->tries = a->charged = 0;
 	a->called_us = 0;
 	pending_requeue(a);

@@ -365,7 +365,7 @@ look_at_deadlines(Dispatcher *l)
 	if (l->now_us < l->next_deadline_us)
 		return;
 	l->next_deadline_us = INT64_MAX;
-	/* who is told may cancel others; they stay in memory, and lead back into the list */
+	/* the sink may cancel other requests; they stay in memory, and lead back into the list */
 	for (PendingRequest *a = l->requests, *next; a != NULL; a = next)
 	{
 		next = a->next;

@@ -48,7 +48,7 @@ void		dispatcher_settings(Dispatcher *l, const RSettings *set);
  */
 PendingRequest *dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len,
 								  int64_t deadline_us, int timeout_ms, void *owner);
-/* Nobody wants it any more: its calls are closed at once, unless others' inputs are in them. */
+/* The client has cancelled: its calls are closed at once, unless others' inputs are in them. */
 void		dispatcher_cancel(Dispatcher *l, PendingRequest *a);
 /* What is due; us until the next call at the latest. */
 int64_t		dispatcher_poll(Dispatcher *l, int64_t now_us);

@@ -234,7 +234,7 @@ void		pending_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool f
 void		pending_error(PendingRequest *a, const Err *e, const ErrorExtra *x);
 /* Its deadline has come, or the end of its patience with its role's limits. */
 void		pending_late(PendingRequest *a);
-/* Nobody wants it any more. */
+/* The client has cancelled. */
 void		pending_drop(PendingRequest *a);
 void		pending_free(PendingRequest *a);
 /* Of the message: the last of a tag; n = 0 if there is none. */

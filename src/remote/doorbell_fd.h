@@ -15,7 +15,7 @@ typedef struct DoorbellFd DoorbellFd;
 
 DoorbellFd *doorbell_new(WireHeader *h, Err *e);
 void		doorbell_free(DoorbellFd *b);
-/* Becomes readable when somebody rings behind doorbell_sleep(). */
+/* Becomes readable when a backend rings after doorbell_sleep(). */
 int			doorbell_fd(const DoorbellFd *b);
 void		doorbell_sleep(DoorbellFd *b);
 /* readable: doorbell_fd() is; what has rung so far is forgotten then: look at the ring behind this. */

@@ -70,7 +70,7 @@ ended(Check *c, FateHealth health)
 
 	c->ended = false;
 	pick_check_end(&m->pick, c->url, health, m->l->now_us);
-	m->fresh = true;			/* who waits is looked at again */
+	m->fresh = true;			/* waiting requests are looked at again */
 	m->l->rested = false;
 }
 

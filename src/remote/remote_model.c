@@ -392,7 +392,7 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
 		x.prompt_tokens = j->lost_prompt / j->n;
 		x.completion_tokens = j->lost_completion / j->n;
 		(void) job_elsewhere(j, &e, &x);
-		/* who was told may have cancelled any of them */
+		/* the sink may have cancelled any of them */
 		c = m->pending;
 		some = true;
 	}

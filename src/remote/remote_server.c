@@ -358,7 +358,7 @@ poll_slot(RemoteServer *d, uint32_t slot)
 		retire(d, slot);
 }
 
-/* Look at slots whether or not somebody rang: after a corrupt ring, and once a second. */
+/* Poll all slots, rung or not: after a corrupt ring, and once a second. */
 static void
 sweep(RemoteServer *d, bool all)
 {
@@ -512,7 +512,7 @@ remote_server_ready(RemoteServer *d)
 	link_tell(&d->link, CONTROL_READY "\n");
 }
 
-/* Until somebody rings, writes or answers, or something is due. */
+/* Sleeps until a backend rings, the supervisor writes, an endpoint answers, or a timer is due. */
 static void
 sleep_some(RemoteServer *d, int64_t most_us)
 {

@@ -12,7 +12,7 @@
 
 typedef struct RemoteServer RemoteServer;
 
-/* set: the desk's own from now on.  Not ready yet: nobody is attended to before remote_server_turn(). */
+/* Takes set over.  Not ready yet: no slot is polled before remote_server_turn(). */
 RemoteServer *remote_server_new(const WireArena *arena, int control_fd, Http *h, RSettings *set, Err *e);
 void		remote_server_free(RemoteServer *d);
 /* Tell the supervisor that backends may come. */

@@ -183,7 +183,7 @@ put_endpoint(const RModel *m, int i, WireEndpoint *to)
 		to->retry_us = p->open_until_us;
 	else if (u->rate.until_us > now)
 		to->retry_us = u->rate.until_us;
-	/* who waits might go to any of them */
+	/* a waiting request might go to any of them */
 	to->waiting = rqueue_count(m->queue);
 	for (const UpstreamCall *c = m->pending; c != NULL; c = c->next)
 		to->waiting++;

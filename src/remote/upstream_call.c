@@ -552,7 +552,7 @@ over(UpstreamCall *c)
 	/* of several calls it is what all of them have used */
 	j->lost_prompt = (j->calls.n == 1 ? j->lost_prompt : 0) + (prompt > 0 ? prompt : 0);
 	j->lost_completion = (j->calls.n == 1 ? j->lost_completion : 0) + (completion > 0 ? completion : 0);
-	/* whose time is up is told that, however it failed */
+	/* a request whose timeout has passed gets that error, however the call failed */
 	for (int i = 0; i < j->n; i++)
 	{
 		PendingRequest *a = j->requests[i];

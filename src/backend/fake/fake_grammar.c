@@ -26,7 +26,7 @@ byte_vocab(void)
 	return gram_vocab_new(tokens, 256, NULL, 0);
 }
 
-/* The byte to go on with; -1 = there is none. */
+/* The byte to go on with; -1 = none. */
 static int
 choose(const uint32_t mask[8])
 {

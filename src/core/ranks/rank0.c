@@ -27,8 +27,8 @@
 
 #define ASSEMBLE_MS	30000
 #define ROWS_BYTES	(4 << 20)	/* of the embedding, that are asked for at once */
-#define TELL_MS		20			/* who waits for its turn tells so often that it does, */
-#define TELL_MOST_US INT64_C(300000000)	/* longest time for which it reports that */
+#define TELL_MS		20			/* how often a thread that waits for its turn reports that it waits, */
+#define TELL_MOST_US INT64_C(300000000)	/* and the longest time for which it does */
 
 typedef struct RankGroup
 {
@@ -66,7 +66,7 @@ struct RankModel
 static struct
 {
 	int			replicas;
-	int			world;			/* ranks of each; 1 = there is nobody else */
+	int			world;			/* ranks of each; 1 = only this one */
 	int			stages;
 	bool		experts;
 	bool		round_robin;

@@ -13,7 +13,7 @@
 
 #include "core/ranks/rank_protocol.h"
 
-/* Until when there is hope for who waits for other ranks: of one model, for its life. */
+/* How long a rank waits for other ranks before it gives up: of one model, for its life. */
 typedef struct RankHope
 {
 	GroupMem   *g;

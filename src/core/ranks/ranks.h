@@ -39,7 +39,7 @@ typedef struct RankModel RankModel; /* what rank 0 knows of a model on the other
  */
 bool		ranks_open(int group_fd, const Settings *s, Err *e);
 int			ranks_replicas(void);
-/* Ranks that a replica's models are shared by; 1 = there is nobody else. */
+/* Ranks that share a replica's models; 1 = this process alone. */
 int			ranks_world(void);
 int			ranks_stages(void); /* of them: those with other layers */
 

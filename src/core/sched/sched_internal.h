@@ -37,7 +37,7 @@ typedef struct SchedLora
 	int			cap;
 	Passing		passing[N_CLASSES];	/* of the plan at hand */
 	ReqList		skipped;			/* of the plan at hand: they find no place */
-	int			n_skipped;		/* number of requests that the plan has set aside */
+	int			n_skipped;		/* number of requests that the plan has skipped */
 	bool		used;			/* some request has had one */
 	Req		   *next;			/* has been passed too often; NULL = nobody */
 } SchedLora;
@@ -106,14 +106,14 @@ void		queue_preempted(Sched *s, Req *r);
 void		queue_remove(Sched *s, Req *r);
 /* r has gone. */
 void		queue_leave(Req *r);
-/* The request to be admitted next; NULL = nobody waits. */
+/* The request to be admitted next; NULL = no request waits. */
 Req		   *queue_next(Sched *s);
 /*
- * r can't be admitted in the plan at hand.  Was it its turn before those that go on in another's place?  Then
- * it is theirs.
+ * r can't be admitted in the plan at hand.  True: it was due before the continuations, which are considered
+ * next; false: the plan admits no more.
  */
 bool		queue_stand_back(Sched *s, const Req *r);
-/* Does anybody of that class wait, but those that go on in another's place? */
+/* Does a request of that class wait that is no continuation? */
 bool		queue_waits(const Sched *s, int class);
 int			queue_class(const Req *r);
 /* r is admitted; r gets so much service. */
@@ -128,12 +128,12 @@ void		sched_lora_begin(Sched *s);
 Req		   *sched_lora_first(const Sched *s, Req *r);
 /* Is there a place for r, which is next? */
 bool		sched_lora_may(const Sched *s, const Req *r);
-/* There is no place for r: it is set aside; false: too many are, the plan admits no more. */
+/* No place for r's adapter: the plan skips r; false: it has skipped too many, and admits no more. */
 bool		sched_lora_skip(Sched *s, Req *r);
 void		sched_lora_admitted(Sched *s, Req *r);
 /* r is taken out. */
 void		sched_lora_gone(Sched *s, const Req *r);
-/* Behind admissions: who is aside waits again, in front. */
+/* After admissions: skipped requests wait again, in front. */
 void		sched_lora_end(Sched *s);
 
 /* ---- sched_roles.c ---- */

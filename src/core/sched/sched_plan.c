@@ -444,7 +444,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		}
 		if (!comes_back(s, r, &hit, now_us))
 		{
-			/* others pass it, but not who has had its turn */
+			/* other requests pass it, unless it is a continuation or was preempted */
 			if ((r->sched.state != RQ_WAITING || r == s->lora.next || !sched_lora_skip(s, r)) &&
 				!queue_stand_back(s, r))
 				break;
@@ -457,12 +457,12 @@ plan_admissions(Sched *s, int64_t now_us)
 		{
 			s->others++;
 			s->others_todo += req_todo(r);
-			/* for whose adapter places become free, nobody passes it */
+			/* adapters' places are being freed for this request: no other passes it */
 			if (r == s->lora.next || !sched_lora_skip(s, r))
 				break;
 			continue;
 		}
-		/* it goes on where another was, which had its row in any case */
+		/* a continuation takes the row of the request that it continues */
 		if (n == 0 && r->sched.state == RQ_CONTINUATION && s->plan.n_rows < s->opt.max_rows)
 			n = 1;
 		if (n == 0)

@@ -2,7 +2,7 @@
  * sched_roles.c
  *	  Roles share what runs: seats and blocks, when these are short.
  *
- * Whose turn it is says the order of service (sched_queue.c), but a turn is worth nothing while others hold
+ * The order of service (sched_queue.c) says whose turn it is, but a turn is worth nothing while others hold
  * all seats, or all blocks: their answers may take minutes, and those of them that were preempted wait in
  * front.  So of what runs at once a role has a portion: its part of all seats or of all blocks, the greater
  * of the two, divided by its weight.
@@ -11,18 +11,18 @@
  *	  newest request.
  *	- Of those that were preempted and those that are new, one whose role would still have less goes before
  *	  one whose role has more.
- *	- Who is next and finds no seat or no blocks is made way for: the role with the greatest portion loses its
- *	  newest requests, as long as it keeps no less than the other gets.
+ *	- When the next request finds no seat or no blocks, the role with the greatest portion loses its newest
+ *	  requests to it, as long as that role keeps no less than the other gets.
  *
- * Nobody takes a role's oldest request for another's sake.  As each exchange leaves the portions closer
- * together, none is made back.  So the oldest of all always goes on, and who waits longest in a role of which
- * nothing runs is overtaken by nobody: everything ends.  And what is computed again for others' sake is
- * bounded by what is said meanwhile (GOES_ON).
+ * No role's oldest request is preempted for another role.  Each exchange leaves the portions closer together,
+ * so none is reversed.  So the oldest request of all always runs on, and no request overtakes the one that
+ * has waited longest in a role of which nothing runs: every request ends.  What is computed again after such
+ * preemptions is bounded by what is generated meanwhile (GOES_ON).
  *
  * With SchedOptions.priorities the order is the callers', and there are no portions.  Requests in the
  * background have their own roles.
  *
- * Owner: the step thread.  Costs nothing while all that run are one role's and nobody of another waits.
+ * Owner: the step thread.  Costs nothing while all that run are one role's and no other role waits.
  * Tested by tests/unit/core/sched/test_sched.c, tests/unit/core/test_sim.c.
  */
 #include "core/sched/sched_internal.h"

@@ -4,10 +4,10 @@
  *
  * A step of n rows takes T(n), and the j-th draft of a request, j = 0, 1, ..., is right with all before it
  * with probability p_j = a b^j, where a is how often its first drafts have been right of late, and b how
- * often those behind right ones: who copies goes on to copy, so b is mostly the greater.  Drafts have grades:
- * what followed when more tokens were the same is right more often.  How often drafts of a grade are right is
- * known of all requests together; a and b are that, times how this request compares with all.  We take the
- * drafts that make
+ * often those after right ones: a request that copies text goes on copying, so b is mostly the greater.
+ * Drafts have grades: what followed when more tokens were the same is right more often.  How often drafts of
+ * a grade are right is known of all requests together; a and b are that, times how this request compares with
+ * all.  We take the drafts that make
  *
  *		tokens per second = (requests + sum of p_j of the drafts taken) / T(rows)
  *

@@ -55,7 +55,7 @@
 #define EVICTED_WRITE	(SECOND / 10)	/* us, for a last word */
 #define LOG_INTERVAL	10000000	/* us between lines about clients that had to leave */
 
-/* Of an address that somebody has come from. */
+/* Of an address with clients. */
 typedef struct ClientShare
 {
 	Peer		from;
@@ -128,7 +128,7 @@ leave_share(ClientShare *share)
 	mem_free(share);
 }
 
-/* ---- who has to leave; locked ---- */
+/* ---- which client is evicted; locked ---- */
 
 static void
 tell(const Client *c)
@@ -269,7 +269,7 @@ between_of_most(void)
 	return found;
 }
 
-/* Are there so many without a key that may leave that who comes has time to send his head? */
+/* Are there enough clients without a key to evict, so that a new client has time to send its head? */
 static bool
 enough_unknown(void)
 {

@@ -2,14 +2,14 @@
  * key_guard.c
  *	  Addresses that send wrong keys.
  *
- * A key has 256 bits of chance, which nobody guesses.  But each try is a question to the database, over the
- * one connection by which all keys are looked up.  So an address that has sent vllm.http_wrong_keys of them
+ * A key has 256 random bits and can't be guessed.  But each try is a query to the database, over the one
+ * connection that looks up all keys.  So an address that has sent vllm.http_wrong_keys of them
  * within vllm.http_wrong_key_window is refused (429) without a question until the window ends.
  *
- * Behind one address there may be many (NAT, a proxy).  Keys that were valid before are known by their
- * hashes, and are looked up wherever they come from: that they are known opens nothing, the database decides
- * as ever.  So who is at work goes on beside somebody who guesses; a key that this door has not seen yet
- * waits for the window's end.
+ * Many clients may share one address (NAT, a proxy).  The HTTP server keeps the hashes of keys that were
+ * valid before, and looks these keys up whatever address they come from; the database still decides about
+ * each request.  So a client with a valid key is served while another one at its address guesses keys; a key
+ * that this process has not seen yet waits for the window's end.
  *
  * Keys are looked up one after the other (db_pool.c), the known ones first, and the guard is asked again
  * when a key's turn has come: an address has vllm.http_wrong_keys tries even if it sends many at once.

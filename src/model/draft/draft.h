@@ -33,7 +33,7 @@ typedef struct DraftInfo
 	const char *method;			/* in drafts.def */
 	DraftKind	kind;
 	int			most;			/* guesses in a row; 0 = any number */
-	int			usual;			/* if nobody says how many; 0 = somebody must */
+	int			usual;			/* the default number of draft tokens; 0 = it must be given */
 	int			given;			/* width of what is wanted of the target for a row: ModelTaps.mid with */
 	int			n_layers;		/* number of layers whose rows ModelTaps.mid has */
 	int			layers[TAP_LAYERS]; /* those layers; without any, ModelTaps.all or .out is used */

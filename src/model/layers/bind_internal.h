@@ -30,7 +30,7 @@ struct Binder
 	bool		no_sites;		/* who trains adapters has other names, or rows in another order */
 	const char *layers;			/* prefix of layers' names in HF, once it is known */
 	bool		ignore_extra;	/* layers behind the last one */
-	bool		ignore_rest;	/* whatever nobody asks for */
+	bool		ignore_rest;	/* tensors that no layer binds */
 	const BindExtra *extra;		/* the layer that is bound alone; NULL = all are */
 	bool		converted;		/* some were of a type of GGUF that no kernel knows */
 	const KTensor *matrix;		/* the quantized one that was last asked for */
@@ -51,7 +51,7 @@ void		bind_full_name(const Binder *b, const char *hf, const char *gguf, const ch
 const KTensor *bind_find(const Binder *b, const char *name);
 /* ERR_BAD_FILE: there is no tensor of this name; NULL. */
 const KTensor *bind_missing(Binder *b, const char *name);
-/* It is not one of those that nobody has asked for. */
+/* It is not one of the tensors that no layer binds. */
 void		bind_use(Binder *b, const KTensor *t);
 
 /* ---- tensors and views ---- */

@@ -53,7 +53,7 @@ typedef struct LoraTarget
 typedef struct LoraAdapter
 {
 	uint64_t	id;				/* of these files in this process, never 0 */
-	unsigned char content[32];	/* a digest of what is in its files, by their times; zeros: nobody knows */
+	unsigned char content[32];	/* a digest of what is in its files, by their times; zeros: not known */
 	LoraInfo	info;
 	char		label[64];		/* the last part of its path */
 	/* that it was first asked for by, as far as it may stand in a list; set by who caches */

@@ -36,7 +36,7 @@ typedef struct Staged
 	KComm		c;
 	KComm	   *below;
 	const Dev  *dev;
-	DevWait    *wait;			/* who is told while the device is waited for */
+	DevWait    *wait;			/* called while the thread waits for the device */
 	KDevComm   *direct;			/* NULL: by way of the host */
 	Pinned		in;				/* what this rank gives */
 	Pinned		out;			/* what this rank receives */
@@ -81,7 +81,7 @@ bring(Staged *s, void *x, const void *from, size_t size)
 		s->dev->ops->put(s->dev->d, x, from, size);
 }
 
-/* Alone, and nobody waits: others' are zeros. */
+/* Alone, without waiting: the other ranks' parts are zeros. */
 static void
 zeros(const Staged *s, void *x, size_t size)
 {

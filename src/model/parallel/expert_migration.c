@@ -370,7 +370,7 @@ brought_for(const ExpertMigrationMoving *m, int slot)
 	return m->b->round.brought + changes_before(m, slot) * m->bytes;
 }
 
-/* So many bytes of the expert at hand, from its first holder to who needs them; how many those were. */
+/* Sends this many bytes of the expert at hand from its first holder to the ranks that need them; how many. */
 static size_t
 bring_piece(const ExpertMigrationMoving *m, int holder)
 {

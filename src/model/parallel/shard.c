@@ -1045,7 +1045,7 @@ split_hand_x(Decoder *d)
 	c->ops->send(c, d->pool, d->x, x_bytes(d), c->rank + 1);
 }
 
-/* Only the first of a stage's ranks says and hears them. */
+/* Only the first of a stage's ranks sends and receives them. */
 void
 split_logits(Decoder *d, float *logits, int rows, int width)
 {

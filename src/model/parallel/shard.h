@@ -96,7 +96,7 @@ void		split_logits(Decoder *d, float *logits, int rows, int width);
 /* On a device: model_talk(), model_apart(). */
 bool		split_talk(Decoder *d, const ModelComm *t, Err *e);
 void		split_apart(Decoder *d);
-/* On a device: nobody else is told or waited for, as if others had zeros; or no longer so. */
+/* On a device; alone: exchange nothing with other ranks, as if their parts were zeros. */
 void		split_alone(Decoder *d, bool alone);
 /* Is a rank missing?  Then nothing that was computed is of any use. */
 bool		split_failed(const Decoder *d);

@@ -18,10 +18,10 @@
 #include "base/assert.h"
 #include "base/clock.h"
 
-#define TELL_US	20000			/* so often somebody is told that a step goes on */
+#define TELL_US	20000			/* how often the wait callback is called while a step runs */
 #define SPIN_US	100000			/* steps that last longer are looked at from time to time */
 #define NAP_US	50
-/* one that lasts longer hangs: nobody is told, so that somebody notices */
+/* a longer step hangs: the callback is called no more, so that the supervisor sees no heartbeat */
 #define MOST_US	INT64_C(300000000)
 
 void

@@ -31,8 +31,8 @@ typedef struct DevLife
 	atomic_ullong held;			/* bytes that are taken of it by dev_take() */
 	atomic_ullong free;			/* what was left of it then */
 	atomic_ullong turn;			/* counted over all devices, so that of two the later one is known */
-	atomic_int	refs;			/* who has something of it, and may outlive the model */
-	void		(*end) (const Dev *dev);	/* nobody has */
+	atomic_int	refs;			/* owners of its memory, which may outlive the model */
+	void		(*end) (const Dev *dev);	/* no owner has it */
 } DevLife;
 
 /* Any thread. */
@@ -60,7 +60,7 @@ typedef struct DevWait
 } DevWait;
 
 void		dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), void *ctx);
-/* Until done() says so; at once if nobody is told, or w is NULL. */
+/* Waits until done() returns true; returns at once without a callback, or if w is NULL. */
 void		dev_wait_until(const Dev *dev, bool (*done) (KDevice *d), DevWait *w);
 
 /* All that was asked for has been done.  False with *e set: the device is lost. */

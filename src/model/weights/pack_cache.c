@@ -343,7 +343,7 @@ remove_old(const PackCache *pc, int dir)
 	closedir(d);
 }
 
-/* A name beside the entry's place that nobody has. */
+/* An unused name beside the entry's place. */
 static void
 tmp_name(const PackCache *pc, char *tmp, size_t size)
 {

@@ -750,7 +750,7 @@ reroute_for_owner(BatchRequest *q, bool wait)
 
 	PG_TRY();
 	{
-		/* who waits is told what a budget lacks, others only that it has no room */
+		/* a budget without room is an error here, whether or not the row waits; a lack of slots is not */
 		sent = reroute_as_user(q, wait) || (cost_refused() && reroute_as_user(q, true));
 	}
 	PG_CATCH();

@@ -42,11 +42,12 @@ bool		route_to(FallbackRoute *r, const char *model, const char *body, Size len, 
 ErrorData  *route_unsure(const FallbackRoute *r);
 
 /*
- * Before it is sent: the same, if who would answer it is not there now, and somebody else is.  to is made.
+ * Before the request is sent: the same, if the program that serves its model does not run, but another model
+ * can be asked.  to is made.
  */
 bool		route_around(FallbackRoute *r, const StringInfoData *body, StringInfo to, char *model);
 
-/* Says in the last model's error, too, who was asked before it, or why the next one was not. */
+/* Adds to the last model's error which models were asked before it, or why the next one was not. */
 void		route_tell(const FallbackRoute *r, ErrorData *e);
 
 #endif

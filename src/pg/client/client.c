@@ -749,7 +749,7 @@ vcall_poll(ClientCall *c)
 			return true;
 		if (atomic_load(&w->rep_head) == c->taken)
 		{
-			/* nobody has asked for that: what it saw was damaged */
+			/* this backend has not cancelled: the program read a damaged slot */
 			if (c->owner->cancelled)
 				c->lost = c->cancelled = true;
 			else

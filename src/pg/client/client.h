@@ -178,7 +178,7 @@ void		vclient_put_identity(WireOut *o);
  * "parameter=NAME..."
  */
 extern const char *(*vcall_generate_hint) (const char *detail, const char *hint);
-/* At the end of the backend: who has calls that outlive transactions ends them (futures.c). */
+/* At the end of the backend: futures.c ends its calls, which outlive transactions. */
 extern void (*vclient_exit) (void);
 
 #endif

@@ -141,7 +141,7 @@ load(void)
 	(void) unlink(DUMP_FILE);
 }
 
-/* The postmaster ends: nobody else is there. */
+/* The postmaster ends: no other process is left. */
 static void
 save(int code, Datum arg)
 {

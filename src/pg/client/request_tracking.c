@@ -319,7 +319,7 @@ read_live(RequestFigures *r, const WireSlot *live)
 	r->preemptions = atomic_load_explicit(&live->preemptions, memory_order_relaxed);
 }
 
-/* An endpoint that was at work may charge for it, though nobody waits for the answer any more. */
+/* An endpoint that was at work may charge for it, though no client waits for the result any more. */
 static void
 read_unanswered(RequestFigures *r, const WireSlot *live)
 {

@@ -493,7 +493,7 @@ write_words(int slot, bool cancel)
 	o->rung = false;
 	vslot_set_polling(slot, false);
 	atomic_store_explicit(&w->gen, o->gen, memory_order_relaxed);
-	/* nobody else writes it now; what it is by accident is not this generation */
+	/* no other process writes it now; a damaged value is not this generation */
 	atomic_store_explicit(&w->let_go, o->gen - 1, memory_order_relaxed);
 	atomic_store_explicit(&w->cancel, cancel, memory_order_relaxed);
 	atomic_store_explicit(&w->req_head, 0, memory_order_relaxed);

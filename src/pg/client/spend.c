@@ -375,7 +375,7 @@ cost_turn(void)
 	save();
 }
 
-/* The postmaster ends: nobody else is there. */
+/* The postmaster ends: no other process is left. */
 static void
 save_at_exit(int code, Datum arg)
 {

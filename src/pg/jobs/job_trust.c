@@ -225,7 +225,7 @@ node_walker(Node *node, void *context)
 		check_value_type(exprType(node), *owner);
 	if (IsA(node, FuncExpr))
 		job_check_call((FuncExpr *) node);
-	/* what a cast is from tells more than whose the cast is */
+	/* an error about the type that a cast is from says more than one about the cast's owner */
 	(void) expression_tree_walker(node, node_walker, context);
 	/* sets opfuncid */
 	(void) check_functions_in_node(node, check_function, owner);

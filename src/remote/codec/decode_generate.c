@@ -502,7 +502,7 @@ put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, W
 	return true;
 }
 
-/* What is new of an answer goes to who waits for it. */
+/* Emits the new part of an output. */
 static bool
 tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 {

@@ -229,7 +229,7 @@ done_labelled(DecodedReply *r, const RPart *p, int i, const DecodePoolingRow *ro
 	mem_free(labels);
 }
 
-/* All rows of a part are read before the first is told. */
+/* All rows of a part are read before the first is emitted. */
 static bool
 finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, Err *e)
 {

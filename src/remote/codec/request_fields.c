@@ -83,7 +83,7 @@ add_url(RequestFields *a, const WireField *f, Err *e)
 	StrView		url;
 
 	if (f->n == 0)
-		return true;			/* of what no endpoint is asked: it only says whose the message is */
+		return true;			/* a field for no endpoint: it only says whose the message is */
 	return take_visible(&url, f, MAX_URL, e) && add_span(&a->urls, &a->n_urls, MAX_URLS, f, e);
 }
 
@@ -129,7 +129,7 @@ identity_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 	}
 }
 
-/* What is asked for. */
+/* What the request wants. */
 static bool
 input_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 {
@@ -214,7 +214,7 @@ shape_field(RequestFields *a, const WireField *f)
 
 /* ---- the whole ---- */
 
-/* Kinds that no endpoint is asked for. */
+/* Kinds that no endpoint serves. */
 static bool
 is_inner(WireKind kind)
 {

@@ -92,7 +92,7 @@ http_duration(const char *s, size_t n)
 	}
 	if (!any)
 		return -1;
-	/* rounded up: who waits so long has waited enough */
+	/* rounded up, so that a wait of this length suffices */
 	return ms >= WAIT_MAX_MS ? WAIT_MAX_MS : (int64_t) ms + (ms > (int64_t) ms);
 }
 

@@ -32,7 +32,7 @@ on_read(char *to, size_t size, size_t n, void *arg)
 {
 	HttpCall   *c = arg;
 
-	/* the body is the caller's, who may have let it go */
+	/* the body is the caller's, which may have freed it */
 	if (c->cancelled)
 		return CURL_READFUNC_ABORT;
 	n *= size;

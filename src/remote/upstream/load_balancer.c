@@ -68,7 +68,7 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
 	*worth = true;
 	if (u->health == WIRE_HEALTH_DOWN && u->checking)
 	{
-		/* two steps: who waits is looked through when this grows */
+		/* two steps: the queue is looked through when this grows */
 		int64_t		soon = u->check_us + PICK_CHECK_US;
 
 		return soon > now ? soon : later(u->check_us + PICK_CHECK_MOST_US, now + 1);

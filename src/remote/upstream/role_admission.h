@@ -45,7 +45,7 @@ Roles	   *roles_new(void);
 void		roles_free(Roles *r);
 /* tokens: an estimate. */
 RoleAnswer	roles_enter(Roles *r, RoleItem *it, int64_t tokens, int64_t now_us, Err *e);
-/* One that has waited and passes now; NULL: nobody until *when_us, or until somebody leaves. */
+/* A waiting item that passes now; NULL: none before *when_us, or before another item leaves. */
 RoleItem   *roles_next(Roles *r, int64_t now_us, int64_t *when_us);
 /* It has ended, or waits no more; used: tokens, -1 = as estimated. */
 void		roles_leave(Roles *r, RoleItem *it, int64_t used, int64_t now_us);

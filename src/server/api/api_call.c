@@ -752,7 +752,7 @@ unknown_path(StrView path, Err *e)
 	return false;
 }
 
-/* The fields that say who asks, for what model. */
+/* The fields of the caller and of the model. */
 static void
 make_head(ApiCall *a, const Request *r)
 {

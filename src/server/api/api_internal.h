@@ -179,7 +179,7 @@ struct ApiCall
 	int64_t		created;		/* seconds since 1970 */
 	int		   *model_lens;		/* owned; of req->models, 0 = not known */
 	bool		stream;
-	Buf			head;			/* the fields that every item begins with: who asks, for what model */
+	Buf			head;			/* the fields that every item begins with: the caller, the model */
 
 	ApiItem    *items;			/* owned; launched; changed on the server thread alone */
 	int			n_items;
@@ -240,7 +240,7 @@ bool		api_params(ApiCall *a, WireOut *o, Err *e);
 typedef struct ApiUsage
 {
 	int64_t		prompt, completion, cached;
-	int64_t		reasoning;		/* of completion; -1: nobody has counted */
+	int64_t		reasoning;		/* of completion; -1: not counted */
 } ApiUsage;
 
 ApiUsage	api_usage(const ApiCall *a, int role);

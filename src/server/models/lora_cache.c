@@ -194,7 +194,7 @@ lora_gone(Lora *l)
 	cache_settle(lc);
 }
 
-/* Nobody is to find it any more; true: it is gone. */
+/* No request finds it any more; true: it is freed. */
 static bool
 lora_doom(Lora *l)
 {
@@ -390,7 +390,7 @@ lora_begin(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 	jobs_submit(lc->srv->jobs, JQ_LORA, &t->j);
 }
 
-/* The one that nobody uses and that was used longest ago; NULL = none. */
+/* The least recently used of those without a request; NULL = none. */
 static Lora *
 oldest_idle(const LoraCache *lc)
 {
@@ -473,7 +473,7 @@ take(LoraCache *lc, Lora *l, ServerCall *c, const char *print)
 	else
 	{
 		if (l == lc->leaving)
-			lc->leaving = NULL;	/* nobody waits for its place any more */
+			lc->leaving = NULL;	/* no request waits for its place any more */
 		lora_use(l, c);
 	}
 }

@@ -1,10 +1,10 @@
 /*
  * lora_cache.h
- *	  The adapters of a loaded model: which are in memory, and who uses them.
+ *	  The adapters of a loaded model: which are in memory, and which requests use them.
  *
- * Server thread only.  A Lora is what lies at a path, as it was when somebody last asked: each request
- * looks whether the files are still the same (size, inode, times), and what has changed is
- * another Lora, with another identity.  The name that a request has for it is only told.
+ * Server thread only.  A Lora is the adapter in a directory, in the state that the last request found: each
+ * request checks whether the files are still the same (size, inode, times), and changed files are
+ * another Lora, with another identity.  The name in a request is only used in errors and views.
  *
  *	state		leaves it by
  *	LOADING		loader done -> READY, or gone with an error for all who wait

@@ -34,9 +34,9 @@
 #define STAY_LEAST_US	INT64_C(200000)
 #define STAY_MOST_US	INT64_C(30000000)	/* longest time that a load protects a model */
 #define TICK_US			INT64_C(500000)
-#define ASKS_US			INT64_C(200000)		/* who waits for room asks again much sooner than that */
+#define ASKS_US			INT64_C(200000)		/* a load that waits asks again much sooner than that */
 
-/* ---- who is busy, who is pinned ---- */
+/* ---- which models are busy, which are pinned ---- */
 
 static void
 count_busy(ServerCall *c, void *arg)
@@ -109,7 +109,7 @@ model_of(const ModelInstance *l)
 	return l->left != NULL ? l->left->name : NULL;
 }
 
-/* For the log, and who has asked for l. */
+/* For the log, and for the requests that wait for l. */
 static const char *
 name_of(const ModelInstance *l)
 {
@@ -286,7 +286,7 @@ evict_adapter(const Models *m)
 	return of != NULL;
 }
 
-/* Is one on its way out, but not gone yet?  Then nobody else need go before that. */
+/* Is a model being unloaded?  Then no other need go before that has ended. */
 static bool
 some_go(const Models *m, const ModelInstance *but)
 {
@@ -448,7 +448,7 @@ memory_limit_turn(Models *m)
 		else
 			load_refused(l);
 	}
-	/* one who wakes, or an update, may wait for somebody to leave, too (or may have gone away) */
+	/* a model that wakes, or an update, may wait for room as well (or may have been cancelled) */
 	if (m->wanted_us != 0 && clock_us() - m->wanted_us < ASKS_US)
 		return true;
 	stay_all(m);
@@ -490,7 +490,7 @@ memory_limit_tick(Models *m)
 		int64_t		expires = memory_limit_expires_us(en, &set);
 		ModelInstance *l = en->loaded;
 
-		/* who leaves goes for somebody (unload()), and its requests wait for that */
+		/* an instance that is leaving makes room for another one (unload()); its requests wait until then */
 		if (expires == 0 || now < expires || l->busy > 0 || l->leaving || en->asleep != 0)
 			continue;
 		log_line('I', "model \"%s\" is unloaded: nobody has asked for it for %" PRId64 " s", en->name,

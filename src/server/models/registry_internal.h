@@ -43,7 +43,7 @@ struct ModelInstance
 	int			pins;
 	BackendModel *inst;			/* ready */
 	ModelFacts	facts;
-	LoraCache  *loras;			/* NULL: nobody has asked for an adapter */
+	LoraCache  *loras;			/* NULL: no request has named an adapter */
 	ServerCall *unloader;		/* answered when the memory is free */
 	Err			err;
 	int64_t		start_us;		/* when it was asked for, */
@@ -117,7 +117,7 @@ struct Models
 	SleepOp    *ops;			/* one after the other */
 };
 
-/* Nobody wants it any more? */
+/* Is it unused? */
 void		loaded_settle(ModelInstance *l);
 /* The entry has neither weights nor a load any more; returns its ModelInstance if that is on its way out. */
 ModelInstance *entry_let_go(ModelEntry *en);
@@ -145,7 +145,7 @@ MemoryVerdict memory_limit_make(ModelInstance *l, Err *e);
 void		memory_limit_ask(ModelInstance *l);
 /* What it takes now, with its adapters. */
 int64_t		memory_limit_takes(const ModelInstance *l);
-/* When the entry will be unloaded if nobody asks for it; 0 = never. */
+/* When the entry will be unloaded without further requests; 0 = never. */
 int64_t		memory_limit_expires_us(const ModelEntry *en, const Settings *set);
 
 /* ---- sleep.c ---- */

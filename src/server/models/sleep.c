@@ -130,7 +130,7 @@ sleep_stops(ServerCall *c)
 	}
 	if (en->asleep == 0)
 		return false;
-	/* it waited for the load when somebody began to wait for it */
+	/* it waited for the load when the first caller began to wait for it */
 	if (c->stage == SCALL_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN &&
 		in_scope(en->m->ops, en))
 		return false;
@@ -225,7 +225,7 @@ count_live(ServerCall *c, void *arg)
 {
 	Convs	   *all = arg;
 
-	/* who is paused does not come to an end: he is kept */
+	/* requests of a paused model do not end: they are kept */
 	if (c->entry != NULL && in_scope(all->op, c->entry) &&
 		(conv_loaded(c) == NULL || conv_loaded(c)->rest == LR_AWAKE) &&
 		(at_work(c) || (c->stage == SCALL_LOADING && scall_is_active(c))))
@@ -344,7 +344,7 @@ begin_sleep(SleepOp *op)
 static void
 end_drain(SleepOp *op)
 {
-	/* loads for which nobody waits any more */
+	/* loads for which no caller waits any more */
 	for (ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		if (in_scope(op, en))
 			sleep_stop_load(en);
