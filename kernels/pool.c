@@ -1,6 +1,6 @@
 /*
  * pool.c
- *	  The compute threads: work stealing over contiguous ranges.
+ *	  The thread pool of the kernels (kpool_*): work stealing over contiguous ranges.
  *
  * A loop's chunks are dealt out beforehand: thread t has the t-th part of them,
  * a contiguous range.  It takes them from the front; when it has none left it

@@ -78,7 +78,7 @@ stand_down(RModel *m, int *n)
 	PendingRequest **v = mem_alloc(((size_t) l->n_requests + 1) * sizeof(*v));
 	int			at = 0;
 
-	/* the newest is the first of the line's */
+	/* the newest is the first of the dispatcher's */
 	for (PendingRequest *a = l->requests; a != NULL; a = a->next)
 		if (a->m == m && a->waits_for_length)
 			v[at++] = a;

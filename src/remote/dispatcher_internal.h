@@ -106,7 +106,7 @@ struct PendingRequest
 	RequestFields w;
 	int64_t		deadline_us, arrival_us;
 	int			timeout_ms;
-	uint64_t	id;				/* of the line's */
+	uint64_t	id;				/* of the dispatcher's */
 	bool		alone;			/* gathers no more */
 	/* in no queue and no group: another request asks for the context length that this one needs */
 	bool		waits_for_length;
@@ -116,7 +116,7 @@ struct PendingRequest
 	int			tries, charged;
 	int			texts;
 	int64_t		called_us, first_us, last_us;	/* first call, first and last WF_TEXT; 0 = none */
-	PendingRequest *prev, *next;	/* of the line's, until it is gone */
+	PendingRequest *prev, *next;	/* of the dispatcher's, until it is gone */
 	PendingRequest *grave;
 };
 
@@ -134,7 +134,7 @@ struct CallGroup
 	UpstreamCall **c;
 	int			left;			/* calls without a whole answer */
 	DecodedReply *reply;
-	size_t		held;			/* bytes of it that are in the line's */
+	size_t		held;			/* bytes of it that are in the dispatcher's */
 	int			url;			/* called last, -1 */
 	int64_t		first_byte_us;
 	int64_t		lost_prompt, lost_completion;	/* tokens of tries that gave no answer, as far as known */

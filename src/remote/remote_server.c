@@ -38,7 +38,7 @@ typedef struct RemoteServerCall
 {
 	Channel		ch;
 	struct RemoteServer *d;
-	PendingRequest *request;			/* the line has it */
+	PendingRequest *request;	/* the dispatcher has it */
 	bool		taken;			/* the message has gone where it belongs */
 	bool		answered;		/* its final frame has come, and waits here: */
 	WireFrame	last_kind;
@@ -64,7 +64,7 @@ struct RemoteServer
 	bool		stop;
 };
 
-/* ---- what the line says ---- */
+/* ---- the sink of the dispatcher ---- */
 
 /* The line has it no longer. */
 static void
@@ -184,7 +184,7 @@ integrity(RemoteServer *d, Buf *answer)
 	else if (lost > 0)
 		buf_printf(answer, "%d requests outlive their conversations", lost);
 	else if (requests != d->n_requests || requests != dispatcher_live(d->line))
-		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", requests,
+		buf_printf(answer, "%d conversations wait for requests, of %d; the dispatcher has %d", requests,
 				   d->n_requests, dispatcher_live(d->line));
 	else
 		return dispatcher_command(d->line, "integrity", answer);
@@ -254,7 +254,7 @@ take(RemoteServerCall *v)
 		control(v);
 		return;
 	}
-	/* the line's from here on */
+	/* the dispatcher owns it from here on */
 	v->ch.in = NULL;
 	a = dispatcher_submit(d->line, (WireKind) v->ch.kind, fields, v->ch.in_len, v->ch.deadline_us,
 						  v->ch.timeout_ms, v);

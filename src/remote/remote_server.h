@@ -1,6 +1,6 @@
 /*
  * remote_server.h
- *	  Where backends come to: slots and conversations on one side, the line on the other.
+ *	  The loop that serves backends: slots and conversations on one side, the dispatcher on the other.
  */
 #ifndef VLLM_REMOTE_REMOTE_SERVER_H
 #define VLLM_REMOTE_REMOTE_SERVER_H

@@ -1,6 +1,6 @@
 /*
  * remote_stats.c
- *	  What the line counts, and its copy in the arena.
+ *	  The counters of the dispatcher, and their copy in the arena.
  *
  * The copy is written under the sequence lock (stats_seqlock.h).  What there is of a model is its entry's;
  * the sums are over those that are known and those that were.  Resetting subtracts a base from the sums:

@@ -76,9 +76,9 @@ is_its_fault(int sqlerrcode)
 	}
 }
 
-/* Never, whoever says that another model may well answer. */
+/* Errors of the caller's: another model is never asked for these, even if the error says that it may be. */
 static bool
-is_the_askers(int sqlerrcode)
+is_callers_error(int sqlerrcode)
 {
 	return sqlerrcode == ERRCODE_QUERY_CANCELED || sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE ||
 		sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED || sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE;
@@ -104,7 +104,7 @@ can_go_on(const char *body, Size len)
 bool
 route_may(const ErrorData *e, bool elsewhere, const char *body, Size len)
 {
-	return !is_the_askers(e->sqlerrcode) && (elsewhere || is_its_fault(e->sqlerrcode)) &&
+	return !is_callers_error(e->sqlerrcode) && (elsewhere || is_its_fault(e->sqlerrcode)) &&
 		can_go_on(body, len);
 }
 

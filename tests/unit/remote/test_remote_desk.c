@@ -1,10 +1,11 @@
 /*
  * test_remote_desk.c
- *	  The remote program's desk (remote_server.c, doorbell_fd.c, remote_settings.c) between backends and a
- *	  line that only seems to be one: whole conversations, cancelling, corrupt and taken over slots, the
+ *	  The remote program's server (remote_server.c, doorbell_fd.c, remote_settings.c) between backends and a
+ *	  fake dispatcher: whole conversations, cancelling, corrupt and taken over slots, the
  *	  doorbell, the control socket.
  *
- * dispatcher.h's and http_client.h's functions that the desk calls are here, so the library's are not linked.
+ * dispatcher.h's and http_client.h's functions that the server calls are here, so the library's are not
+ * linked.
  */
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -300,14 +301,14 @@ open_desk(uint32_t n_slots)
 	atomic_store(&wire_stats(&P.arena)->seq, 41);
 	rsettings_init(&set);
 	D = remote_server_new(&P.arena, sv[1], NULL, &set, &e);
-	CHECK(D != NULL, "a desk: %s", e.msg);
+	CHECK(D != NULL, "a server: %s", e.msg);
 	if (D == NULL)
 		exit(check_done("test_remote_desk"));
 	P.line[0] = '\0';
 	remote_server_ready(D);
 	peer_poll(&P);
 	CHECK(P.ready, "the supervisor is told");
-	/* which the desk doesn't close */
+	/* which the server doesn't close */
 	P.pid = -sv[1];
 }
 
