@@ -670,7 +670,10 @@ loras_let_go(struct Server *srv)
 	server_each(srv, let_go, NULL);
 }
 
-bool
+/*
+ * A request is over: places may be free.  Called in each round of the server thread; true: call again soon.
+ */
+static bool
 loras_attend(LoraCache *lc)
 {
 	Waiting		again;

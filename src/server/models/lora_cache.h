@@ -47,11 +47,6 @@ void		loras_unload(LoraCache *lc, ServerCall *c);
  */
 void		loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j);
 
-/*
- * A request is over: places may be free.  Called in each round of the server thread; true: call again soon.
- */
-bool		loras_attend(LoraCache *lc);
-
 /* Requests that are over use nothing any more. */
 void		loras_let_go(struct Server *srv);
 /*

@@ -36,6 +36,8 @@
 #include "core/spec/spec_config.h"
 #include "loader/model_files.h"
 
+static LoraCache *entry_loras(ModelEntry *en, Err *e);
+
 Models *
 models_new(struct Server *srv)
 {
@@ -790,7 +792,11 @@ models_progress(Models *m)
 
 /* ---- adapters ---- */
 
-LoraCache *
+/*
+ * The adapters of a model that is ready; NULL with *e set: its options and the settings contradict each
+ * other.
+ */
+static LoraCache *
 entry_loras(ModelEntry *en, Err *e)
 {
 	ModelInstance *l = en->loaded;

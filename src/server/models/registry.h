@@ -71,11 +71,6 @@ ModelInstance *entry_pin(ModelEntry *en);
 void		loaded_unpin(ModelInstance *l);
 BackendModel *loaded_inst(const ModelInstance *l);
 
-/*
- * The adapters of a model that is ready; NULL with *e set: its options and the settings contradict each
- * other.
- */
-struct LoraCache *entry_loras(ModelEntry *en, Err *e);
 /* The adapters of a model; NULL: it isn't ready, or no adapter was requested. */
 struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name);
 /* All of a database's (0: of all) as members of a JSON array. */
