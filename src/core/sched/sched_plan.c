@@ -206,7 +206,7 @@ plan_decodes(Sched *s)
 		{
 			Req		   *r = s->running[s->walk];
 
-			if (req_todo(r) != 1 || r->sched.plan_at >= 0 || s->plan.n_rows >= s->opt.max_rows ||
+			if (req_todo(r) != 1 || s->plan.n_rows >= s->opt.max_rows ||
 				decode_pass_of(s, r) != pass)
 				continue;
 			if (pass == DECODE_OTHERS || decode_fits(s, r))
