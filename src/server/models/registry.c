@@ -18,23 +18,18 @@
 #include "server/model_scheduler.h"
 #include "server/models/registry_internal.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "server/models/lora_cache.h"
 #include "server/request/request.h"
 #include "server/request_kinds.h"
-#include "core/spec/spec_config.h"
-#include "loader/model_files.h"
 
 static LoraCache *entry_loras(ModelEntry *en, Err *e);
 
@@ -47,88 +42,13 @@ models_new(struct Server *srv)
 	return m;
 }
 
-/* ---- fingerprints ---- */
-
-static void
-print_stat(Buf *b, const struct stat *st)
+ModelEntry *
+registry_find(const Models *m, uint32_t dboid, const char *name)
 {
-	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld;", (uintmax_t) st->st_dev, (uintmax_t) st->st_ino,
-			   (intmax_t) st->st_size, (intmax_t) st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
-			   (intmax_t) st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
-}
-
-static int
-visible(const struct dirent *d)
-{
-	return d->d_name[0] != '.';
-}
-
-static void
-print_files(Buf *b, const char *path)
-{
-	size_t		before = b->len;
-	struct stat st;
-	struct dirent **names;
-	int			n;
-
-	if (stat(path, &st) != 0)
-		buf_printf(b, "%s: errno %d", path, errno);
-	else if (!S_ISDIR(st.st_mode))
-	{
-		char	   *part;
-
-		print_stat(b, &st);
-		for (int i = 1; (part = files_other_part(path, i)) != NULL; i++)
-		{
-			if (stat(part, &st) == 0)
-				print_stat(b, &st);
-			else
-				buf_printf(b, "errno %d;", errno);
-			mem_free(part);
-		}
-	}
-	else if ((n = scandir(path, &names, visible, alphasort)) < 0)
-		buf_printf(b, "%s: errno %d", path, errno);
-	else
-	{
-		for (int i = 0; i < n; i++)
-		{
-			char		file[PATH_MAX];
-
-			if (snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name) < (int) sizeof(file) &&
-				stat(file, &st) == 0 && S_ISREG(st.st_mode))
-				print_stat(b, &st);
-			free(names[i]);
-		}
-		free(names);
-	}
-	if (b->len == before)
-		buf_printf(b, "%s: empty", path);
-}
-
-bool
-model_opts_draft_path(const ModelOpts *o, char *path)
-{
-	SpecConfig	spec;
-	Err			e;
-
-	if (!spec_config_parse(o->speculative_config, &spec, &e))
-		return false;
-	snprintf(path, SPEC_PATH, "%s", spec.model);
-	return path[0] != '\0';
-}
-
-/* Which files lie at path, and what guesses tokens for them; equal strings = the same files. */
-static char *
-fingerprint(const char *path, const ModelOpts *o)
-{
-	Buf			b = {0};
-	char		draft[SPEC_PATH];
-
-	print_files(&b, path);
-	if (model_opts_draft_path(o, draft))
-		print_files(&b, draft);
-	return b.data;
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
+		if (en->dboid == dboid && strcmp(en->name, name) == 0)
+			return en;
+	return NULL;
 }
 
 /* ---- what others see ---- */
@@ -285,8 +205,11 @@ forget_failure(ModelEntry *en)
 void
 entry_unref(ModelEntry *en)
 {
+	ALWAYS(en->refs > 0);
 	if (--en->refs > 0)
 		return;
+	/* the registry's reference was the last but those of requests: it has no weights */
+	ALWAYS(en->loaded == NULL);
 	forget_failure(en);
 	chat_free(en->chat);
 	mem_free(en->path);
@@ -302,6 +225,7 @@ loaded_free(ModelInstance *l)
 {
 	ModelInstance **pp = &l->m->loaded;
 
+	ALWAYS(l->refs == 0 && l->pins == 0 && l->done && l->dying);
 	while (*pp != l)
 		pp = &(*pp)->next;
 	*pp = l->next;
@@ -362,6 +286,7 @@ loaded_settle(ModelInstance *l)
 void
 loaded_leave(ModelInstance *l, ModelEntry *en)
 {
+	ASSERT(l->left == NULL || l->left == en || l->refs > 0);
 	if (l->left != NULL)
 		return;
 	l->left = en;
@@ -377,6 +302,7 @@ loaded_goes(const ModelInstance *l)
 ModelInstance *
 entry_pin(ModelEntry *en)
 {
+	ALWAYS(en->loaded != NULL && !en->loaded->dying);
 	en->loaded->pins++;
 	return en->loaded;
 }
@@ -384,6 +310,7 @@ entry_pin(ModelEntry *en)
 void
 loaded_unpin(ModelInstance *l)
 {
+	ALWAYS(l->pins > 0);
 	l->pins--;
 	loaded_settle(l);
 }
@@ -511,6 +438,7 @@ load_done(Job *j)
 	ModelInstance *l = (ModelInstance *) j;
 	Models	   *m = l->m;
 
+	ALWAYS(!l->done && m->n_loading > 0);
 	l->done = true;
 	l->ready_us = clock_us();
 	m->n_loading--;
@@ -560,7 +488,7 @@ key_of(const char *print, const ModelOpts *o)
 char *
 models_key(const char *path, const ModelOpts *o)
 {
-	char	   *print = fingerprint(path, o);
+	char	   *print = files_fingerprint(path, o);
 	char	   *key = key_of(print, o);
 
 	mem_free(print);
@@ -656,7 +584,7 @@ probe_run(Job *j)
 	ModelFacts	facts;
 	Err			e;
 
-	p->print = fingerprint(p->path, &p->opts);
+	p->print = files_fingerprint(p->path, &p->opts);
 	/* what is wrong with the files the load will say */
 	if (p->set.memory_limit > 0 && p->be->loader->check(p->path, &p->opts, &p->set, &facts, &e))
 		p->need = facts.memory_bytes;
@@ -810,10 +738,9 @@ entry_loras(ModelEntry *en, Err *e)
 LoraCache *
 models_loras(const Models *m, uint32_t dboid, const char *name)
 {
-	for (const ModelEntry *en = m->entries; en != NULL; en = en->next)
-		if (en->dboid == dboid && strcmp(en->name, name) == 0 && en->state == WM_READY)
-			return en->loaded->loras;
-	return NULL;
+	const ModelEntry *en = registry_find(m, dboid, name);
+
+	return en != NULL && en->state == WM_READY ? en->loaded->loras : NULL;
 }
 
 void
@@ -861,6 +788,7 @@ entry_let_go(ModelEntry *en)
 	models_show(en->m);
 	if (l == NULL)
 		return NULL;
+	ALWAYS(l->refs > 0);
 	l->refs--;
 	if (l->refs > 0)
 		return NULL;
@@ -881,15 +809,14 @@ entry_release(ModelEntry *en, const char *what, const ServerCall *except)
 void
 models_unload(Models *m, uint32_t dboid, const char *name, ServerCall *c)
 {
+	ModelEntry *en = registry_find(m, dboid, name);
 	ModelInstance *l = NULL;
 
-	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
-		if (en->dboid == dboid && strcmp(en->name, name) == 0 &&
-			en->state != WM_UNLOADED)
-		{
-			forget_failure(en);
-			l = entry_release(en, "unloaded", c);
-		}
+	if (en != NULL && en->state != WM_UNLOADED)
+	{
+		forget_failure(en);
+		l = entry_release(en, "unloaded", c);
+	}
 	if (l != NULL && l->unloader == NULL)
 	{
 		l->unloader = c;
@@ -932,7 +859,7 @@ models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 	}
 }
 
-/* ---- looking up ---- */
+/* ---- making entries ---- */
 
 static ModelEntry *
 entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const char *options, Err *e)
@@ -956,6 +883,9 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 		}
 		entry_remove(m, en, "dropped");
 	}
+	/* a name is one entry's */
+	ASSERT(registry_find(m, dboid, name) == NULL);
+	ALWAYS(m->n_entries < WIRE_MAX_MODELS);
 	en = mem_zalloc(sizeof(ModelEntry));
 	en->m = m;
 	en->dboid = dboid;
@@ -973,25 +903,27 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 	return en;
 }
 
-ModelEntry *
-models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
-			 const char *options, Err *e)
+/* Does the catalog row that a request describes still say what the entry has? */
+static bool
+entry_is(const ModelEntry *en, const char *path, const char *options)
 {
-	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
-	{
-		if (en->dboid != dboid || strcmp(en->name, name) != 0)
-			continue;
-		if (path == NULL ||
-			((strcmp(en->path, path) == 0 || (en->old_path != NULL && strcmp(en->old_path, path) == 0)) &&
-							 strcmp(en->options, options != NULL ? options : "") == 0))
-			return en;
-		entry_remove(m, en, "changed");
-		break;
-	}
+	return (strcmp(en->path, path) == 0 || (en->old_path != NULL && strcmp(en->old_path, path) == 0)) &&
+		strcmp(en->options, options != NULL ? options : "") == 0;
+}
+
+ModelEntry *
+registry_ensure(Models *m, uint32_t dboid, const char *name, const char *path, const char *options, Err *e)
+{
+	ModelEntry *en = registry_find(m, dboid, name);
+
+	if (en != NULL && (path == NULL || entry_is(en, path, options)))
+		return en;
 	if (path == NULL)
 	{
 		err_set(e, ERR_NOT_FOUND, "model \"%s\" is not known to the engine", name);
 		return NULL;
 	}
+	if (en != NULL)
+		entry_remove(m, en, "changed");
 	return entry_new(m, dboid, name, path, options, e);
 }

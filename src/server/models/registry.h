@@ -28,12 +28,15 @@ struct Server;
 
 Models	   *models_new(struct Server *srv);
 
+/* Look, without effects: the entry of that name, NULL = none. */
+ModelEntry *registry_find(const Models *m, uint32_t dboid, const char *name);
 /*
- * The entry for a request; makes or replaces it when the request names a path.
- * NULL with *e set: unknown, bad options, too many.
+ * The entry of the catalog row that a request describes.  Made if there is none; one of another path or other
+ * options is replaced: its requests fail, and it lets go its weights.  NULL with *e set: path is NULL and
+ * the name is not known; bad options; too many entries.
  */
-ModelEntry *models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
-						 const char *options, Err *e);
+ModelEntry *registry_ensure(Models *m, uint32_t dboid, const char *name, const char *path, const char *options,
+							Err *e);
 /* The context length of a model that is loaded, 0 = not known. */
 int			models_known_len(Models *m, uint32_t dboid, const char *name, size_t n);
 void		entry_ref(ModelEntry *en);

@@ -134,6 +134,10 @@ char	   *models_key(const char *path, const ModelOpts *o);
 ModelInstance *loaded_new(Models *m, char *key, const char *path, const ModelOpts *o);
 /* It is there: the step thread shall know it. */
 void		loaded_attach(ModelInstance *l);
+/* ---- fingerprint.c ---- */
+/* Which files lie at path, and what guesses tokens for them; equal strings = the same files.  To be freed. */
+char	   *files_fingerprint(const char *path, const ModelOpts *o);
+
 /* There is room for it, or (err is set) never will be. */
 void		load_start(ModelInstance *l);
 void		load_refused(ModelInstance *l);

@@ -31,6 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -276,6 +277,7 @@ op_end(SleepOp *op)
 	Models	   *m = op->m;
 	ServerCall *c = op->c;
 
+	ALWAYS(m->ops == op && op->stage == OP_END && op->at == NULL);
 	m->ops = op->next;
 	models_show(m);
 	c->job_busy = false;
@@ -925,7 +927,7 @@ inherit(Models *m, ServerCall *c, int level, unsigned bits)
 		server_answer(c, "ok");
 		return;
 	}
-	en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e);
+	en = registry_ensure(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e);
 	if (en == NULL)
 	{
 		scall_end_error(c, &e);
@@ -941,6 +943,17 @@ inherit(Models *m, ServerCall *c, int level, unsigned bits)
 	en->sleep_level = level;
 	models_show(m);
 	server_answer(c, "ok");
+}
+
+/* "is-sleeping", "is-paused": is any of bits asleep?  A model without an entry is as those to come. */
+static void
+answer_asleep(const Models *m, ServerCall *c, unsigned bits)
+{
+	const Request *r = c->req;
+	const ModelEntry *en = r->model[0] != '\0' ? registry_find(m, r->dboid, r->model) : NULL;
+	unsigned	asleep = r->model[0] != '\0' && en == NULL ? m->asleep : asleep_bits(m, en);
+
+	server_answer(c, (asleep & bits) != 0 ? "t" : "f");
 }
 
 bool
@@ -977,13 +990,11 @@ sleep_command(Models *m, ServerCall *c, const char *command)
 		op.wake = true;
 	else if (!asks)
 		return false;
-	if (c->req->model[0] != '\0' &&
-		(op.en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
+	if (asks)
+		answer_asleep(m, c, command[3] == 's' ? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING);
+	else if (c->req->model[0] != '\0' &&
+			 (op.en = registry_ensure(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
 		scall_end_error(c, &e);
-	else if (asks)
-		server_answer(c,
-					  (asleep_bits(m, op.en) & (command[3] == 's'
-												? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING)) != 0 ? "t" : "f");
 	else
 		op_add(m, c, op);
 	return true;

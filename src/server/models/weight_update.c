@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -275,6 +276,7 @@ stay(ServerCall *c, void *arg)
 	if (c->entry == NULL || !changes(op, c->entry) || c->stage != SCALL_RUNNING || c->on != NULL ||
 		!atomic_load(&c->in_core))
 		return;
+	ALWAYS(c->entry->loaded != NULL);
 	c->on = c->entry->loaded;
 	c->on->pins++;
 	loaded_leave(c->on, c->entry);
@@ -291,6 +293,7 @@ change_over(UpdateOp *op)
 		next = en->next;
 		if (!changes(op, en))
 			continue;
+		ALWAYS(en->loaded == op->from && op->from->refs > 0 && op->to->inst != NULL);
 		en->loaded = op->to;
 		op->to->refs++;
 		op->from->refs--;
@@ -362,6 +365,7 @@ op_end(UpdateOp *op)
 	ModelInstance *from = op->from;
 	ModelInstance *to = op->to;
 
+	ALWAYS(m->updates == op && op->stage == UP_END);
 	m->updates = op->next;
 	m->updating = false;
 	if (from != NULL)
@@ -378,6 +382,7 @@ op_end(UpdateOp *op)
 	mem_free(op);
 	if (to != NULL)
 	{
+		ALWAYS(to->refs > 0);
 		to->done = true;		/* its load may never have begun */
 		to->refs--;
 		loaded_settle(to);
@@ -497,9 +502,9 @@ update_command(Models *m, ServerCall *c, const char *command)
 
 	if (strncmp(command, "update-weights ", 15) != 0 || !sleep_mode(command + 15, &mode))
 		return false;
-	en = models_entry(m, c->req->dboid, c->req->model, NULL, NULL, &e);
+	en = registry_find(m, c->req->dboid, c->req->model);
 	if (en == NULL &&
-		(en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
+		(en = registry_ensure(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
 	{
 		scall_end_error(c, &e);
 		return true;

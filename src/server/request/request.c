@@ -1019,7 +1019,7 @@ request_start_with_model(ServerCall *c)
 	Request    *r = c->req;
 	Err			e;
 
-	c->entry = models_entry(c->srv->models, r->dboid, r->model, r->path, r->options, &e);
+	c->entry = registry_ensure(c->srv->models, r->dboid, r->model, r->path, r->options, &e);
 	if (c->entry == NULL)
 	{
 		request_fail(c, &e);
