@@ -67,6 +67,34 @@ test_least(void)
 	lb_free(&p);
 }
 
+/* Urls with nothing between them are called in turn, whatever came before. */
+static void
+test_in_turn(void)
+{
+	LoadBalancer p;
+
+	lb_init(&p, 3, 2);
+	for (int i = 0; i < 9; i++)
+	{
+		int			url = choose(&p, PICK_OK);
+
+		CHECK(url == i % 3, "call %d: url %d", i, url);
+		lb_begin(&p, url, now);
+		lb_end(&p, url, false, HEALTH_OK, false, 100, now);
+	}
+	/* one that is left out is no reason to take the first again */
+	p.u[1].banned = true;
+	for (int i = 0; i < 6; i++)
+	{
+		int			url = choose(&p, PICK_OK);
+
+		CHECK(url == (i % 2 == 0 ? 0 : 2), "call %d without the second: url %d", i, url);
+		lb_begin(&p, url, now);
+		lb_end(&p, url, false, HEALTH_OK, false, 100, now);
+	}
+	lb_free(&p);
+}
+
 static void
 test_breaker(void)
 {
@@ -356,6 +384,7 @@ main(void)
 {
 	now = 1000000000;
 	RUN(test_least());
+	RUN(test_in_turn());
 	RUN(test_breaker());
 	RUN(test_probe());
 	RUN(test_checks());

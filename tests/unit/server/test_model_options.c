@@ -144,6 +144,33 @@ check_keys(void)
 	mem_free(none);
 }
 
+/*
+ * Which rows are no part of the key, written out: a row that changes from one to the other is a decision, not
+ * a slip.  All others are: instances would be shared that compute something else.
+ */
+static void
+check_no_keys(void)
+{
+	static const char *const no_key[] = {
+		"keep_alive", "scheduling_weight", "chat_template", "content_format", "tool_call_parser",
+		"reasoning_parser", "exclude_tools_when_tool_choice_none", "prices", "fallback", "cascade",
+		"result_cache"
+	};
+	size_t		found = 0;
+
+	for (size_t i = 0; i < N_ROWS; i++)
+	{
+		bool		listed = false;
+
+		for (size_t j = 0; j < sizeof(no_key) / sizeof(no_key[0]); j++)
+			listed = listed || strcmp(no_key[j], rows[i].name) == 0;
+		found += listed;
+		CHECK(rows[i].key == (listed ? NO_KEY : KEY), "\"%s\" %s", rows[i].name,
+			  listed ? "is no part of the key" : "must be a part of the key");
+	}
+	CHECK(found == sizeof(no_key) / sizeof(no_key[0]), "one of %zu is no option", found);
+}
+
 /* Texts that look like other options make no equal keys. */
 static void
 check_hostile(void)
@@ -187,6 +214,7 @@ main(void)
 	Err			e = {0};
 
 	check_keys();
+	check_no_keys();
 	check_hostile();
 	check_ranges();
 	/* no member but those of the rows and the two pointers: it would not be in the key */
