@@ -10,20 +10,22 @@
 #
 # Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here) and, when
 # libpq and GnuTLS are there, vllm_pg_http; when libcurl is there, vllm_pg_remote.  Objects live under build/; SAN=address,undefined or SAN=thread makes
-# a sanitized build beside the plain one; FUZZ=1 CC=clang makes libFuzzer targets (scripts/fuzz.sh).
+# a sanitized build beside the plain one; FUZZ=1 CC=clang makes libFuzzer targets (scripts/fuzz.sh); COV=1 counts lines
+# (scripts/coverage.py).
 
 PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
 CC ?= gcc
 SAN ?=
 FUZZ ?=
 BARE ?=
+COV ?=
 # 1: what is installed, without ASSERTs (src/base/assert.h); all other builds have them
-RELEASE ?= $(if $(SAN)$(FUZZ)$(BARE),,$(if $(filter install release,$(MAKECMDGOALS)),1))
-BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,$(if $(RELEASE),release,engine))))
+RELEASE ?= $(if $(SAN)$(FUZZ)$(BARE)$(COV),,$(if $(filter install release,$(MAKECMDGOALS)),1))
+BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,$(if $(COV),cov,$(if $(RELEASE),release,engine)))))
 comma := ,
 
 include scripts/harden.mk
-HARDEN = $(if $(SAN)$(FUZZ),,yes)
+HARDEN = $(if $(SAN)$(FUZZ)$(COV),,yes)
 
 # WIRE_CHECKED=1: messages between backends and programs have checksums (src/ipc/wire.h); in sanitizers' builds they always have
 WIRE_CHECKED ?= $(if $(SAN),1)
@@ -31,7 +33,7 @@ CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels $(if $(WIRE_CHECKED),-DWIRE_
 	-DVLLM_ASSERT=$(if $(RELEASE),0,1)
 # sanitizers' reports need lines, no variables: with both it takes twice the time to compile; at -O1 gcc warns of
 # uninitialized values that are none
-CFLAGS_ENGINE = -std=c11 $(if $(SAN),-O1 -g1 -Wno-maybe-uninitialized,$(if $(FUZZ),-O1 -g1,-O2 -g)) -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
+CFLAGS_ENGINE = -std=c11 $(if $(SAN),-O1 -g1 -Wno-maybe-uninitialized,$(if $(FUZZ),-O1 -g1,$(if $(COV),-O1 -g1 -Wno-maybe-uninitialized -Wno-format-truncation --coverage,-O2 -g))) -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
 	$(if $(HARDEN),-fPIE $(HARDEN_CFLAGS)) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 # of the programs
@@ -132,7 +134,7 @@ endif
 
 $(BUILD)/kernels/%.o: kernels/%.c scripts/harden.mk
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -MMD -MP -c -o $@ $<
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) $(if $(COV),-fno-profile-arcs -fno-test-coverage) -MMD -MP -c -o $@ $<
 
 # arithmetic over whole models, which the compiler shall inline and vectorize
 $(BUILD)/src/quant/%.o: CFLAGS_ENGINE += $(KERNEL_OPT)
@@ -146,12 +148,12 @@ $(BUILD)/%.o: %.c scripts/harden.mk
 # ---- the PostgreSQL module, one build folder a major version ----
 
 PG_MAJOR = $(shell $(PG_CONFIG) --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
-MODULE_DIR = build/pg$(PG_MAJOR)$(if $(SAN),-san-$(subst $(comma),-,$(SAN)))
+MODULE_DIR = build/$(if $(RELEASE),release/)pg$(PG_MAJOR)$(if $(SAN),-san-$(subst $(comma),-,$(SAN)))
 
 module:
 	@mkdir -p $(MODULE_DIR)
 	$(MAKE) --no-print-directory -C $(MODULE_DIR) -f $(CURDIR)/src/pg/module.mk \
-		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) SAN=$(SAN) WIRE_CHECKED=$(WIRE_CHECKED) with_llvm=no
+		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) SAN=$(SAN) RELEASE=$(RELEASE) WIRE_CHECKED=$(WIRE_CHECKED) with_llvm=no
 
 install: all
 	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) REMOTE=$(REMOTE) CUDA=$(wildcard vllm_pg_cuda.so) \

@@ -2,7 +2,7 @@
 # Install the module, the engine, the HTTP door, the remote program and the GPU's library if they were built, the SQL scripts and the
 # bundled model.
 #
-#	PG_CONFIG=... MODULE=build/pg15/vllm_pg.so ENGINE=build/engine/vllm_pg_engine HTTP= REMOTE= CUDA= \
+#	PG_CONFIG=... MODULE=build/release/pg15/vllm_pg.so ENGINE=build/release/vllm_pg_engine HTTP= REMOTE= CUDA= \
 #		[DESTDIR=...] scripts/install.sh
 #
 # Everything that belongs together lies beside the library ($pkglibdir), where the

@@ -9,7 +9,7 @@ vpath %.c $(sort $(dir $(SRCS)))
 MODULE_big = vllm_pg
 OBJS = $(notdir $(SRCS:.c=.o))
 PG_CPPFLAGS = -I$(TOP) -I$(TOP)/src -D_GNU_SOURCE $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED)) \
-	$(if $(SAN),-DVLLM_ASSERT=1)
+	-DVLLM_ASSERT=$(if $(RELEASE),0,1)
 # vector_math.c: the same bits with and without FMA
 PG_CFLAGS = -Wall -Werror -ffp-contract=off -MMD -MP $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 

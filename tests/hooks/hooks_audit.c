@@ -7,7 +7,8 @@
  * extensions are: a finished plan is copied, written out and read back before it
  * runs; every node is instrumented and looked at when the statement ends.
  *
- * CREATE FUNCTION audit_counts() RETURNS text, audit_reset() RETURNS void.
+ * CREATE FUNCTION audit_counts() RETURNS text, audit_reset() RETURNS void; plant_fault(text) RETURNS void,
+ * for tests/t/045_assertions.pl: breaks an invariant of the module's.
  */
 #include "postgres.h"
 
@@ -22,6 +23,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "ipc/call_state.h"
 #include "pg/compat.h"
 
 PG_MODULE_MAGIC;
@@ -30,6 +32,7 @@ void		_PG_init(void);
 
 PG_FUNCTION_INFO_V1(audit_counts);
 PG_FUNCTION_INFO_V1(audit_reset);
+PG_FUNCTION_INFO_V1(plant_fault);
 
 /* Of this session, since audit_reset(). */
 typedef struct Counts
@@ -199,4 +202,33 @@ _PG_init(void)
 	ProcessUtility_hook = audit_utility;
 	prev_access = object_access_hook;
 	object_access_hook = audit_access;
+}
+
+/* ---- faults ---- */
+
+/* A function of the module's, which other tests load this file without. */
+static void *
+of_module(const char *name)
+{
+	return load_external_function("$libdir/vllm_pg", name, true, NULL);
+}
+
+Datum
+plant_fault(PG_FUNCTION_ARGS)
+{
+	char	   *which = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	void	   *(*make) (MemoryContext) = (void *(*) (MemoryContext)) of_module("vcall_make");
+	void		(*set) (void *, WireCallState) = (void (*) (void *, WireCallState)) of_module("vcall_set_state");
+	void	   *call = make(CurrentMemoryContext);
+
+	if (strcmp(which, "none") == 0)
+		set(call, WC_CLAIMED);
+	else if (strcmp(which, "no slot") == 0)
+		set(call, WC_SENDING);
+	else if (strcmp(which, "twice") == 0)
+	{
+		set(call, WC_CLAIMED);
+		set(call, WC_CLAIMED);
+	}
+	PG_RETURN_VOID();
 }

@@ -15,6 +15,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/pg_list.h"
 
+#include "base/assert.h"
 #include "pg/batch/batch.h"
 
 /* EXPLAIN shows a call as it was written: options at the end that are NULL by
@@ -62,7 +63,7 @@ batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int p
 	List	   *head;
 	ListCell   *lc;
 
-	Assert(bp->n_child == list_length(child->targetlist));
+	ASSERT(bp->n_child == list_length(child->targetlist));
 	plan->startup_cost = child->startup_cost;
 	plan->total_cost = child->total_cost;
 	plan->plan_rows = child->plan_rows;

@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/batch/progress.h"
 #include "pg/batch/request_internal.h"
 #include "pg/call/cascade.h"
@@ -844,7 +845,7 @@ batch_request_charged(const BatchRequest *q)
 ErrorData *
 batch_request_error(const BatchRequest *q)
 {
-	Assert(q->finished);
+	ASSERT(q->finished);
 	return q->err;
 }
 
@@ -876,7 +877,7 @@ value_of(BatchRequest *q, Oid rettype, bool *isnull, ErrorData **refused)
 	CallFrame	f = {.kind = WF_DONE,.final = true,.data = q->reply,.len = q->reply_len};
 	Reply		reply;
 
-	Assert(q->finished && q->err == NULL);
+	ASSERT(q->finished && q->err == NULL);
 	*isnull = false;
 	reply_read(&reply, &f);
 	reply.request = dedup_key(q).body;
@@ -903,7 +904,7 @@ batch_request_release(BatchRequest *q)
 {
 	BatchPool  *p = q->pool;
 
-	Assert(q->refs > 0);
+	ASSERT(q->refs > 0);
 	if (--q->refs > 0 || dedup_keep(q))
 		return;
 	dedup_forget(q);

@@ -28,6 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "base/assert.h"
 #include "pg/batch/node.h"
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
@@ -256,7 +257,7 @@ batch_site_eval(BatchNode *n, BatchSite *s, BatchRow *row, BatchRequest **reques
 	MemoryContext old;
 	ErrorData  *refused = NULL;
 
-	Assert(s->pending == NULL);
+	ASSERT(s->pending == NULL);
 	ResetExprContext(n->ahead);
 	if (s->guards != NULL && !ExecQual(s->guards, n->ahead))
 		return SITE_SKIP;

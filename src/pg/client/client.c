@@ -39,6 +39,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "ipc/call_state.h"
 #include "pg/client/client.h"
 #include "pg/client/request_tracking.h"
@@ -131,10 +132,10 @@ vclient_install_exit_hook(void)
 	installed = true;
 }
 
-static void
-set_state(ClientCall *c, WireCallState to)
+void
+vcall_set_state(ClientCall *c, WireCallState to)
 {
-	Assert(wire_call_may_follow(c->state, to));
+	ASSERT(wire_call_may_follow(c->state, to));
 	c->state = to;
 }
 
@@ -169,7 +170,7 @@ call_reset(void *arg)
 	if (c->slot >= 0)
 	{
 		vslot_release(c->slot, c->gen, c->final_read ? VSLOT_FINISHED : VSLOT_CANCEL);
-		set_state(c, WC_CLOSED);
+		vcall_set_state(c, WC_CLOSED);
 	}
 	/* of one that never got a slot */
 	cost_release(&c->note.cost);
@@ -454,7 +455,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.limited = vclient_limited_role(),
 						 .login = vclient_login_role()};
 
-	Assert(c->slot < 0);
+	ASSERT(c->slot < 0);
 	require_preload();
 	if (!vcall_fits(body))
 		ereport(ERROR,
@@ -478,7 +479,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 		return false;
 	}
 	c->slot = claim.slot;
-	set_state(c, WC_CLAIMED);
+	vcall_set_state(c, WC_CLAIMED);
 	c->side = claim.side;
 	c->owner = &vllm_shared->owners[claim.slot];
 	c->gen = claim.gen;
@@ -489,7 +490,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 	if (WIRE_CHECKED)
 		c->sum = wire_sum(&c->head, c->body);
 	put_deadline(c);
-	set_state(c, WC_SENDING);
+	vcall_set_state(c, WC_SENDING);
 	/* nothing can have come back yet */
 	(void) pump_request(c);
 	if (wait_slot)
@@ -588,7 +589,7 @@ pump_request(ClientCall *c)
 		c->sent += n;
 		wrote = true;
 		if (c->sent == total)
-			set_state(c, WC_RUNNING);
+			vcall_set_state(c, WC_RUNNING);
 	}
 	return wrote;
 }
@@ -889,7 +890,7 @@ vcall_next(ClientCall *c, CallFrame *f, ErrorData **err)
 	{
 		/* the engine has let go: the slot serves the next call while this one is read */
 		c->final_read = true;
-		set_state(c, WC_FINAL);
+		vcall_set_state(c, WC_FINAL);
 		if (m.kind == WF_ERROR)
 			tell_end(c, REQUEST_FAILED, f); /* with what the slot says */
 		vcall_end(c);

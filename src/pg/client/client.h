@@ -23,6 +23,7 @@
 
 #include "pg/compat.h"
 #include "pg/client/spend.h"
+#include "ipc/call_state.h"
 #include "ipc/wire.h"
 
 typedef struct ClientCall ClientCall;
@@ -63,6 +64,9 @@ void		vclient_select_side(int side);
  */
 ClientCall *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 						const char *model, int timeout_ms);
+
+/* The only way to another state; one that may not follow is a bug of ours (ipc/call_state.h). */
+void		vcall_set_state(ClientCall *c, WireCallState to);
 
 /* Is a message short enough to be sent?  ERROR otherwise when it is. */
 bool		vcall_fits(const StringInfoData *body);

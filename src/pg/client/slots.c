@@ -33,6 +33,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/compat.h"
 #include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
@@ -135,7 +136,7 @@ arena_init(int side)
 	else
 	{
 		/* crash restart in the same postmaster: PGC_POSTMASTER sizes did not change */
-		Assert(g.total_size == a->geo.total_size);
+		ASSERT(g.total_size == a->geo.total_size);
 		if (fallocate(vllm_arena_fds[side], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					  0, g.total_size) != 0)
 			memset(a->base, 0, g.total_size);

@@ -42,6 +42,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "base/assert.h"
 #include "pg/call/api_args.h"
 #include "pg/client/client.h"
 #include "pg/util/encoding.h"
@@ -136,7 +137,7 @@ append_body(void *ctx, const void *data, size_t n)
 {
 	Body	   *b = ctx;
 
-	Assert(b->len + n <= sizeof(b->data));
+	ASSERT(b->len + n <= sizeof(b->data));
 	memcpy(b->data + b->len, data, n);
 	b->len += n;
 }
