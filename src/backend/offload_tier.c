@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/blake2.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -60,6 +61,7 @@ open_store(const Settings *s)
 	};
 	Err			e = {0};
 
+	ASSERT(store.tier == NULL && store.users == 0);
 	huge_pages_by_name(s->huge_pages, &o.huge);
 	store.tier = kvtier_open(&o, &e);
 	if (store.tier == NULL)
@@ -120,6 +122,7 @@ offload_store_give(KvTier *t)
 	if (t == NULL)
 		return;
 	pthread_mutex_lock(&store.lock);
+	ALWAYS(t == store.tier && store.users > 0);
 	store.users--;
 	pthread_mutex_unlock(&store.lock);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define SLOTS	8192			/* a power of 2 */
 
@@ -34,6 +35,7 @@ replicas_new(int n, int block_size)
 {
 	Replicas   *q = mem_zalloc(sizeof(Replicas));
 
+	ALWAYS(n > 0 && n <= REPLICAS_MOST && n <= 32 && block_size > 0);
 	q->n = n;
 	q->block_size = block_size;
 	pthread_mutex_init(&q->lock, NULL);
@@ -115,6 +117,7 @@ note(Replicas *q, const ReqSpec *spec, int replica)
 {
 	uint64_t	h = root(spec);
 
+	ALWAYS(replica >= 0 && replica < q->n);
 	for (int b = 0; b < blocks(q, spec); b++)
 	{
 		ReplicaRouterSeen *s;

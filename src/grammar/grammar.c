@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/grammar_internal.h"
 #include "grammar/schema/json_schema.h"
 #include "grammar/matcher_internal.h"
@@ -200,14 +201,19 @@ grammar_new(const GramSpec *spec, Err *e)
 Grammar *
 grammar_ref(Grammar *g)
 {
-	atomic_fetch_add(&g->refs, 1);
+	int			before = atomic_fetch_add(&g->refs, 1);
+
+	ALWAYS(before > 0);
 	return g;
 }
 
 void
 grammar_unref(Grammar *g)
 {
-	if (g == NULL || atomic_fetch_sub(&g->refs, 1) > 1)
+	int			before = g != NULL ? atomic_fetch_sub(&g->refs, 1) : 2;
+
+	ALWAYS(before > 0);
+	if (before > 1)
 		return;
 	while (g->masks != NULL)
 	{
@@ -284,6 +290,7 @@ grammar_walk(Grammar *g, uint32_t *state, const char *s, size_t n, Err *e)
 {
 	uint32_t	at = *state;
 
+	ASSERT(g->p != NULL && !g->empty);
 	for (size_t i = 0; i < n && at != PARSE_DEAD; i++)
 	{
 		at = parse_step(g->p, at, (uint8_t) s[i]);

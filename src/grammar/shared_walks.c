@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MAX_KEY		((size_t) 64 << 10)	/* bytes */
 #define MAX_MEMORY	((size_t) 64 << 20)	/* of a vocabulary */
@@ -113,6 +114,8 @@ number_of(const SharedKey *key, Lexer *l, uint32_t bits)
 	ReNode		lexeme[SHARED_LEXEMES];
 	uint32_t	n = 0;
 
+	ALWAYS(key->n <= SHARED_LEXEMES);
+	ASSERT(key->n == 32 || bits >> key->n == 0);
 	for (uint32_t i = 0; i < key->n; i++)
 		if (bits >> i & 1)
 			lexeme[n++] = key->lexeme[i];
@@ -127,10 +130,13 @@ bits_of(const SharedKey *key, const Lexer *l, uint32_t number)
 	uint32_t	bits = 0;
 	const ReNode *lexeme = lexer_done(l, number, &n);
 
+	ALWAYS(key->n <= SHARED_LEXEMES);
 	for (uint32_t k = 0; k < n; k++)
 		for (uint32_t i = 0; i < key->n; i++)
 			if (key->lexeme[i] == lexeme[k])
 				bits |= 1u << i;
+	/* a lexeme that ends is one of those that were begun */
+	ASSERT((uint32_t) __builtin_popcount(bits) == n);
 	return bits;
 }
 
@@ -176,6 +182,7 @@ shared_keep(GramVocab *v, const SharedKey *key, const Lexer *l, Found *f)
 		SharedWalksEntry **bucket = bucket_of(v->shared, key);
 
 		v->shared->memory += size;
+		ALWAYS(!f->shared);
 		f->shared = true;
 		x = mem_alloc(sizeof(SharedWalksEntry));
 		*x = (SharedWalksEntry) {*bucket, mem_alloc(key->text.len), key->text.len, *f};

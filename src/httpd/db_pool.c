@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -486,6 +487,7 @@ unlink_waiter(Queue *q, const Waiter *w)
 		prev = *p;
 		p = &prev->next;
 	}
+	ALWAYS(q->n > 0);
 	*p = w->next;
 	if (q->last == w)
 		q->last = prev;
@@ -496,6 +498,7 @@ unlink_waiter(Queue *q, const Waiter *w)
 static void
 grant(Queue *q, Waiter *w)
 {
+	ASSERT(!w->granted);
 	unlink_waiter(q, w);
 	w->granted = true;
 	pthread_cond_signal(&w->cond);

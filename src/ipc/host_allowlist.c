@@ -16,6 +16,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/assert.h"
+
 #define URL_MAX 2048			/* bytes of a URL */
 #define NAME_MAX_LEN 253		/* bytes of a host's name */
 #define LABEL_MAX_LEN 63
@@ -122,6 +124,7 @@ take_name(const char *s, size_t n, char *host, char *why, size_t why_size)
 		host[i] = i < n ? lower(s[i]) : '\0';
 	}
 	host[n] = '\0';
+	ASSERT(label < n && strlen(host) == n);
 	if (is_number(host + label, n - label))
 	{
 		/* inet_pton takes four decimal numbers and nothing else; leading zeros could be meant as octal */
@@ -242,6 +245,7 @@ hosts_base(const char *url, size_t n, size_t *query)
 	const char *mark = memchr(url, '?', n);
 	size_t		base = mark != NULL ? (size_t) (mark - url) : n;
 
+	ASSERT(base <= n);
 	*query = base;
 	while (base > 0 && url[base - 1] == '/')
 		base--;
@@ -326,6 +330,9 @@ entry_allows(const HostAllowlistEntry *en, const HostUrl *u)
 	size_t		host = strlen(u->host),
 				base = strlen(en->host);
 
+	/* only take_entry() makes entries: all of them name a host, but "*" */
+	ASSERT(en->all || (base > 0 && (en->http || en->https)));
+	ASSERT(host > 0 && u->port > 0);
 	if (!(u->https ? en->https : en->http) || (en->port != 0 && en->port != u->port))
 		return false;
 	if (en->all)

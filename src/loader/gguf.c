@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MAX_DEPTH 4				/* arrays in arrays */
 #define MAX_KEYS 65536
@@ -46,6 +47,7 @@ static const uint8_t type_size[GGUF_N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8,
 static size_t
 left(const Cursor *c)
 {
+	ALWAYS(c->p <= c->end);
 	return (size_t) (c->end - c->p);
 }
 
@@ -297,6 +299,8 @@ gguf_num(const GgufKey *k, uint64_t i, double *out)
 
 	if (size == 0 || i >= k->n)
 		return false;			/* a string, or not that many */
+	/* get_key() has seen that all of its values are in the file */
+	ASSERT(k->end == NULL || (uint64_t) (k->end - k->data) / (uint64_t) size >= k->n);
 	p = k->data + i * (uint64_t) size;
 	switch (type)
 	{

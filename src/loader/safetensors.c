@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "loader/model_files_internal.h"
 
@@ -203,6 +204,7 @@ st_header(Files *f, int map, const char *prefix, const char *json, size_t len, E
 		if (!(ok = st_tensor(f, map, prefix, 8 + len, entry, &ranges[n++], e)))
 			break;
 	}
+	ALWAYS(m->len >= 8 && len <= m->len - 8);
 	ok = ok && st_cover(m->path, ranges, n, m->len - 8 - len, e);
 	mem_free(ranges);
 	json_free(root);
@@ -315,6 +317,7 @@ st_index(Files *f, const char *path, const Buf *text, Err *e)
 		else
 			err_set(e, ERR_BAD_FILE, "file \"%s\" has an invalid file name in its \"weight_map\"", path);
 	}
+	ALWAYS(n <= (json_is_object(map) ? (size_t) json_count(map) : 0));
 	if (n > 0)
 		qsort(entries, n, sizeof(Json *), entry_cmp);
 	ok = ok && st_shards(f, path, entries, n, e);

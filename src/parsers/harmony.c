@@ -8,6 +8,7 @@
  *
  * Tested by tests/parse/openai.json and openai_gptoss.json.
  */
+#include "base/assert.h"
 #include "parsers/harmony.h"
 
 #include "base/alloc.h"
@@ -204,6 +205,7 @@ end_call(Harmony *h)
 static void
 end_message(Harmony *h)
 {
+	ASSERT(h->where != HEADER);
 	if (h->kind == CALL)
 		end_call(h);
 	h->kind = ANALYSIS;			/* until a header says more */
@@ -233,6 +235,7 @@ front(Harmony *h)
 	Span		s = {h->text.data, h->text.data + h->text.len};
 	int			is = 0;
 
+	ALWAYS(h->scan <= h->text.len);
 	s.p += h->scan;
 	span_space(&s);
 	h->scan = (size_t) (s.p - h->text.data);

@@ -7,6 +7,7 @@
  *
  * Tested by tests/unit/parsers/test_parse_calls.c and, through the formats, tests/parse/.
  */
+#include "base/assert.h"
 #include "parsers/json_push.h"
 
 #include "base/json/json_writer.h"
@@ -47,6 +48,7 @@ put(Buf *out, const char *s, size_t n)
 static bool
 in_object(const JPush *j)
 {
+	ALWAYS(j->open > 0);
 	return (j->objects[(j->open - 1) / 64] >> ((j->open - 1) % 64) & 1) != 0;
 }
 
@@ -92,6 +94,8 @@ begin_value(JPush *j, char c, Buf *out)
 	{
 		uint64_t	bit = (uint64_t) 1 << (j->open % 64);
 
+		ALWAYS(j->open <= JPUSH_DEPTH && (size_t) j->open / 64 < sizeof(j->objects) / sizeof(j->objects[0]) &&
+			   (size_t) j->open + 1 < sizeof(j->object) / sizeof(j->object[0]));
 		if (c == '{')
 			j->objects[j->open / 64] |= bit;
 		else
@@ -272,6 +276,7 @@ end_number(JPush *j)
 static JPushIs
 word(JPush *j, char c, Buf *out)
 {
+	ASSERT(*j->word != '\0');
 	if (c != *j->word)
 		return JPUSH_BAD;
 	put(out, &c, 1);
@@ -373,6 +378,7 @@ jpush(JPush *j, Span *s, bool last, Buf *out)
 		size_t		from = key ? out->len : 0;
 
 		is = step(j, s, out);
+		ALWAYS(s->p <= s->end);
 		if (key && is == JPUSH_MORE && !key_is_new(j, out->data + from, out->len - from))
 			is = JPUSH_BAD;
 	}

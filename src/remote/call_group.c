@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "remote/dispatcher_internal.h"
 
 static void
@@ -39,6 +40,8 @@ emit(void *ctx, int request, WireFrame kind, const Buf *fields, bool final)
 void
 pending_requeue(PendingRequest *a)
 {
+	/* it waits on: it is in no queue, and what was sent of it has told nothing */
+	ALWAYS(!a->gone && a->item.turn == NULL);
 	a->job = NULL;
 	a->alone = true;
 	a->item.first = true;
@@ -132,6 +135,7 @@ job_kill(CallGroup *j)
 {
 	if (j->dead)
 		return;
+	ASSERT(j->grave == NULL);
 	j->dead = true;
 	j->grave = j->l->dead;
 	j->l->dead = j;
@@ -236,8 +240,10 @@ let_go(CallGroup *j, UpstreamCall *c)
 void
 job_free(CallGroup *j)
 {
+	ALWAYS(j->dead && j->l->depth == 0);
 	for (int i = 0; i < j->calls.n; i++)
 		let_go(j, j->c[i]);
+	ASSERT(j->l->held >= j->held);
 	j->l->held -= j->held;
 	reply_free(j->reply);
 	body_free(&j->calls);

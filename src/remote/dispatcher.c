@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/json/json_writer.h"
 #include "base/alloc.h"
@@ -94,6 +95,7 @@ end_drain(UpstreamCall *c)
 static void
 dispatcher_retire(Dispatcher *l)
 {
+	ASSERT(l->depth >= 0);
 	if (l->depth > 0)
 		return;
 	while (l->dead != NULL)
@@ -124,6 +126,7 @@ dispatcher_free(Dispatcher *l)
 	for (RModel *m = l->models; m != NULL; m = m->next)
 		m->forgotten = true;
 	rmodel_tidy(l);
+	ASSERT(l->n_asks == 0 && l->asks == NULL && l->held == 0);
 	roles_free(l->roles);
 	mem_free(l->set.allowed_hosts);
 	mem_free(l->set.ca_file);
@@ -229,6 +232,7 @@ admit_waiting(Dispatcher *l)
 	{
 		PendingRequest *a = (PendingRequest *) ((char *) it - offsetof(PendingRequest, role));
 
+		ALWAYS(!a->gone && a->m->n_deferred > 0);
 		a->m->n_deferred--;
 		admit(a);
 		any = true;
@@ -425,6 +429,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 	l->depth++;
 	while ((c = l->touched) != NULL)
 	{
+		ASSERT(c->touched);
 		l->touched = c->next_touched;
 		c->touched = false;
 		call_settle(c);

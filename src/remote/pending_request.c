@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "remote/dispatcher_internal.h"
 #include "ipc_server/channel.h"
 #include "ipc/host_allowlist.h"
@@ -33,6 +34,9 @@ leave(PendingRequest *a)
 {
 	Dispatcher *l = a->l;
 
+	ALWAYS(!a->gone && l->n_requests > 0 && (a->prev == NULL) == (l->asks == a));
+	/* it is in the queue, or a job has it, or its role waits */
+	ASSERT(a->item.turn == NULL || a->job == NULL);
 	a->gone = true;
 	if (a->prev != NULL)
 		a->prev->next = a->next;
@@ -52,15 +56,22 @@ leave(PendingRequest *a)
 		a->grave = l->retired;
 		l->retired = a;
 	}
-	else if (--a->job->living == 0)
-		job_kill(a->job);
+	else
+	{
+		ALWAYS(a->job->living > 0);
+		if (--a->job->living == 0)
+			job_kill(a->job);
+	}
 }
 
 void
 pending_free(PendingRequest *a)
 {
 	if (a->m != NULL)
+	{
+		ALWAYS((a->gone || a->prev == NULL) && a->item.turn == NULL && a->m->n_requests > 0);
 		a->m->n_requests--;
+	}
 	request_fields_free(&a->w);
 	mem_free(a);
 }

@@ -18,6 +18,7 @@
 #include <stddef.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MOST_GROUPS	64			/* kinds of requests that are told apart; those of further kinds go alone */
 
@@ -152,8 +153,11 @@ join_group(RequestQueue *g, GatherItem *it)
 void
 rqueue_add(RequestQueue *g, GatherItem *it)
 {
-	GatherTurn *t = turn_of(g, it);
+	GatherTurn *t;
 
+	/* it is in no list */
+	ALWAYS(it->turn == NULL);
+	t = turn_of(g, it);
 	it->turn = t;
 	it->prev = t->tail;
 	it->next = NULL;
@@ -175,6 +179,7 @@ leave_group(RequestQueue *g, GatherItem *it)
 
 	if (p == NULL)
 		return;
+	ALWAYS(p->n > 0 && (it->group_prev == NULL) == (p->head == it) && (it->group_next == NULL) == (p->tail == it));
 	if (it->group_prev != NULL)
 		it->group_prev->group_next = it->group_next;
 	else
@@ -231,6 +236,7 @@ rqueue_remove(RequestQueue *g, GatherItem *it)
 {
 	GatherTurn *t = it->turn;
 
+	ALWAYS(t != NULL && g->n > 0 && (it->prev == NULL) == (t->head == it) && (it->next == NULL) == (t->tail == it));
 	leave_group(g, it);
 	if (it->prev != NULL)
 		it->prev->next = it->next;
@@ -306,6 +312,7 @@ rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t 
 	for (GatherItem *x = p != NULL ? p->head : NULL; x != NULL && n < g->most; x = x->group_next)
 		if (x != it)
 			v[n++] = x;
+	ALWAYS(n <= g->most || n == 1);
 	for (int i = 0; i < n; i++)
 		rqueue_remove(g, v[i]);
 	return n;
@@ -321,6 +328,7 @@ rqueue_each(RequestQueue *g, void (*f) (void *ctx, GatherItem *it), void *ctx)
 		for (GatherTurn *t = l->turns; t != NULL; t = t->next)
 			for (GatherItem *it = t->head; it != NULL; it = it->next)
 				all[n++] = it;
+	ALWAYS(n == g->n);
 	for (int i = 0; i < n; i++)
 		f(ctx, all[i]);
 	mem_free(all);

@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -67,6 +68,7 @@ retire(Server *s, uint32_t slot)
 {
 	ServerCall *c = s->table[slot];
 
+	ALWAYS(slot < s->link.arena.geo.n_slots && c != NULL && !scall_is_open(c) && c->ch.slot == slot);
 	if (chan_was_dropped(&c->ch))
 		request_cancel(c);
 	s->table[slot] = NULL;
@@ -266,6 +268,7 @@ step_job_done(Job *j)
 {
 	StepJob    *t = (StepJob *) j;
 
+	ASSERT(t->c->job_busy);
 	t->c->job_busy = false;
 	if (t->e.cls == ERR_NONE)
 		answer_text(t->c, "ok", 2);

@@ -7,6 +7,7 @@
  *
  * Tested by tests/unit/server/test_server.c and test_api.c.
  */
+#include "base/assert.h"
 #include "server/server_call.h"
 
 #include "base/clock.h"
@@ -50,6 +51,9 @@ scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item)
 void
 scall_free(ServerCall *c)
 {
+	/* closed, and nobody has it any more: the step thread, a job, a list of those that wait */
+	ALWAYS(!atomic_load(&c->in_core) && !c->job_busy && c->on == NULL);
+	ALWAYS(c->ch.state == WC_CLOSED || c->ch.state == WC_NONE);
 	buf_free(&c->text);
 	buf_free(&c->last);
 	intvec_free(&c->ids);

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 #include "text/utf8.h"
 
@@ -143,6 +144,7 @@ iter_next(Jin *j, JIter *it, JVal *out)
 	{
 		if (it->seq.i == 0)
 			return false;
+		ALWAYS(it->seq.i <= it->seq.v.l->n);
 		*out = it->seq.v.l->v[--it->seq.i];
 		return true;
 	}

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 #include "text/utf8.h"
 
@@ -170,6 +171,7 @@ jin_alloc(Jin *j, size_t size)
 		j->at = slab->data;
 		j->left = want;
 	}
+	ALWAYS(size <= j->left && j->used <= j->limits.memory);
 	p = j->at;
 	j->at += size;
 	j->left -= size;
@@ -212,6 +214,7 @@ jin_enter(Jin *j)
 void
 jin_leave(Jin *j)
 {
+	ASSERT(j->nesting > 0);
 	j->nesting--;
 }
 

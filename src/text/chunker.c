@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -157,6 +158,7 @@ shrink(const Chunker *c, int begin, int *end, int *tokens, int more)
 		*tokens = *tokens > more ? *tokens - more : 1;
 		return true;
 	}
+	ASSERT(begin < *end && *end <= c->n);
 	*tokens = 0;
 	half = char_begin(c, begin + (*end - begin) / 2);
 	if (half <= begin)
@@ -172,6 +174,8 @@ emit(Chunker *c, int begin, int end)
 {
 	if (end <= begin)
 		return;
+	/* whole characters */
+	ASSERT(begin >= 0 && end <= c->n && char_begin(c, begin) == begin && char_begin(c, end) == end);
 	intvec_push(c->out, begin);
 	intvec_push(c->out, end);
 	intvec_push(c->out, token_at(c, begin));
@@ -337,6 +341,8 @@ chunk_at_breaks(Chunker *c, Err *e)
 			if (p.level > (plain.level > 0 ? plain.level : 0) || p.end <= done)
 				p = plain;
 		}
+		/* each piece ends behind the one before it, so this ends */
+		ALWAYS(p.end > done || p.begin >= done);
 		emit(c, p.begin, p.end);
 		while (c->next_break < b->n && b->v[c->next_break].pos <= p.begin)
 			c->next_break++;

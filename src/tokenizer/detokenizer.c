@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "tokenizer/tokenizer_internal.h"
 #include "text/utf8.h"
 
@@ -85,6 +86,8 @@ push_held(Detok *d, char c, Buf *out)
 	size_t		len;
 	Utf8Kind	kind;
 
+	/* of a character that isn't whole there are three bytes at most */
+	ALWAYS(d->n_held < sizeof(d->held));
 	d->held[d->n_held++] = c;
 	d->n_muted += d->muted;
 	while (d->n_held > 0 && (kind = utf8_scan(d->held, d->n_held, &len)) != UTF8_SHORT)
@@ -95,6 +98,7 @@ push_held(Detok *d, char c, Buf *out)
 			emit(d, d->held, len, out);
 		else
 			d->strip = 0;
+		ALWAYS(len > 0 && len <= d->n_held);
 		d->n_held -= len;
 		d->n_muted -= d->n_muted < len ? d->n_muted : len;
 		memmove(d->held, d->held + len, d->n_held);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "tokenizer/word_marker.h"
 #include "text/utf8.h"
 
@@ -86,6 +87,7 @@ take(OffsetsStep *s, size_t n, size_t m)
 {
 	const char *from = s->in->data + s->i;
 
+	ALWAYS(n <= s->in->len - s->i && m <= s->out->len - s->j);
 	put(s->to, m, align_begin(s->a, from), align_end(s->a, from, from + n));
 	s->i += n;
 	s->j += m;
@@ -234,6 +236,8 @@ align_step(OffsetsStep *s)
 		if (!align_char(s))
 			return s->e->msg[0] == '\0';
 	take(s, 0, s->out->len - s->j);
+	/* each byte of the output has a place */
+	ASSERT(s->to->begin.len == s->out->len && s->to->end.len == s->out->len);
 	s->to->base = s->out->data;
 	s->to->len = s->out->len;
 	return true;
@@ -347,6 +351,7 @@ align_word(const Tok *t, const Align *a, const char *s, size_t n, const IntVec *
 					break;
 				}
 		}
+		ALWAYS(len <= n - pos);
 		intvec_push(spans, align_begin(a, s + pos));
 		intvec_push(spans, align_end(a, s + pos, s + pos + len));
 		pos += len;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/blake2.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -270,6 +271,7 @@ end_turn(void *ctx)
 	RankGroup  *g = ((const RankModel *) ctx)->of;
 
 	pthread_mutex_lock(&g->turns);
+	ALWAYS(g->gone < g->came);
 	g->gone++;
 	pthread_cond_broadcast(&g->turned);
 	pthread_mutex_unlock(&g->turns);
@@ -299,6 +301,7 @@ add_tables(Buf *b, const KRows *r, int block_size)
 	{
 		int32_t		n = r->pos[r->seq_start[s + 1] - 1] / block_size + 1;
 
+		ASSERT(r->seq_start[s] < r->seq_start[s + 1] && r->seq_start[s + 1] <= r->n_rows);
 		add_ints(b, &n, 1);
 		add_ints(b, r->block_table[s], n);
 	}
@@ -383,6 +386,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	RankLoad   *l = mem_zalloc(sizeof(RankLoad));
 	Err			told_before;
 
+	ALWAYS(replica >= 0 && replica < group.replicas && group.world > 1);
 	snprintf(l->path, sizeof(l->path), "%s", path);
 	l->opts = *o;
 	snprintf(l->isa, sizeof(l->isa), "%s", mo->kernels->name);
@@ -454,6 +458,8 @@ ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e)
 	char		digest[RANK_DIGEST] = "";
 	bool		ok;
 
+	/* loading is held from RC_LOAD until here */
+	ALWAYS(m->waiting);
 	if (own != NULL)
 		rank_digest(own, files, digest);
 	ok = hear_all(m->of, digest, e);

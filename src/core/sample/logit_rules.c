@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
@@ -125,6 +126,7 @@ set_biases(LogitRules *r, Bias *b, int n)
 	r->n_bias = 0;
 	for (int i = 0; i < n; i++)
 	{
+		ASSERT(b[i].id >= 0 && (i == 0 || b[i - 1].id <= b[i].id));
 		if (i + 1 < n && b[i + 1].id == b[i].id)
 			continue;
 		r->bias_ids[r->n_bias] = b[i].id;
@@ -356,6 +358,8 @@ entry_of(TokenCounts *c, int32_t id)
 			grow(c, c->n_slots * 2);
 			at = slot_of(c, id);
 		}
+		/* a slot is free at all times, or a look for an id that isn't there would never end */
+		ALWAYS(c->n < c->n_slots / 2);
 		c->entries[c->n] = (TokenCount) {.id = id};
 		c->slots[at] = ++c->n;
 	}
@@ -375,6 +379,7 @@ count_up(TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens
 		c->seen = from_prompt ? 0 : n_prompt;
 		grow(c, 1024);
 	}
+	ASSERT(c->n_prompt == n_prompt && c->seen <= n_tokens);
 	for (; c->seen < n_tokens; c->seen++)
 	{
 		TokenCount *t = entry_of(c, tokens[c->seen]);
@@ -391,7 +396,12 @@ void
 token_counts_cut(TokenCounts *c, const int32_t *tokens, int n)
 {
 	while (c != NULL && c->seen > n && c->seen > c->n_prompt)
-		entry_of(c, tokens[--c->seen])->n_output--;
+	{
+		TokenCount *t = entry_of(c, tokens[--c->seen]);
+
+		ASSERT(t->n_output > 0);
+		t->n_output--;
+	}
 }
 
 void
@@ -416,6 +426,7 @@ banned(const LogitRules *r, size_t i, int *from, const int32_t *output, int n_ou
 	const int32_t *word = r->bad.data + *from;
 	int			n = r->bad_ends.data[i] - *from;
 
+	ALWAYS(n > 0 && (size_t) r->bad_ends.data[i] <= r->bad.len);
 	*from += n;
 	if (n - 1 <= n_output && memcmp(word, output + n_output - (n - 1), (size_t) (n - 1) * sizeof(int32_t)) ==
 		0)

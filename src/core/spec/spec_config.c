@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/buf.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
@@ -68,6 +69,7 @@ take_number(const Json *v, const SpecConfigKey *k, SpecConfig *c, Err *e)
 {
 	char		must[80];
 
+	ASSERT(k->off + (k->real ? sizeof(double) : sizeof(int)) <= sizeof(SpecConfig));
 	snprintf(must, sizeof(must), k->real ? "a number between %g and %g" : "an integer between %.0f and %.0f",
 			 k->min, k->max);
 	if (!json_is_number(v) || !(v->num >= k->min && v->num <= k->max) ||
@@ -222,6 +224,7 @@ take_method(const Json *object, SpecConfig *c, Err *e)
 static bool
 fill(SpecConfig *c, Err *e)
 {
+	ASSERT(c->type != NULL || c->model[0] != '\0');
 	if (has_weights(c))
 		return c->model[0] != '\0' || strcmp(c->type->name, "mtp") == 0 ||
 			err_set(e, ERR_INVALID, "speculative_config key \"model\" must be given with the method \"%s\"",

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 #define MAX_NODES	500000
@@ -242,6 +243,7 @@ make(Cfg *c, CfgKind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
 {
 	CfgTreeNode	x = {.kind = (uint8_t) kind,.a = a,.b = b,.min = min,.max = max};
 
+	ALWAYS((kind != C_SEQ && kind != C_REP) || (a < c->n && b < c->n));
 	if (kind == C_SEQ)			/* a chain is walked, not descended */
 		x.depth = c->node[a].depth + 1 > c->node[b].depth ? c->node[a].depth + 1 : c->node[b].depth;
 	else if (kind == C_REP)
@@ -349,12 +351,15 @@ cfg_rule_new(Cfg *c)
 void
 cfg_rule_define(Cfg *c, CfgRule r, CfgNode body)
 {
+	ALWAYS(r < c->n_rules && body < c->n);
+	ASSERT(!c->done);
 	c->rule[r].body = body;
 }
 
 CfgNode
 cfg_ref(Cfg *c, CfgRule r)
 {
+	ALWAYS(r < c->n_rules);
 	return make(c, C_REF, r, 0, 0, 0);
 }
 
@@ -588,6 +593,7 @@ settle(Cfg *c)
 {
 	Settle		s = {0};
 
+	ASSERT(!c->done);
 	s.first = mem_zalloc((c->n + 2) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < c->n; i++)
 		each_part(c, i, count_user, &s);
@@ -624,6 +630,7 @@ settle(Cfg *c)
 			if (u->queued || (u->alive && (u->nullable || !nullable)))
 				continue;
 			u->queued = true;
+			ASSERT(s.n < c->n);
 			s.queue[s.n++] = s.user[k];
 		}
 	}
@@ -835,6 +842,7 @@ cfg_trans(Cfg *c, CfgNode a, uint32_t *n)
 {
 	Trans		t = {0};
 
+	ALWAYS(a < c->n);
 	if (c->node[a].trans == UNKNOWN)
 	{
 		if (c->node[a].alive && !c->full)

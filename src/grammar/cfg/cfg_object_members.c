@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 #define MAX_STEPS	((uint64_t) 20000000)
@@ -191,6 +192,7 @@ intern(Members *m, ObjectMembersState s)
 	uint32_t	words = m->spec[s.spec].words;
 	uint32_t	h;
 
+	ALWAYS(s.spec < m->n_specs && words <= m->cap_bits - m->n_bits);
 	if ((m->n + 1) * 2 > m->hash_cap)
 		rehash(m);
 	s.bits = m->n_bits;
@@ -246,6 +248,7 @@ members_add(Members *m, const CfgMembers *spec)
 			put(s->required, i);
 	for (size_t i = 0; i < spec->n_deps; i++)
 	{
+		ALWAYS(spec->dep[i].from < spec->n && (spec->dep[i].to == CFG_NEVER || spec->dep[i].to < spec->n));
 		put(s->depends, spec->dep[i].from);
 		if (spec->dep[i].to != CFG_NEVER)
 			put(s->depends, spec->dep[i].to);
@@ -338,6 +341,7 @@ parts_after(Members *m, uint32_t state, uint32_t i)
 	uint32_t	n = (uint32_t) p->m.n;
 	uint32_t	clip = p->m.min > 1 ? p->m.min : 1;
 
+	ALWAYS(state < m->n && p->words <= m->cap_work && (i == CFG_INF || i <= n));
 	memcpy(m->work[0], m->bits + s.bits, p->words * sizeof(uint64_t));
 	if (i == CFG_INF)
 		return s;

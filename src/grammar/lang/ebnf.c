@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "grammar/grammar_internal.h"
 #include "grammar/lang/grammar_ast.h"
 
@@ -122,6 +123,7 @@ atom(Ebnf *p, NoteNode *out)
 	size_t		n;
 	bool		ok;
 
+	ALWAYS(t->i < t->n);
 	switch (t->s[t->i])
 	{
 		case '"':
@@ -256,8 +258,10 @@ rule(Ebnf *p)
 	t->i += n;
 	space(t);
 	note_accept(t, "::=");
+	ASSERT(p->depth == 0);
 	if (!alternatives(p, &body))
 		return false;
+	ASSERT(p->depth == 0);
 	if (t->i < t->n && t->s[t->i] == ')')
 		return note_error(t, ERR_INVALID, ") without (");
 	note_define(p->n, r, body);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/utf8char.h"
 
@@ -142,8 +143,10 @@ make_list(Notation *n, GrammarAstKind kind, const NoteNode *part, size_t count)
 	}
 	for (size_t i = 0; i < count; i++)
 	{
-		uint32_t	d = n->node[part[i]].depth + 1;
+		uint32_t	d;
 
+		ALWAYS(part[i] < n->n);
+		d = n->node[part[i]].depth + 1;
 		x.depth = d > x.depth ? d : x.depth;
 		n->part[n->n_parts++] = part[i];
 	}
@@ -226,6 +229,7 @@ note_rule(Notation *n, const char *name, size_t len)
 bool
 note_define(Notation *n, uint32_t rule, NoteNode body)
 {
+	ALWAYS(rule < n->n_rules && body < n->n);
 	if (n->rule[rule].defined)
 		return false;
 	n->rule[rule].defined = true;
@@ -275,6 +279,7 @@ build_ref(Notation *n, uint32_t rule)
 	uint32_t	levels = n->node[r->body].depth + 1;
 	Built		b;
 
+	ASSERT(r->defined);
 	/* what is too deep here is built later, by note_build() */
 	if (r->progress == P_NEW && n->levels + levels <= MAX_LEVELS)
 	{

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/grammar_internal.h"
 #include "grammar/lang/grammar_ast.h"
 
@@ -307,6 +308,7 @@ atom(Lark *p, NoteNode *out)
 	NoteText   *t = &p->t;
 	size_t		n;
 
+	ALWAYS(t->i < t->n);
 	switch (t->s[t->i])
 	{
 		case '"':
@@ -418,6 +420,7 @@ directive(Lark *p)
 		return import(p);
 	if (note_accept(t, "%ignore"))
 	{
+		ASSERT(!p->terminal && p->depth == 0);
 		p->terminal = true;
 		ok = alternatives(p, &x);
 		p->terminal = false;
@@ -459,6 +462,7 @@ definition(Lark *p, uint32_t *rule)
 	space(t, true);
 	if (!alternatives(p, &body))
 		return false;
+	ASSERT(p->depth == 0);
 	p->terminal = false;
 	if (!note_define(p->n, *rule, body))
 		return note_error(t, ERR_INVALID, "\"%.100s\" is defined twice", note_name(p->n, *rule));

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/cfg/cfg_internal.h"
 #include "grammar/grammar_internal.h"
 #include "grammar/schema/schema_json.h"
@@ -283,6 +284,8 @@ tag_from(Tags *t, const Jv *tag, size_t skip, CfgNode body, CfgNode *out)
 
 	if (begin == NULL)
 		return invalid(t, "a tag's begin must be a string");
+	/* check_triggers() has seen that the trigger is its beginning */
+	ALWAYS(skip <= begin->len);
 	if (!text_re(t, "tag's begin", begin->s + skip, begin->len - skip, &re))
 		return false;
 	*out = cfg_seq(t->c, cfg_lexeme(t->c, re), body);
@@ -334,6 +337,7 @@ behind_trigger(Tags *t, const Jv *trigger, const Jv *tags, const CfgNode *body, 
 	for (const Jv *tag = tags->child; tag != NULL; tag = tag->next, body++)
 		if (starts_with(string(tag, "begin"), trigger) && !tag_from(t, tag, trigger->len, *body, &part[n++]))
 			return false;
+	ALWAYS(n <= tags->n);
 	*out = cfg_alts(t->c, part, n);
 	return cfg_check(t->c, t->e);
 }
@@ -358,6 +362,7 @@ tag_at_once(Tags *t, const Jv *tags, Triggered *k)
 	for (const Jv *tag = tags->child; tag != NULL; tag = tag->next, n++)
 		if (!tag_from(t, tag, 0, k->body[n], &k->part[n]))
 			return false;
+	ALWAYS(n == tags->n);
 	k->tag = cfg_alts(t->c, k->part, n);
 	return cfg_check(t->c, t->e);
 }
@@ -547,5 +552,7 @@ tags_build(Cfg *c, const char *text, size_t n, const GramOptions *o, CfgNode *ou
 		ok = known(&t, root, "structures triggers") && triggered(&t, root, jv_get(root, "structures"), 0,
 																 out);
 	arena_free(a);
+	/* each tag has put back the ends of the one around it */
+	ASSERT(!ok || t.ends == RE_NONE);
 	return ok;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MAX_CP		0x10FFFF
 #define SHARE_DEPTH	400			/* of beginnings shared by texts; deeper ones aren't */
@@ -116,6 +117,7 @@ add_digit(uint32_t set[8], const Digits *d, bool first, uint32_t v)
 		b = first ? d->lead | v : 0x80 | v;
 	else
 		b = v < 10 ? '0' + v : 'a' + v - 10;
+	ALWAYS(b < 256);
 	set[b / 32] |= 1u << (b % 32);
 	if (d->bits == 4 && v >= 10)
 	{
@@ -150,6 +152,8 @@ digits(Regex *re, const Digits *d, const ReRange *r, size_t n, int more, bool fi
 	size_t		n_alt = 0;
 	ReRange    *sub = mem_alloc((n + 1) * sizeof(ReRange));
 
+	/* a digit too many would be left out */
+	ALWAYS(n > 0 && r[n - 1].hi / unit - r[0].lo / unit < 64);
 	for (uint32_t v = r[0].lo / unit; v <= r[n - 1].hi / unit && count < 64; v++)
 	{
 		size_t		m = clip(r, n, v * unit, v * unit + (unit - 1), sub);
@@ -269,6 +273,7 @@ surrogates(Regex *re, const ReRange *r, size_t n)
 				low[k] = RE_NONE;
 			}
 		m = re_ranges_sort(high, m);
+		ASSERT(m > 0);
 		all = re_or(re, all, re_cat(re, hex4(re, high, m), re_cat(re, re_bytes(re, "\\", 1), node)));
 	}
 	mem_free(sub);
@@ -515,6 +520,7 @@ texts(Regex *re, const Chars *c, size_t n, size_t from, ReMode mode, int depth)
 	size_t		n_alt = 0;
 	ReNode		r;
 
+	ASSERT(n > 0 && from <= c[0].n && from <= c[n - 1].n);
 	while (same < c[0].n && same < c[n - 1].n && c[0].cp[same] == c[n - 1].cp[same])
 		same++;
 	for (size_t i = 0; i < n;)

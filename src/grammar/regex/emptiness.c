@@ -11,6 +11,7 @@
  * any digits may follow it is calculated whether some of them give a multiple.
  */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/regex/regex_internal.h"
 
 #define LIVE_STEPS	100000		/* derivatives in one search */
@@ -219,9 +220,11 @@ static uint32_t
 heap_pop(EmptinessSearch *s)
 {
 	uint32_t	r = s->heap[0];
-	uint32_t	i = s->heap[--s->n_heap];
+	uint32_t	i;
 	uint32_t	at = 0;
 
+	ALWAYS(s->n_heap > 0);
+	i = s->heap[--s->n_heap];
 	for (uint32_t k = 1; k < s->n_heap; k = 2 * at + 1)
 	{
 		if (k + 1 < s->n_heap && nearer(s, s->heap[k + 1], s->heap[k]))
@@ -245,6 +248,7 @@ search_add(Regex *re, EmptinessSearch *s, ReNode a, uint32_t from)
 		s->cap = s->cap > 0 ? s->cap * 2 : 64;
 		s->v = mem_realloc(s->v, s->cap * sizeof(EmptinessSeen));
 	}
+	ASSERT(re->node[a].live != SEEN && from <= s->n);
 	re->node[a].live = SEEN;
 	s->v[s->n] = (EmptinessSeen) {a, from, guess_length(re, a, GUESS_DEPTH), 0};
 	heap_push(s, s->n++);
@@ -259,6 +263,8 @@ mark_live(Regex *re, const EmptinessSearch *s, uint32_t i)
 		re->node[s->v[i].node].live = 1;
 		if (i == 0)
 			return;
+		/* each was found from one before it, so this ends */
+		ALWAYS(s->v[i].from < i);
 	}
 }
 
@@ -327,6 +333,7 @@ re_live(Regex *re, ReNode a)
 	}
 	if (re->node[a].live != 0)
 		return re->node[a].live == 1;
+	ASSERT(!re->searching);
 	re_classes(re, &n);
 	re->searching = true;
 	search_add(re, &s, a, 0);

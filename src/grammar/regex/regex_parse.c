@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/regex/regex_internal.h"
 #include "grammar/regex/char_set.h"
 
@@ -97,6 +98,7 @@ next_char(RegexParsePattern *p)
 	uint32_t	c = (uint8_t) p->s[p->i++];
 	int			len = c < 0xC0 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : 3;
 
+	ALWAYS(p->i <= p->n);
 	if (len > 0)
 		c &= 0x3Fu >> len;
 	for (; len > 0 && p->i < p->n; len--)
@@ -161,6 +163,7 @@ part_or(Regex *re, const Parts *v)
 static ReNode
 other_rounds(Regex *re, ReNode x, uint32_t min, uint32_t max, uint32_t taken, bool any)
 {
+	ASSERT(max == RE_INF || max >= taken);
 	return re_repeat(re, x, any || min < taken ? 0 : min - taken, max == RE_INF ? RE_INF : max - taken);
 }
 

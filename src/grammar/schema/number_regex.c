@@ -11,8 +11,10 @@
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/buf.h"
 #include "grammar/schema/schema_internal.h"
 
@@ -25,8 +27,11 @@ rx(Regex *re, const char *pattern)
 	ReSyntax	syntax = {.mode = RE_RAW};
 	ReNode		r = RE_NONE;
 	Err			e = {0};
+	bool		ok = re_parse(re, pattern, strlen(pattern), &syntax, &r, &e);
 
-	re_parse(re, pattern, strlen(pattern), &syntax, &r, &e);
+	/* the patterns are ours: only room can be wanting */
+	ASSERT(ok || !re_check(re, &e));
+	(void) ok;
 	return r;
 }
 
@@ -144,6 +149,7 @@ magnitude_min(Regex *re, const Dec *d, bool strict, bool generate)
 														   rx(re, "(?:\\.[0-9]+)?")));
 	ReNode		r;
 
+	ALWAYS(d->n > 0 && labs(d->exp) <= DEC_MAX_TEXT && d->n <= DEC_MAX_TEXT);
 	for (long i = d->exp; i <= 0; i++)
 		digits[n++] = '0';
 	memcpy(digits + n, d->d, (size_t) d->n);
@@ -330,6 +336,8 @@ number_multiple(Regex *re, const Dec *d, bool generate)
 	uint64_t	scale = 1;
 	ReNode		r = zero(re);
 
+	/* its maker has asked number_multiple_known() */
+	ALWAYS(p > 0);
 	if (p == 1 && s == 0)
 		return number_integer(re, false, generate);
 	if (generate)

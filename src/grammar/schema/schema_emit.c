@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MAX_SHARED 64			/* items that `contains` counts one by one */
 
@@ -132,6 +133,7 @@ counted(Arr *a)
 		schema_refuse(b, "contains", "Its counts are supported up to 64.");
 		return CFG_NONE;
 	}
+	ALWAYS(all.n <= MAX_SHARED);
 	for (uint32_t i = 0; i < all.n; i++)
 		m[i] = (CfgMember) {schema_node(b, goal_with(b, g, k->lit)), i < k->n};
 	all.rest = schema_node(b, k->max == CFG_INF ? g : goal_with(b, g, lit_not(k->lit)));
@@ -226,6 +228,7 @@ unique(Arr *a)
 	if (!ok)
 		schema_refuse(b, "uniqueItems", "It is supported for items of up to 60 listed strings, null, false "
 										"and true.");
+	ALWAYS(all.n <= MAX_SHARED);
 	return b->failed ? CFG_NONE : cfg_members(b->cfg, &all);
 }
 
@@ -323,6 +326,7 @@ body(Builder *b, const Union *u)
 		if (u->s[i]->types & T_OBJ)
 			all[n++] = schema_object(b, &u->s[i]->obj);
 	}
+	ALWAYS(n <= 2 * (size_t) u->n + 1);
 	r = cfg_alts(b->cfg, all, n);
 	mem_free(all);
 	return r;
@@ -348,6 +352,8 @@ schema_node(Builder *b, Goal *g)
 		g->is_node = true;
 		return g->node = body(b, u);
 	}
+	/* in the queue once */
+	ASSERT(g->queue_next == NULL && *b->queue_end == NULL);
 	g->has_rule = true;
 	g->rule = cfg_rule_new(b->cfg);
 	*b->queue_end = g;

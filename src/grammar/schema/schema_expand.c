@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 static Union *schema_clause_not(Builder *b, const Clause *c);
 
 #define MAX_DEPTH 150			/* of schemas in place */
@@ -101,6 +103,7 @@ exact(Builder *b, const Jv *v, bool neg)
 
 		for (const Jv *c = v->child; c != NULL; c = c->next)
 			list[n++] = schema_const(b, c);
+		ALWAYS(n == v->n);
 		body->list = list;
 		body->n_list = n;
 	}
@@ -110,6 +113,7 @@ exact(Builder *b, const Jv *v, bool neg)
 
 		for (const Jv *c = v->child; c != NULL; c = c->next, n++)
 			p[n] = (Prop) {.name = c->key, .len = c->key_len, .lit = schema_const(b, c), .rank = n};
+		ALWAYS(n == v->n);
 		body->prop = p;
 		body->n_props = n;
 		schema_sort_props(b, body);
@@ -216,6 +220,7 @@ enum_union(Builder *b, const Jv *list, bool neg)
 
 	for (const Jv *c = list->child; c != NULL; c = c->next)
 		v[n++] = c;
+	ALWAYS(n <= list->n);
 	return schema_values(b, v, n, neg);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/buf.h"
 #include "base/alloc.h"
 #include "base/json/json_reader.h"
@@ -83,6 +84,7 @@ arena_alloc(Arena *a, size_t n)
 			a->first = p;
 		}
 	}
+	ALWAYS(n <= p->size - p->used);
 	to = p->data + p->used;
 	p->used += n;
 	return memset(to, 0, n);
@@ -144,6 +146,7 @@ read_text(SchemaJsonReader *r, const char **s, size_t *len)
 	/* the reader knows the escapes: only half a pair is left */
 	if (!json_unescape(r->r.s, r->r.n, JSON_NUL_OK, to, len))
 		return bad(r, "half a surrogate pair");
+	ALWAYS(*len <= r->r.n);
 	to[*len] = '\0';
 	*s = to;
 	return true;
@@ -414,6 +417,8 @@ equal_members(const Jv *m, const Jv *o)
 		x[i] = m;
 		x[n + i] = o;
 	}
+	/* both had as many */
+	ALWAYS(m == NULL && o == NULL);
 	qsort(x, n, sizeof(Jv *), by_key);
 	qsort(x + n, n, sizeof(Jv *), by_key);
 	for (uint32_t i = 0; i < n && equal; i++)

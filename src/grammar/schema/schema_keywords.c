@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 typedef struct Out
 {
 	Builder    *b;
@@ -32,6 +34,7 @@ add(Out *o, ClauseKind kind)
 		if (old != NULL)
 			memcpy(o->c.c, old, o->c.n * sizeof(Clause *));
 	}
+	ALWAYS(o->c.n < o->cap);
 	o->c.c[o->c.n++] = c;
 	return c;
 }
@@ -273,6 +276,7 @@ read_props(Out *o, const char *name, uint32_t *n)
 	for (const Jv *v = map->child; v != NULL; v = v->next, (*n)++)
 		p[*n] = (Prop) {.name = v->key, .len = v->key_len, .lit = schema_lit(o->b, v, o->p->resource),
 						.rank = *n};
+	ALWAYS(*n == map->n);
 	return p;
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MAX_PATTERNS	12
 #define MAX_CHOICES		64		/* grammars of one shape */
@@ -123,6 +124,7 @@ schema_member(Builder *b, const Clauses *c, const char *s, size_t n, const Lit *
 		if (k == before)
 			lit[k++] = x->lit;
 	}
+	ALWAYS(k <= cap);
 	g = schema_goal(b, lit, k);
 	mem_free(lit);
 	return g;
@@ -177,6 +179,7 @@ collect_names(Obj *o)
 			n++;
 		}
 	}
+	ALWAYS(n < cap);
 	schema_work(o->b, n * 4);
 	qsort(o->name, n, sizeof(Name), by_name);
 	for (uint32_t i = 0; i < n; i++)
@@ -260,6 +263,7 @@ collect(Obj *o)
 		props += c->n_props + c->n_patterns;
 		add_patterns(o, c);
 	}
+	ALWAYS(n <= o->c->n && o->n_somes <= MAX_SOMES);
 	o->names = schema_goal(b, lit, n);
 	o->closed = !b->opt->validate && (b->opt->disable_additional_properties ||
 									  (b->opt->strict && open == 0 && props > 0 && o->min <= o->n));

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/buf.h"
 
 static Place *schema_place(Builder *b, const Jv *v, uint32_t resource);
@@ -188,6 +189,7 @@ add_resource(Builder *b, const Jv *root, const char *id, size_t len, uint32_t up
 	if (jv_is(jv_get(root, "$schema"), JV_STR) &&
 		memmem(jv_get(root, "$schema")->s, jv_get(root, "$schema")->len, "draft-03", 8) != NULL)
 		schema_refuse(b, "$schema", "Draft 3 has other keywords; the drafts 4 to 2020-12 are supported.");
+	ALWAYS(b->n_resources == 0 || up < b->n_resources);
 	r = &b->resource[b->n_resources];
 	*r = (Resource) {.root = root, .up = up,
 					 .dialect = dialect_of(root, b->n_resources > 0 ? b->resource[up].dialect : D_ANY)};
@@ -376,6 +378,8 @@ schema_ref(Builder *b, const Jv *ref, uint32_t resource)
 			v = fragment(b, &at, frag, frag_len);
 			if (v != NULL || from == 0)
 				break;
+			/* they lie in one another, so this ends */
+			ALWAYS(b->resource[from].up < from);
 			at = b->resource[from].up;
 		}
 	if (v == NULL)
@@ -482,6 +486,7 @@ schema_lit(Builder *b, const Jv *v, uint32_t resource)
 			return b->lit_true;
 		p = p->target;
 	}
+	ASSERT(p->id < b->n_places && b->place[p->id] == p);
 	if (p->v->type == JV_FALSE)
 		return b->lit_false;
 	if (p->v->type == JV_TRUE || (p->v->type == JV_OBJ && p->v->n == 0))
@@ -525,6 +530,7 @@ schema_goal(Builder *b, const Lit *lit, uint32_t n)
 		if (l[i] != b->lit_true && (m == 0 || l[m - 1] != l[i]))
 			l[m++] = l[i];
 	}
+	ALWAYS(m <= n);
 	for (uint32_t i = 0; i < m; i++)
 		h = (h ^ l[i]) * 0x9e3779b97f4a7c15u;
 	h = (h >> 20) % HASH_SIZE;

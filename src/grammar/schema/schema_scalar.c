@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 /* ---- pieces ---- */
 
@@ -76,6 +77,7 @@ string_meets(Builder *b, const Clause *c, const char *s, size_t n)
 	Clause	   *x = (Clause *) c;
 	bool		yes;
 
+	ASSERT(clause_type(c->kind) == T_STR);
 	if (c->kind == C_STR_IN)
 	{
 		schema_work(b, c->n_values / 8);
@@ -149,6 +151,7 @@ listed_strings(Builder *b, const Clauses *c, const Clause *list)
 		s[n] = v->s;
 		len[n++] = v->len;
 	}
+	ALWAYS(n <= list->n_values);
 	r = n == 0 ? RE_NONE : schema_texts(b, s, len, n);
 	mem_free(s);
 	mem_free(len);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 #define LOOK	8				/* how deep emptiness is looked for */
 
 uint8_t
@@ -136,6 +138,7 @@ union_add(Builder *b, Union *u, Shape *s)
 		if (old != NULL)
 			memcpy(u->s, old, u->n * sizeof(Shape *));
 	}
+	ALWAYS(u->n < u->cap && (s->types & ~T_ALL) == 0);
 	u->s[u->n++] = s;
 	if (u->n > SCHEMA_UNION)
 		schema_too_many(b);
@@ -175,6 +178,8 @@ schema_shapes(Builder *b, Goal *g)
 	u = g->nothing ? union_new(b) : union_all(b);
 	for (uint32_t i = 0; i < g->n && !b->failed; i++)
 		u = union_and(b, u, schema_expand(b, g->lit[i]));
+	/* expand() may not have come back to this goal: it would have made its shapes twice */
+	ASSERT(g->shapes == NULL || b->failed);
 	return g->shapes = u;
 }
 
@@ -264,6 +269,7 @@ schema_shape_empty(Builder *b, const Shape *s)
 			  (s->types & T_STR && !schema_strings_empty(b, &s->str)) ||
 			  (s->types & T_ARR && !array_empty(b, &s->arr)) ||
 			  (s->types & T_OBJ && !object_empty(b, &s->obj)));
+	ASSERT(b->looking > 0);
 	b->looking--;
 	return empty;
 }

@@ -44,6 +44,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -121,8 +122,10 @@ leave_share(ClientShare *share)
 {
 	ClientShare **s;
 
+	ALWAYS(share->members > 0);
 	if (--share->members > 0)
 		return;
+	ALWAYS(share->unknown == 0 && share->busy == 0);
 	s = find_share(&share->from);
 	*s = share->next;
 	mem_free(share);
@@ -174,6 +177,7 @@ evict(Client *c)
 		tell(c);
 		c->share->unknown--;
 	}
+	ALWAYS(!c->evicted && placed > 0);
 	c->evicted = true;
 	count_between(c);
 	placed--;
@@ -320,6 +324,7 @@ link_newest(Client *c)
 static void
 unlink_client(Client *c)
 {
+	ALWAYS((c->older == NULL) == (oldest == c) && (c->newer == NULL) == (newest == c));
 	*(c->older != NULL ? &c->older->newer : &oldest) = c->newer;
 	*(c->newer != NULL ? &c->newer->older : &newest) = c->older;
 }
@@ -356,6 +361,7 @@ release(Client *c)
 	count_between(c);
 	if (!c->busy)
 		return;
+	ALWAYS(c->share->busy > 0 && busy > 0);
 	c->busy = false;
 	c->share->busy--;
 	busy--;
@@ -375,6 +381,7 @@ clients_leave(Client *c)
 	leave_share(c->share);
 	unlink_client(c);
 	present--;
+	ASSERT(placed >= 0 && placed <= present);
 	if (c->cut)
 		/* what it did not take is not kept for it */
 		(void) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger) {.l_onoff = 1},
@@ -435,6 +442,7 @@ clients_claim(Client *c, uint64_t key)
 		claim = CLAIM_FULL;
 	else
 	{
+		ASSERT(!c->busy);
 		c->busy = true;
 		c->share->busy++;
 		busy++;

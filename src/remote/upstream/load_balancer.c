@@ -18,6 +18,7 @@
  *
  * Tested by tests/unit/remote/test_remote_pick.c.
  */
+#include "base/assert.h"
 #include "remote/upstream/load_balancer.h"
 
 #include "base/alloc.h"
@@ -155,6 +156,7 @@ lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, i
 	*when_us = 0;
 	if (best >= 0)
 	{
+		ASSERT(!p->u[best].banned && p->u[best].in_flight < p->most);
 		*url = best;
 		return PICK_OK;
 	}
@@ -184,6 +186,7 @@ lb_begin(LoadBalancer *p, int url, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 
+	ALWAYS(url >= 0 && url < p->n);
 	p->last = url;
 	u->in_flight++;
 	if (u->in_flight >= u->peak || now_us - u->peak_us > PEAK_US)
@@ -231,6 +234,8 @@ lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, 
 	PickUrl    *u = &p->u[url];
 	bool		closed = is_closed(u);
 
+	/* of each lb_begin() there is one end */
+	ALWAYS(url >= 0 && url < p->n && u->in_flight > 0);
 	if (throttled && now_us - u->narrowed_us > NARROW_US)
 	{
 		u->window = places(p, u) < u->peak ? places(p, u) : u->peak;
@@ -299,6 +304,7 @@ pick_check_begin(LoadBalancer *p, int url, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 
+	ASSERT(!u->checking && !u->banned);
 	u->checking = true;
 	u->check_closed = is_closed(u);
 	u->check_us = now_us;
@@ -309,6 +315,7 @@ pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 
+	ASSERT(u->checking);
 	u->checking = false;
 	/* it is there, and the probe takes its time: another may be one */
 	if (u->health == WIRE_HEALTH_TRYING && u->probing && u->probe_us < u->check_us && health == HEALTH_OK)

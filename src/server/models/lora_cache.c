@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/json/json_writer.h"
 #include "base/log.h"
@@ -109,6 +110,8 @@ wait_init(Waiting *w)
 static void
 wait_add(Waiting *w, ServerCall *c)
 {
+	/* in one list at a time, which keeps it */
+	ASSERT(c->job_busy && c->lora == NULL && *w->tail == NULL);
 	c->lora_next = NULL;
 	*w->tail = c;
 	w->tail = &c->lora_next;
@@ -179,6 +182,7 @@ lora_gone(Lora *l)
 	LoraCache  *lc = l->lc;
 	Lora	  **pp = &lc->all;
 
+	ALWAYS(l->users == 0 && l->waiting.head == NULL && lc->n > 0);
 	while (*pp != l)
 		pp = &(*pp)->next;
 	*pp = l->next;
@@ -264,6 +268,7 @@ lora_use(Lora *l, ServerCall *c)
 	LoraCache  *lc = l->lc;
 	struct timespec now;
 
+	ALWAYS(l->a != NULL && c->lora == NULL);
 	clock_gettime(CLOCK_REALTIME, &now);
 	l->users++;
 	l->n_requests++;
@@ -281,6 +286,7 @@ lora_use(Lora *l, ServerCall *c)
 void
 lora_unref(Lora *l)
 {
+	ALWAYS(l->users > 0);
 	l->lc->freed = true;
 	if (--l->users == 0 && l->doomed)
 		lora_gone(l);

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "server/models/lora_cache.h"
@@ -161,6 +162,8 @@ unload(ModelInstance *l)
 	Models	   *m = l->m;
 	ModelInstance *last = NULL;
 
+	/* one that nobody waits for any more, or one that may go */
+	ASSERT(!l->dying && (l->queued || (l->done && l->inst != NULL && !pinned(l))));
 	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			last = entry_let_go(en);
@@ -322,6 +325,7 @@ try_room(ModelInstance *l, Err *e)
 	victim = idle_one(m, l, now);
 	if (victim != NULL)
 	{
+		ASSERT(victim != l && victim->busy == 0);
 		log_line('I', "model \"%s\" is unloaded to make room for \"%s\"", name_of(victim), name_of(l));
 		unload(victim);
 		return MEMORY_WAIT;

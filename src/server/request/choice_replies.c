@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "server/server_call.h"
 #include "server/request/output_parsers.h"
 #include "server/request/request_params.h"
@@ -118,6 +119,7 @@ replies_free(Replies *r)
 static ChoiceReply *
 answer(Replies *r, int i)
 {
+	ALWAYS(i >= 0);
 	if (i >= r->cap)
 	{
 		int			cap = 2 * r->cap > i + 1 ? 2 * r->cap : i + 1;

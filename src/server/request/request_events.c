@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "server/request_histograms.h"
 #include "server/request/choice_replies.h"
 #include "server/request/request.h"
@@ -66,6 +67,8 @@ stage_final(ServerCall *c, const ReqEvent *ev)
 	WireOut		o = chan_out(&c->last);
 	Err			e;
 
+	/* one end of each request, while the step thread has it */
+	ASSERT(c->last_kind == 0 && atomic_load(&c->in_core));
 	atomic_fetch_add(&n->prompt_tokens, ev->prompt_tokens);
 	atomic_fetch_add(&n->output_tokens, ev->output_tokens);
 	atomic_fetch_add(&n->preemptions, ev->preemptions);

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "tokenizer/word_marker.h"
 #include "text/utf8.h"
 
@@ -180,6 +181,8 @@ bpe_add_merge(Bpe *b, int32_t left, int32_t right, int32_t merged, uint32_t rank
 	uint64_t	key = (uint64_t) (uint32_t) left << 32 | (uint32_t) right;
 	size_t		i = pair_hash(key) & b->pair_mask;
 
+	/* at least half of the table is free, or a look for a pair would never end */
+	ALWAYS(left >= 0 && right >= 0 && merged >= 0 && (size_t) merged < b->c.n_ids);
 	while (b->pair[i].rank1 != 0 && b->pair[i].key != key)
 		i = (i + 1) & b->pair_mask;
 	b->pair[i] = (Pair) {key, rank + 1, merged};
@@ -306,6 +309,7 @@ merge_short(const Bpe *b, struct BpeSym *sym, size_t n)
 	int32_t		merged[SHORT_WORD]; /* what it makes */
 	int32_t		id[SHORT_WORD];
 
+	ALWAYS(n <= SHORT_WORD);
 	for (size_t i = 0; i < n; i++)
 		id[i] = sym[i].id;
 	for (size_t i = 0; i + 1 < n; i++)
@@ -374,6 +378,7 @@ merge_long(const Bpe *b, BpeWork *w, size_t n)
 
 		if (p == NULL || p->rank1 - 1 != (uint32_t) (top >> 32))
 			continue;
+		ASSERT(sym[r].prev == l && sym[r].id >= 0);
 		sym[l].id = p->merged;
 		sym[r].id = -1;
 		sym[l].next = sym[r].next;
@@ -492,6 +497,7 @@ bpe_encode(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
 	{
 		size_t		len = b->segments ? meta_segment(s, n) : n;
 
+		ALWAYS(len > 0 && len <= n);
 		encode_segment(b, w, s, len, out);
 		s += len;
 		n -= len;

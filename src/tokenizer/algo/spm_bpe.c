@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "tokenizer/word_marker.h"
 #include "text/utf8.h"
 
@@ -104,6 +105,7 @@ init_chars(SpmWork *w, const char *s, size_t n)
 			i + len < n ? (int32_t) count + 1 : -1};
 		count++;
 	}
+	ASSERT(count == 0 || w->sym[count - 1].off + w->sym[count - 1].len == n);
 	return count;
 }
 
@@ -156,6 +158,7 @@ encode_segment(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 		id = joined(m, s, &sym[l], &sym[r]);
 		if (id < 0 || m->rank[id] != (uint32_t) (top >> 32))
 			continue;			/* stale: one of the two has grown */
+		ASSERT(sym[r].prev == l && sym[l].off + sym[l].len == sym[r].off);
 		sym[l].len += sym[r].len;
 		sym[r].len = 0;
 		sym[l].next = sym[r].next;

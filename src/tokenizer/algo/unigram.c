@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "tokenizer/trie.h"
 #include "text/utf8.h"
 
@@ -68,6 +69,8 @@ viterbi(const Unigram *m, UnigramWork *w, const char *s, size_t n)
 		bool		single = false;
 
 		len = utf8_len((unsigned char) s[i]);
+		ALWAYS(cell[i].reached || i == 0);
+		ALWAYS(i + len <= n);
 		for (size_t j = i; j < n && (node = trie_step(t, node, s[j])) != 0; j++)
 			if (t->id[node] >= 0)
 			{
@@ -122,6 +125,8 @@ encode_word(const Unigram *m, UnigramWork *w, const char *s, size_t n, IntVec *o
 		const struct UnigramCell *at = &w->cell[end];
 		size_t		from = at->from;
 
+		/* each cell was reached from one before it, so this ends */
+		ALWAYS(at->reached && from < end);
 		if (at->id >= 0)
 			intvec_push(&w->rev, at->id);
 		else
