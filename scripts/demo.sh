@@ -11,6 +11,21 @@ export PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/n
 DEMO_DIR=${DEMO_DIR:-demo}
 cluster_base "$DEMO_DIR"
 
+# a line a step, with the seconds since the beginning
+say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
+
+# Build all; says every ten seconds how far it is
+build() {
+	local mark=$BASE/building maker
+	touch "$mark"
+	make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" &
+	maker=$!
+	while sleep 1 && kill -0 $maker 2>/dev/null; do
+		[ $((SECONDS % 10)) != 0 ] || say "... $(find build -name '*.o' -newer "$mark" | wc -l) files compiled"
+	done
+	wait $maker
+}
+
 psql_demo() { as_pg psql -X -q -h "$SOCK" -p "$PORT" -U postgres -d "$1" "${@:2}"; }
 
 if [ "${1:-start}" = stop ]; then
@@ -18,26 +33,30 @@ if [ "${1:-start}" = stop ]; then
 	exit 0
 fi
 
-make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG"
+say "building the engine, the HTTP server, the remote program and the module; about a minute the first time"
+build
 # nothing is there before the first run, which is no reason to end
 stamp() { { cat "$BASE"/install/"$($PG_CONFIG --pkglibdir)"/vllm_pg{.so,_engine} "$BASE"/install/"$($PG_CONFIG --sharedir)"/extension/vllm_pg* 2>/dev/null || true; } | cksum; }
 before=$(stamp)
+say "installing into $BASE/install"
 cluster_install
 after=$(stamp)
 
 if [ ! -f "$BASE/data/PG_VERSION" ]; then
 	PORT=$(free_port 54321)
+	say "making a database cluster in $BASE/data"
 	cluster_init data "$PORT" ""
 fi
 PORT=$(sed -n 's/^port = //p' "$BASE/data/postgresql.conf" | tail -n 1)
 if cluster_running data && [ "$before" != "$after" ]; then
 	cluster_stop data
 fi
-cluster_running data || cluster_start data
+cluster_running data || { say "starting the server"; cluster_start data; }
 
 if [ -z "$(psql_demo postgres -Atc "SELECT 1 FROM pg_database WHERE datname = 'demo'")" ]; then
 	psql_demo postgres -c 'CREATE DATABASE demo'
 fi
+say "creating the extension, and the table docs if it is not there"
 psql_demo demo -v ON_ERROR_STOP=1 -c "SET client_min_messages = warning" -c "CREATE EXTENSION IF NOT EXISTS vllm_pg" \
 	-c "ALTER EXTENSION vllm_pg UPDATE"
 if [ -z "$(psql_demo demo -Atc "SELECT to_regclass('docs')")" ]; then
@@ -49,6 +68,7 @@ export PGHOST=$SOCK PGPORT=$PORT PGUSER=postgres PGDATABASE=demo
 ENV
 
 tokens() { psql_demo demo -Atc "SELECT output_tokens FROM llm_stat_engine"; }
+say "loading the model"
 psql_demo demo -Atc "SELECT llm_load_model(current_setting('vllm.model'))" >/dev/null
 echo "demo=# SELECT id, llm_generate(prompt) FROM docs;"
 t0=$(tokens)
@@ -61,6 +81,7 @@ awk -v r="$rows" -v t=$((t1 - t0)) -v ns=$((e - s)) \
 	'BEGIN { printf "%d rows, %d tokens, %.2f s, %.0f tokens/s\n", r, t, ns / 1e9, t / (ns / 1e9) }'
 
 # search, with a model that is downloaded
+say "search by meaning: looking for all-MiniLM-L6-v2"
 scripts/minilm
 if [ -f build/minilm/model.safetensors ]; then
 	if [ ! -f "$BASE/minilm/model.safetensors" ]; then

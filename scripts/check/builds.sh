@@ -48,7 +48,7 @@ stop_builds() { [ -z "${builder:-}" ] || { resume_builds; kill -TERM -- "-$build
 # wait_for_build NAME: until it is there; a build that nobody has begun is made now.  A failure is counted once.
 wait_for_build() {
 	local done=build/check/built/$1
-	[ -e "$done" ] || [ -e "$done.soon" ] || build_one "$1"
+	[ -e "$done" ] || [ -e "$done.soon" ] || { say "building $1 ..."; build_one "$1"; }
 	until [ -s "$done" ]; do
 		kill -0 -- "-$builder" 2>/dev/null || [ -s "$done" ] || echo 1 >"$done"
 		sleep 0.5
@@ -70,6 +70,8 @@ use_pg() {
 	esac || { fail "pg$1"; return 1; }
 	export PG_CONFIG PG_PREFIX
 	PG_MAJOR=$($PG_CONFIG --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
+	say "building what is installed, for PostgreSQL $PG_MAJOR ..."
 	timed 3600 "build-pg$PG_MAJOR" make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1 ||
 		{ fail "build-pg$PG_MAJOR" build/check/build.out; return 1; }
+	say "build pg$PG_MAJOR ($(seconds_of "build-pg$PG_MAJOR"))"
 }

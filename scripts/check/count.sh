@@ -140,7 +140,7 @@ tell_times() {
 	sort -k3,3nr build/check/times | head -n 20 | awk '{ printf "%8.1f %8.1f  %s\n", $3, $2, $1 }'
 	echo "longest tests (ms, program: test):"
 	grep -aE '^(ok |bad) +[0-9]+ ms ' build/check/*.out 2>/dev/null | sed -E "s#^build/check/(.*)\\.out:(ok |bad) +([0-9]+) ms +[0-9]+ checks +#\\3 \\1: #" |
-		sort -rn | head -n 10 | sed 's/^/  /'
+		sort -rn | head -n 20 | sed 's/^/  /'
 	awk '{
 			part = $1
 			if (match(part, /^(asan|tsan|emu|tap-pg[0-9]+)-/)) part = substr(part, 1, RLENGTH - 1)

@@ -13,6 +13,10 @@
  *		--list			the names of the tests, which are not run
  *		--only TEXT		only tests whose names have TEXT in them (a test that needs one before it fails alone)
  *		--verbose		a line for each test, with its time and checks
+ *		--limit SECONDS	of each test, instead of 120; 0: none.  Under sanitizers and with TEST_EFFORT=3 five times as many
+ *
+ * RUN_WITHIN(seconds, test_x()) is for one that takes longer.  A test that takes more ends the program, which
+ * prints its name first.
  *
  * check_split() runs the rest of main() in several processes, each of which takes its part of the cases,
  * and is a test; the first process adds up their counts in check_done().
@@ -20,6 +24,7 @@
 #ifndef VLLM_TESTS_CHECK_H
 #define VLLM_TESTS_CHECK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +49,16 @@ static struct
 	int			passed_before,	/* checks when it began */
 				failed_before;
 	struct timespec start;
+	char		late[256];		/* what is printed of a test that takes too long */
 }			check_tests;
+
+#define CHECK_SECONDS	120		/* that a test may take */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CHECK_SLOW		5
+#else
+#define CHECK_SLOW		1
+#endif
 
 #define CHECK(cond, ...) \
 	do { \
@@ -60,13 +74,15 @@ static struct
 	} while (0)
 
 /* Run a test, which is a call.  One inside of another is a part of that. */
-#define RUN(call) RUN_NAMED(#call, call)
+#define RUN(call) RUN_LIMITED(#call, CHECK_SECONDS, call)
+#define RUN_WITHIN(seconds, call) RUN_LIMITED(#call, seconds, call)
+#define RUN_NAMED(called, call) RUN_LIMITED(called, CHECK_SECONDS, call)
 
-#define RUN_NAMED(called, call) \
+#define RUN_LIMITED(called, seconds, call) \
 	do { \
 		if (check_tests.name != NULL) \
 			call; \
-		else if (check_enter(called)) \
+		else if (check_enter(called, seconds)) \
 		{ \
 			call; \
 			check_leave(); \
@@ -89,6 +105,8 @@ check_options(int argc, char **argv)
 			setenv("CHECK_VERBOSE", "1", 1);
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
 			setenv("CHECK_ONLY", argv[++i], 1);
+		else if (strcmp(argv[i], "--limit") == 0 && i + 1 < argc)
+			setenv("CHECK_LIMIT", argv[++i], 1);
 		else
 			argv[kept++] = argv[i];
 	if (kept == argc || argc < 2)
@@ -108,9 +126,34 @@ check_effort(int few, int usual, int many)
 	return effort == NULL || *effort == '2' ? usual : *effort == '1' ? few : many;
 }
 
+/* Of SIGALRM: the test stands still, or is too slow.  Nothing but the name is known of it. */
+static void
+check_late(int sig)
+{
+	(void) sig;
+	if (write(STDERR_FILENO, check_tests.late, strlen(check_tests.late)) < 0)
+		_exit(125);
+	_exit(124);
+}
+
+/* A process of the test's own has no limit; a test may not use alarm(). */
+static inline void
+check_watch(const char *name, int seconds)
+{
+	const char *limit = getenv("CHECK_LIMIT");
+
+	if (limit != NULL)
+		seconds = atoi(limit);
+	else
+		seconds *= CHECK_SLOW * check_effort(1, 1, 5);
+	snprintf(check_tests.late, sizeof(check_tests.late), "FAILED test %.200s: it took more than %d s\n", name, seconds);
+	signal(SIGALRM, check_late);
+	alarm((unsigned) (seconds > 0 ? seconds : 0));
+}
+
 /* May the test run? */
 static inline bool
-check_enter(const char *name)
+check_enter(const char *name, int seconds)
 {
 	const char *only = getenv("CHECK_ONLY");
 
@@ -125,6 +168,7 @@ check_enter(const char *name)
 	check_tests.name = name;
 	check_tests.passed_before = check_passed;
 	check_tests.failed_before = check_failed;
+	check_watch(name, seconds);
 	clock_gettime(CLOCK_MONOTONIC, &check_tests.start);
 	return true;
 }
@@ -136,6 +180,7 @@ check_leave(void)
 	int			failed = check_failed - check_tests.failed_before;
 	struct timespec now;
 
+	alarm(0);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	check_tests.passed += failed == 0;
 	check_tests.failed += failed > 0;
@@ -233,6 +278,7 @@ check_done(const char *name)
 	(void) check_leave;
 	(void) check_options;
 	(void) check_effort;
+	(void) check_late;
 	if (getenv("CHECK_LIST") != NULL)
 		return 0;
 	if (check_counts >= 0)
