@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Lines of src/ that the suite's C programs cover: as all of them run every night, against as check-full runs them.
 
-	coverage.py [--jobs N] [--limit SECONDS] [--without NAME,...]
+	coverage.py [--jobs N] [--limit SECONDS] [--minutes N] [--without NAME,...]
 
 Builds them with --coverage (make COV=1, build/cov) and runs each plain, with all arguments: with TEST_EFFORT=3, and
 those whose tests ask for it (check_effort() of tests/unit/check.h) once more with TEST_EFFORT=2.  What does not depend
-on it is the same in both: check-full runs each program once, plain or under a sanitizer.  Prints the sums, the files
-with the largest differences, and what was left out; build/cov/lines.json has all files.
+on it is the same in both: check-full runs each program once, plain or under a sanitizer.  Those with two runs come
+first, goldens last; after --minutes no further one begins.  Prints the sums, the files with the largest differences, and
+what was left out; build/cov/lines.json has all files.
 """
 import collections
 import concurrent.futures
@@ -16,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 from tree import TOP
 
@@ -42,7 +44,9 @@ def asks_effort(program):
     return "check_effort(" in text
 
 
-def run(program, effort, folder, limit):
+def run(program, effort, folder, limit, until):
+    if time.monotonic() > until:
+        return "no time"
     env = dict(os.environ, TEST_EFFORT=str(effort), FULL="1", GCOV_PREFIX=os.path.join(COV, folder), GCOV_PREFIX_STRIP=STRIP)
     log = os.path.join(COV, folder + "-" + program.replace("/", "-") + ".log")
     with open(log, "wb") as out:
@@ -120,8 +124,10 @@ def main():
         shutil.rmtree(os.path.join(COV, folder), ignore_errors=True)
     effort = {p for p in all_programs if asks_effort(p)}
     work = [(p, 3, "night" if p in effort else "same") for p in all_programs] + [(p, 2, "full") for p in sorted(effort)]
+    work.sort(key=lambda w: (w[0] not in effort, w[0].startswith("golden/"), w[0]))
+    until = time.monotonic() + 60 * float(option("--minutes", "600"))
     with concurrent.futures.ThreadPoolExecutor(int(option("--jobs", "2"))) as pool:
-        ends = {pool.submit(run, p, e, folder, limit): (p, e) for p, e, folder in work}
+        ends = {pool.submit(run, p, e, folder, limit, until): (p, e) for p, e, folder in work}
         for end in concurrent.futures.as_completed(ends):
             if end.result() != 0:
                 left["%s (TEST_EFFORT=%d)" % ends[end]] = "status %s" % end.result()

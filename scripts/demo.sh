@@ -16,12 +16,14 @@ say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 
 # Build all; says every ten seconds how far it is
 build() {
-	local mark=$BASE/building maker
+	local mark=$BASE/building told=$SECONDS maker
 	touch "$mark"
 	make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" &
 	maker=$!
 	while sleep 1 && kill -0 $maker 2>/dev/null; do
-		[ $((SECONDS % 10)) != 0 ] || say "... $(find build -name '*.o' -newer "$mark" | wc -l) files compiled"
+		[ $((SECONDS - told)) -ge 10 ] || continue
+		told=$SECONDS
+		say "... $(find build -name '*.o' -newer "$mark" | wc -l) files compiled"
 	done
 	wait $maker
 }

@@ -3,6 +3,9 @@
 
 	layers.py			prints each offence
 	layers.py --figures	prints files, lines, largest folders, upward includes and circles
+
+A folder and its own sub-folders may include each other: sched/ needs core_internal.h, and the core needs sched.  The
+figures have the circles of folders with and without that.
 """
 import collections
 import os
@@ -112,6 +115,17 @@ def circles(graph):
     return out
 
 
+def folder_circles(graph, with_parents):
+    """Circles of folders; without parents: an include between a folder and one below it does not count."""
+    folders = collections.defaultdict(set)
+    for f, includes in graph.items():
+        for inc in includes:
+            a, b = os.path.dirname(f), os.path.dirname(inc)
+            if a != b and (with_parents or sibling_pair(a, b) is not None):
+                folders[a].add(b)
+    return circles(folders)
+
+
 def sizes(files):
     """Files and lines a folder."""
     count, lines = collections.Counter(), collections.Counter()
@@ -136,12 +150,13 @@ def main():
         sys.exit(__doc__)
     rules = read_rules(os.path.join(TOP, "scripts", "layers.txt"))
     upward, found = [], []
-    graph, folders, lines = collections.defaultdict(set), collections.Counter(), 0
+    graph, folders, lines, lines_in = collections.defaultdict(set), collections.Counter(), 0, collections.Counter()
     names = collections.defaultdict(list)
     for f in code_files():
         text = read("src/" + f)
         lines += text.count("\n")
         folders[os.path.dirname(f)] += 1
+        lines_in[os.path.dirname(f)] += text.count("\n") * ("_tables" not in f)
         names[os.path.basename(f)].append(f)
         for mo in INCLUDE.finditer(text):
             inc = target(mo.group(1))
@@ -158,7 +173,9 @@ def main():
     found += [f"two files of one name: {' '.join(fs)}" for b, fs in sorted(names.items()) if len(fs) > 1 and b != "main.c"]
     if figures:
         print(f"{sum(folders.values())} files, {lines} lines, {len(folders)} folders; {len(upward)} includes upward, {len(rings)} circles of files")
+        print(f"circles of folders: {len(folder_circles(graph, False))}; {len(folder_circles(graph, True))} where a folder and those below it count, too")
         print("largest: " + ", ".join(f"{d} {n}" for d, n in folders.most_common(5)))
+        print("most lines: " + ", ".join(f"{d} {n}" for d, n in lines_in.most_common(5)))
         return
     print("\n".join(found), end="\n" if found else "")
 

@@ -13,12 +13,12 @@
  * Neither is for what others may have written: a user's values, a model's files, the arena.  Those are
  * checked, and are errors.  The condition has no effects: a release doesn't compute an ASSERT's.
  *
- * The PostgreSQL module (src/pg, and src/ipc in it) has ASSERT by the same switch: abort() of a backend restarts
- * the database, so a release has none, and ALWAYS may not be used there.  PostgreSQL's own Assert() is in no
- * build of the usual packages, so it would never be seen to fail.
+ * The PostgreSQL module (src/pg, and src/ipc in it) has ASSERT by the same switch: abort() of a backend
+ * restarts the database, so a release has none, and ALWAYS may not be used there.  PostgreSQL's own Assert()
+ * is in no build of the usual packages, so it would never be seen to fail.
  *
- * Tested by tests/unit/base/test_assert.c, and with planted faults by tests/unit/core/test_planted.c and, in the
- * module, by tests/t/045_assertions.pl.
+ * Tested by tests/unit/base/test_assert.c, and with planted faults by tests/unit/core/test_planted.c and, in
+ * the module, by tests/t/045_assertions.pl.
  */
 #ifndef VLLM_BASE_ASSERT_H
 #define VLLM_BASE_ASSERT_H

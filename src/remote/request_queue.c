@@ -179,7 +179,8 @@ leave_group(RequestQueue *g, GatherItem *it)
 
 	if (p == NULL)
 		return;
-	ALWAYS(p->n > 0 && (it->group_prev == NULL) == (p->head == it) && (it->group_next == NULL) == (p->tail == it));
+	ALWAYS(p->n > 0 && (it->group_prev == NULL) == (p->head == it) &&
+		   (it->group_next == NULL) == (p->tail == it));
 	if (it->group_prev != NULL)
 		it->group_prev->group_next = it->group_next;
 	else
@@ -236,7 +237,8 @@ rqueue_remove(RequestQueue *g, GatherItem *it)
 {
 	GatherTurn *t = it->turn;
 
-	ALWAYS(t != NULL && g->n > 0 && (it->prev == NULL) == (t->head == it) && (it->next == NULL) == (t->tail == it));
+	ALWAYS(t != NULL && g->n > 0 && (it->prev == NULL) == (t->head == it) &&
+		   (it->next == NULL) == (t->tail == it));
 	leave_group(g, it);
 	if (it->prev != NULL)
 		it->prev->next = it->next;

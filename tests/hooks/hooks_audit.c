@@ -213,12 +213,14 @@ of_module(const char *name)
 	return load_external_function("$libdir/vllm_pg", name, true, NULL);
 }
 
+typedef void SetState(void *call, WireCallState to);
+
 Datum
 plant_fault(PG_FUNCTION_ARGS)
 {
 	char	   *which = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	void	   *(*make) (MemoryContext) = (void *(*) (MemoryContext)) of_module("vcall_make");
-	void		(*set) (void *, WireCallState) = (void (*) (void *, WireCallState)) of_module("vcall_set_state");
+	SetState   *set = (SetState *) of_module("vcall_set_state");
 	void	   *call = make(CurrentMemoryContext);
 
 	if (strcmp(which, "none") == 0)

@@ -35,8 +35,8 @@ ModelEntry *registry_find(const Models *m, uint32_t dboid, const char *name);
  * options is replaced: its requests fail, and it lets go its weights.  NULL with *e set: path is NULL and
  * the name is not known; bad options; too many entries.
  */
-ModelEntry *registry_ensure(Models *m, uint32_t dboid, const char *name, const char *path, const char *options,
-							Err *e);
+ModelEntry *registry_ensure(Models *m, uint32_t dboid, const char *name, const char *path,
+							const char *options, Err *e);
 /* The context length of a model that is loaded, 0 = not known. */
 int			models_known_len(Models *m, uint32_t dboid, const char *name, size_t n);
 void		entry_ref(ModelEntry *en);

@@ -993,7 +993,8 @@ sleep_command(Models *m, ServerCall *c, const char *command)
 	if (asks)
 		answer_asleep(m, c, command[3] == 's' ? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING);
 	else if (c->req->model[0] != '\0' &&
-			 (op.en = registry_ensure(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
+			 (op.en = registry_ensure(m, c->req->dboid, c->req->model, c->req->path, c->req->options,
+									  &e)) == NULL)
 		scall_end_error(c, &e);
 	else
 		op_add(m, c, op);
