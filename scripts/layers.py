@@ -2,10 +2,10 @@
 """Do the includes of src/ point down, and are its folders small?  The rules are in scripts/layers.txt.
 
 	layers.py			prints each offence
-	layers.py --figures	prints files, lines, largest folders, upward includes and circles
+	layers.py --counts	prints files, lines, largest folders, upward includes and circles
 
 A folder and its own sub-folders may include each other: sched/ needs core_internal.h, and the core needs sched.  The
-figures have the circles of folders with and without that.
+counts have the circles of folders with and without that.
 """
 import collections
 import os
@@ -145,7 +145,7 @@ def too_large(large, long):
 
 
 def main():
-    figures = sys.argv[1:] == ["--figures"]
+    figures = sys.argv[1:] == ["--counts"]
     if sys.argv[1:] and not figures:
         sys.exit(__doc__)
     rules = read_rules(os.path.join(TOP, "scripts", "layers.txt"))

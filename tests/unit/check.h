@@ -13,10 +13,10 @@
  *		--list			the names of the tests, which are not run
  *		--only TEXT		only tests whose names have TEXT in them (a test that needs one before it fails alone)
  *		--verbose		a line for each test, with its time and checks
- *		--limit SECONDS	of each test, instead of 120 (under sanitizers, and with TEST_EFFORT=3, of 600); 0: none
+ *		--limit SECONDS	of each test, instead of 120 (600 under sanitizers and with TEST_EFFORT=3); 0: none
  *
- * RUN_WITHIN(seconds, test_x()) is for one that takes longer.  A test that takes more ends the program, which
- * prints its name first.
+ * RUN_WITHIN(seconds, test_x()) is for one that takes longer.  A test beyond its limit ends the program, and
+ * its name is printed.
  *
  * check_split() runs the rest of main() in several processes, each of which takes its part of the cases,
  * and is a test; the first process adds up their counts in check_done().
