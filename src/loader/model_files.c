@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
@@ -448,6 +449,10 @@ files_drop(const Files *f, const KTensor *t)
 	uintptr_t	begin = (uintptr_t) t->data & ~(page - 1);
 	uintptr_t	end = (uintptr_t) t->data + t->nbytes;
 
+	/* files_add() has seen that the tensor lies in its mapping */
+	ALWAYS(m->base == NULL || t->nbytes == 0 ||
+		   ((const uint8_t *) t->data >= m->base &&
+			t->nbytes <= m->len - (size_t) ((const uint8_t *) t->data - m->base)));
 	if (m->base != NULL && end > begin)
 		madvise((void *) begin, end - begin, MADV_DONTNEED);
 }
@@ -516,6 +521,7 @@ files_add_template(Files *f, const char *name, size_t name_len, const char *s, s
 		mem_free(key);
 		return;
 	}
+	ALWAYS(f->n_templates < FILES_MAX_TEMPLATES && i <= f->n_templates);
 	memmove(&f->templates[i + 1], &f->templates[i], (f->n_templates - i) * sizeof(FilesTemplate));
 	f->templates[i] = (FilesTemplate) {key, mem_strndup(s, n), n};
 	f->n_templates++;

@@ -94,7 +94,7 @@ begin_value(JPush *j, char c, Buf *out)
 	{
 		uint64_t	bit = (uint64_t) 1 << (j->open % 64);
 
-		ALWAYS(j->open <= JPUSH_DEPTH && (size_t) j->open / 64 < sizeof(j->objects) / sizeof(j->objects[0]) &&
+		ALWAYS((size_t) j->open / 64 < sizeof(j->objects) / sizeof(j->objects[0]) &&
 			   (size_t) j->open + 1 < sizeof(j->object) / sizeof(j->object[0]));
 		if (c == '{')
 			j->objects[j->open / 64] |= bit;

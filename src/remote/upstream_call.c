@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "remote/upstream/response_limit.h"
 #include "remote/dispatcher_internal.h"
 #include "ipc/host_allowlist.h"
@@ -105,6 +106,7 @@ hold(CallGroup *j, Err *e)
 	size_t		now = reply_held(j->reply);
 	bool		more = now > j->held;
 
+	ASSERT(l->held >= j->held);
 	l->held += now - j->held;
 	j->held = now;
 	if (!more || l->held <= l->most_held || now <= l->most_held / SMALL_HELD)
@@ -159,6 +161,8 @@ on_ended(void *ctx, const HttpResult *r)
 	UpstreamCall *c = ctx;
 
 	c->res = *r;
+	/* libcurl tells an end once */
+	ALWAYS(!c->ended && c->l->n_calls > 0);
 	c->h = NULL;
 	c->ended = true;
 	c->l->n_calls--;
@@ -237,6 +241,7 @@ begin(UpstreamCall *c, int url)
 	RModel	   *m = j->m;
 	Dispatcher *l = c->l;
 
+	ALWAYS(c->state == CALL_PENDING && c->h == NULL && url >= 0 && url < m->pick.n);
 	call_unpend(c);
 	buf_reset(&c->error_body);
 	memset(&c->res, 0, sizeof(c->res));
@@ -279,6 +284,7 @@ finish(UpstreamCall *c, const CallOutcome *f, int64_t used)
 	if (f->health == HEALTH_UNKNOWN && c->res.status == 0)
 		lb_given_up(&m->pick, c->url, now - c->begin_us);
 	rate_end(&m->u[c->url].rate, c->job->calls.v[c->i].tokens, used);
+	ALWAYS(m->n_calls > 0);
 	m->n_calls--;
 	c->probe = false;
 }

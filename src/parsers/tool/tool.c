@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
@@ -171,6 +172,7 @@ tool_parser_free(ToolParser *p)
 {
 	if (p == NULL)
 		return;
+	ASSERT(p->tools == NULL || atomic_load(&p->tools->refs) > 0);
 	if (p->tools != NULL && atomic_fetch_sub(&p->tools->refs, 1) == 1)
 	{
 		json_free(p->tools->tree);
@@ -185,6 +187,7 @@ tool_parser_free(ToolParser *p)
 static void
 show(ToolParser *p, size_t to)
 {
+	ALWAYS(to <= p->text.len && p->shown <= p->text.len);
 	if (to > p->shown)
 		p->sink(p->ctx, &(ParseEvent) {.kind = PARSE_CONTENT,.s = p->text.data + p->shown,
 									   .n = to - p->shown});
@@ -234,6 +237,7 @@ match_think(ToolParser *p, size_t at)
 static void
 pass_byte(ToolParser *p, bool leads)
 {
+	ALWAYS(p->scan < p->text.len);
 	if (!span_is_space(p->text.data[p->scan++]))
 	{
 		p->solid = p->scan;

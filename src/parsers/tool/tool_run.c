@@ -8,6 +8,7 @@
  *
  * Tested by tests/unit/parsers/test_parse.c and test_parse_calls.c.
  */
+#include "base/assert.h"
 #include "parsers/tool/tool_internal.h"
 
 #include "base/checksum.h"
@@ -69,6 +70,7 @@ tool_run_is(const ToolRun *r, size_t at, const char *lit)
 	size_t		have = r->text->len - at;
 	size_t		n = strlen(lit);
 
+	ALWAYS(at <= r->text->len);
 	if (have >= n)
 		return memcmp(r->text->data + at, lit, n) == 0 ? YES : NO;
 	return r->last || memcmp(r->text->data + at, lit, have) != 0 ? NO : PERHAPS;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
 
@@ -199,6 +200,7 @@ roles_enter(Roles *r, RoleItem *it, int64_t tokens, int64_t now_us, Err *e)
 	RoleTerms	t = terms_of(it);
 	Role	   *a;
 
+	ASSERT(it->of == NULL && !it->waits);
 	it->estimate = tokens;
 	/* a job brings no limits, and keeps no session of its owner waiting */
 	if (it->role == 0 || (it->max_requests == 0 && it->tokens_per_minute == 0))
@@ -237,6 +239,8 @@ unlink_item(Roles *r, RoleItem *it)
 {
 	Role	   *a = it->of;
 
+	ALWAYS(it->waits && r->n_waiting > 0 && (it->prev == NULL) == (a->head == it) &&
+		   (it->next == NULL) == (a->tail == it));
 	if (it->prev != NULL)
 		it->prev->next = it->next;
 	else
@@ -294,6 +298,7 @@ roles_leave(Roles *r, RoleItem *it, int64_t used, int64_t now_us)
 		if (used >= 0)
 			account_charge(&a->a, it->tokens_per_minute, used - it->estimate, now_us);
 	}
+	ALWAYS(a->a.n_refs > 0);
 	a->a.n_refs--;
 	it->of = NULL;
 }

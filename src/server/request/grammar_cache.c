@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "server/request/structured_options.h"
 
 #define MAX_ENTRIES		1024
@@ -84,6 +85,8 @@ find(GrammarCache *c, const Buf *key)
 static void
 free_entry(CacheEntry *x)
 {
+	/* who compiles it has a pointer to it */
+	ALWAYS(!x->busy);
 	grammar_unref(x->g);
 	buf_free(&x->key);
 	mem_free(x->err);
@@ -168,6 +171,7 @@ new_entry(GrammarCache *c, Buf *key)
 
 	if (c->n == MAX_ENTRIES && !drop_oldest(c))
 		return NULL;
+	ALWAYS(c->n < MAX_ENTRIES);
 	x = mem_zalloc(sizeof(*x));
 	x->key = *key;
 	*key = (Buf) {0};
@@ -202,6 +206,7 @@ compile(GrammarCache *c, CacheEntry *x, const GramSpec *spec, Err *e)
 	Grammar    *g = grammar_new(spec, e);
 
 	pthread_mutex_lock(&c->lock);
+	ASSERT(x->busy && x->g == NULL && x->err == NULL);
 	x->busy = false;
 	if (g != NULL)
 		x->g = grammar_ref(g);
