@@ -14,7 +14,7 @@
  * checked, and are errors.  The condition has no effects: a release doesn't compute an ASSERT's.
  *
  * The PostgreSQL module (src/pg, and src/ipc in it) has ASSERT by the same switch: abort() of a backend
- * restarts the database, so a release has none, and ALWAYS may not be used there.  PostgreSQL's own Assert()
+ * restarts the database, so a release has none, and ALWAYS may not be used there.  PostgreSQL's own Assert
  * is in no build of the usual packages, so it would never be seen to fail.
  *
  * Tested by tests/unit/base/test_assert.c, and with planted faults by tests/unit/core/test_planted.c and, in

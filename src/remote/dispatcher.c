@@ -126,7 +126,7 @@ dispatcher_free(Dispatcher *l)
 	for (RModel *m = l->models; m != NULL; m = m->next)
 		m->forgotten = true;
 	rmodel_tidy(l);
-	ASSERT(l->n_asks == 0 && l->asks == NULL && l->held == 0);
+	ASSERT(l->n_requests == 0 && l->requests == NULL && l->held == 0);
 	roles_free(l->roles);
 	mem_free(l->set.allowed_hosts);
 	mem_free(l->set.ca_file);

@@ -34,7 +34,7 @@ leave(PendingRequest *a)
 {
 	Dispatcher *l = a->l;
 
-	ALWAYS(!a->gone && l->n_requests > 0 && (a->prev == NULL) == (l->asks == a));
+	ALWAYS(!a->gone && l->n_requests > 0 && (a->prev == NULL) == (l->requests == a));
 	/* it is in the queue, or a job has it, or its role waits */
 	ASSERT(a->item.turn == NULL || a->job == NULL);
 	a->gone = true;

@@ -13,13 +13,6 @@
 #include "base/assert.h"
 
 void
-msched_free(ModelScheduler *m)
-{
-	mem_free(m->a);
-	*m = (ModelScheduler) {0};
-}
-
-void
 msched_add(ModelScheduler *m, int weight)
 {
 	ASSERT(weight > 0);

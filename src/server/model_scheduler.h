@@ -39,14 +39,13 @@ typedef struct ModelAccount
 
 typedef struct ModelScheduler
 {
-	ModelAccount *a;			/* [n] */
+	ModelAccount *a;			/* [n], owned */
 	int			n;
 	int			cap;
 	int			share;			/* percent that background work gets while others have work; 0 = none */
 	double		now;			/* least vtime of those that have work; never goes back */
 } ModelScheduler;
 
-void		msched_free(ModelScheduler *m);
 /* A model comes, as the last. */
 void		msched_add(ModelScheduler *m, int weight);
 /* Model i goes; the last takes its place. */

@@ -17,13 +17,11 @@
  * that is asleep wait in stage SCALL_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep
  * together.
  *
- * What somebody asks for is a SleepOp; they are worked off one after the other, each a few steps of
- * op_turn(), some of them jobs: the step thread lets an instance rest, a loader thread moves its weights.
- * The caller may go away: while requests are awaited that takes the sleep back, later the op goes on to its
- * end.
+ * Each call is a SleepOp.  The server thread works them off one after the other, in steps of op_turn(), some
+ * of them jobs: the step thread suspends an instance, a loader thread moves its weights.  A caller that goes
+ * away while requests are awaited takes the sleep back; later the op goes on to its end.
  *
- * Server thread, but for the jobs' run functions.  Tested by tests/unit/server/test_sleep.c,
- * tests/t/093_sleep.pl.
+ * Server thread, but for the jobs' run functions.  Tested by test_sleep.c, t/093_sleep.pl.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "tests/unit/check.h"
 
 #define MOST 12
@@ -154,7 +155,7 @@ test_weights(void)
 		for (int i = 0; i < 3; i++)
 			CHECK(fabs(part(&w, i) - (1 << i) / 7.0) < 0.01, "class %d, model %d has %.4f", classes[c], i,
 				  part(&w, i));
-		msched_free(&w.s);
+		mem_free(w.s.a);
 	}
 }
 
@@ -171,7 +172,7 @@ test_latency_share(void)
 	CHECK(fabs(part(&w, 0) - 0.5) < 0.01, "%.4f", part(&w, 0));
 	/* it stands back for a slice, and what the other does not stop before */
 	CHECK(w.longest[0] <= MSCHED_SLICE_US + 2000, "waited %lld us", (long long) w.longest[0]);
-	msched_free(&w.s);
+	mem_free(w.s.a);
 }
 
 /* Short requests now and then, beside steps that take long. */
@@ -192,7 +193,7 @@ test_short_requests(void)
 			step(&w);
 	}
 	CHECK(w.longest[0] <= 2000, "waited %lld us", (long long) w.longest[0]);
-	msched_free(&w.s);
+	mem_free(w.s.a);
 }
 
 /* Background work has its percentage of the time while others have work, and else all of it. */
@@ -217,7 +218,7 @@ test_background(void)
 		memset(w.had, 0, sizeof(w.had));
 		run_for(&w, 200000000);
 		CHECK(fabs(part(&w, 2) - 0.75) < 0.01, "alone: %.4f", part(&w, 2));
-		msched_free(&w.s);
+		mem_free(w.s.a);
 	}
 }
 
@@ -233,7 +234,7 @@ test_return(void)
 	w.work[0] = WORK_THROUGHPUT;
 	run_for(&w, 1000000);
 	CHECK(fabs(part(&w, 0) - 0.5) < 0.02, "%.4f", part(&w, 0));
-	msched_free(&w.s);
+	mem_free(w.s.a);
 }
 
 /*
@@ -302,7 +303,7 @@ test_random(unsigned seed)
 		if (check_failed > 20)
 			break;
 	}
-	msched_free(&w.s);
+	mem_free(w.s.a);
 }
 
 int
