@@ -83,6 +83,7 @@ struct Sched
 	double		target_us;		/* of this step; 0 = none */
 	int			n_throughput;	/* requests of that class that run */
 	double		latency_units;	/* of rows that latency work decodes in this step */
+	bool		latency_recent; /* latency_us is not long ago */
 	bool		limit_decodes;	/* throughput work decodes only as far as these allow */
 	uint64_t	decode_from;	/* admit_no of the first that the last plan had no time for; 0 = none */
 };

@@ -32,6 +32,7 @@
 #define MIN_CHUNK 16			/* prompt rows a step may always have */
 #define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
 #define SPARE 4					/* the background leaves the fourth part of seats and blocks free */
+#define SPARE_LATENCY 8			/* throughput work leaves the eighth part of seats free for latency work */
 /* how long a step may be, in targets: large steps are cheaper by the row; new requests wait for their end */
 #define LARGE 16				/* nothing else has been asked for lately */
 #define LARGE_RECENT 4			/* other sessions have had latency work in the last RECENT_US */
@@ -146,9 +147,12 @@ chunk_for(Sched *s, const Req *r, int from)
 	{
 		int			fast = cost_rows(&s->cost, s->plan.units, from, room, s->target_us);
 
-		/* some progress even when the decodes alone use up the time */
+		/*
+		 * Some progress even when the decodes alone use up the time; beside latency work they have left some
+		 * (decode_limit()).
+		 */
 		if (s->prompt_rows == 0 && fast < MIN_CHUNK)
-			fast = MIN_CHUNK;
+			fast = s->limit_decodes ? fast > 0 ? fast : 1 : MIN_CHUNK;
 		room = fast < room ? fast : room;
 	}
 	if (todo > room && s->others > 0)
@@ -165,6 +169,15 @@ chunk_for(Sched *s, const Req *r, int from)
 	return todo < room ? todo : room;
 }
 
+/* How long may decodes make the step?  While prompts wait they leave them half of what others may add. */
+static double
+decode_limit(const Sched *s)
+{
+	double		alone = cost_predict(&s->cost, s->latency_units);
+
+	return s->others > 0 ? (alone + s->target_us) / 2 : s->target_us;
+}
+
 /*
  * May r, which is throughput work, decode in this step?  Beside latency work that decodes, too, only as long
  * as the step is not much longer than without it; the next plan begins with those that are left out.
@@ -173,7 +186,7 @@ static bool
 decode_fits(const Sched *s, const Req *r)
 {
 	return !s->limit_decodes ||
-		cost_predict(&s->cost, s->plan.units + cost_units(&s->cost, r->kv.computed, 1)) <= s->target_us;
+		cost_predict(&s->cost, s->plan.units + cost_units(&s->cost, r->kv.computed, 1)) <= decode_limit(s);
 }
 
 /* The passes over running requests that lack one row. */
@@ -321,6 +334,7 @@ admit(Sched *s, Req *r, const PrefixHit *hit, int64_t now_us)
 	r->sched.is_long = is_long(s, r, hit);
 	r->sched.yields = r->in.by.background && r->sched.preemptions == 0;
 	s->n_back += r->in.by.background;
+	s->n_throughput += r->in.work == WORK_THROUGHPUT;
 	sched_lora_admitted(s, r);
 	if (s->opt.offload != NULL)
 		offload_end(s->opt.offload, r);
@@ -349,12 +363,15 @@ admit(Sched *s, Req *r, const PrefixHit *hit, int64_t now_us)
 }
 
 /*
- * The background fills up what others leave, but not all of it, so that the next of them need not wait.  One
- * may always run.
+ * The background fills up what others leave, but not all of it, so that the next of them need not wait; one
+ * may always run.  Throughput work leaves a few seats to latency work, if there was some lately.
  */
 static bool
 leaves_room(const Sched *s, const Req *r, int need)
 {
+	/* the seats of a large statement become free together, when its answers have one length */
+	if (r->in.work == WORK_THROUGHPUT && r->sched.state == RQ_WAITING && s->latency_recent)
+		return s->n_throughput < s->opt.max_seqs - s->opt.max_seqs / SPARE_LATENCY;
 	if (!r->in.by.background || s->n_back == 0 || queue_waits(s, CLASS_FRONT))
 		return true;
 	return s->n_running < s->opt.max_seqs - s->opt.max_seqs / SPARE &&
@@ -579,14 +596,14 @@ choose_target(Sched *s, int64_t now_us)
 	double		alone = s->latency_units > 0 ? cost_predict(&s->cost, s->latency_units) : 0;
 	double		target = (double) s->opt.step_target_us;
 
+	s->latency_recent = s->latency_us > 0 && now_us - s->latency_us < RECENT_US;
 	s->limit_decodes = alone > 0 && isfinite(alone) && target > 0;
 	if (s->limit_decodes)
 		s->target_us = SLOWER * alone + target;
 	else if (alone > 0)
 		s->target_us = target;
 	else
-		s->target_us = target *
-			(s->n_throughput > 0 && now_us - s->latency_us < RECENT_US ? LARGE_RECENT : LARGE);
+		s->target_us = target * (s->n_throughput > 0 && s->latency_recent ? LARGE_RECENT : LARGE);
 	if (target <= 0)
 		s->target_us = 0;
 }

@@ -15,137 +15,7 @@
 #include "base/alloc.h"
 
 #include "tests/unit/check.h"
-
-#define MAX_REQS 64
-
-typedef struct World
-{
-	KvPool	   *pool;
-	Sched	   *s;
-	Req		   *reqs[MAX_REQS];	/* by id; NULL = gone */
-	int			last[MAX_REQS]; /* tokens at which it is done */
-	int			block;			/* tokens */
-	/* the state in each slot: whose, and of how many tokens */
-	const Req  *owner[MAX_REQS];
-	int			known[MAX_REQS];
-	char		trace[512];
-} World;
-
-static World
-world_new(SchedOptions opt, int blocks)
-{
-	World		w;
-
-	memset(&w, 0, sizeof(w));
-	w.block = opt.block_size = opt.block_size > 0 ? opt.block_size : 16;
-	w.pool = kvpool_new(blocks + 1);
-	w.s = sched_new(w.pool, &opt);
-	return w;
-}
-
-static int	add_priority;		/* of requests made from now on */
-static Caller add_by;			/* of requests made from now on */
-
-static void
-add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
-{
-	Req		   *r = mem_zalloc(sizeof(*r));
-
-	r->in.priority = add_priority;
-	r->in.by = add_by;
-	r->in.id = (uint64_t) id;
-	r->in.session = session;
-	r->in.n_prompt = n_prompt;
-	for (int i = 0; i < n_prompt; i++)
-		intvec_push(&r->tokens, i);
-	w->reqs[id] = r;
-	w->last[id] = n_prompt + max_tokens;
-	sched_add(w->s, r);
-}
-
-static void
-drop(World *w, int id)
-{
-	Req		   *r = w->reqs[id];
-
-	sched_remove(w->s, r);
-	intvec_free(&r->tokens);
-	intvec_free(&r->kv.blocks);
-	mem_free(r);
-	w->reqs[id] = NULL;
-}
-
-static void
-world_free(World *w)
-{
-	for (int i = 0; i < MAX_REQS; i++)
-		if (w->reqs[i] != NULL)
-			drop(w, i);
-	sched_free(w->s);
-	kvpool_free(w->pool);
-}
-
-/* A row continues the state in its slot, or begins one. */
-static void
-recur(World *w, const Req *r, int n)
-{
-	int			slot = r->kv.slot;
-
-	if (slot < 0)
-		return;
-	if (r->kv.computed == 0)
-	{
-		w->owner[slot] = r;
-		w->known[slot] = 0;
-	}
-	CHECK(w->owner[slot] == r && w->known[slot] == r->kv.computed,
-		  "request %d at %d: slot %d has %d tokens of %s", (int) r->in.id, r->kv.computed, slot,
-		  w->known[slot], w->owner[slot] == r ? "it" : "another");
-	w->known[slot] += n;
-}
-
-/* One step: plan, "compute", drop what is done. */
-static const char *
-step(World *w)
-{
-	const Plan *p = sched_plan(w->s, 1);
-	Err			e = {0};
-	int			rows = 0;
-	size_t		at = 0;
-
-	w->trace[0] = '\0';
-	for (int i = 0; i < p->n; i++)
-	{
-		const PlanEntry *pe = &p->e[i];
-
-		at += (size_t) snprintf(w->trace + at, sizeof(w->trace) - at, "%s%d:%d%s", i > 0 ? " " : "",
-								(int) pe->r->in.id, pe->n, pe->sample ? "!" : "");
-		rows += pe->n;
-		if ((int) pe->r->kv.blocks.len * w->block < pe->r->kv.computed + pe->n)
-			CHECK(false, "request %d: %d tokens in %zu blocks", (int) pe->r->in.id,
-				  pe->r->kv.computed + pe->n, pe->r->kv.blocks.len);
-	}
-	CHECK(rows == p->n_rows, "%d rows, counted %d", rows, p->n_rows);
-	for (int i = 0; i < p->n; i++)
-	{
-		Req		   *r = p->e[i].r;
-
-		recur(w, r, p->e[i].n);
-		r->kv.computed += p->e[i].n;
-		if (p->e[i].sample)
-			intvec_push(&r->tokens, 0);
-		if (r->tokens.len >= (size_t) w->last[r->in.id])
-			drop(w, (int) r->in.id);
-	}
-	CHECK(sched_check(w->s, &e), "%s", e.msg);
-	return w->trace;
-}
-
-#define STEP(w, want) \
-	do { \
-		const char *got_ = step(w); \
-		CHECK(strcmp(got_, want) == 0, "planned \"%s\", not \"%s\"", got_, want); \
-	} while (0)
+#include "tests/unit/core/sched/sched_world.h"
 
 /* ---- forks ---- */
 
@@ -231,45 +101,6 @@ test_chunks(void)
 	add(&w, 3, 1, 5, 1);
 	STEP(&w, "1:16 2:11 3:5!");	/* nobody takes all while others want rows */
 	STEP(&w, "1:16 2:16");
-	world_free(&w);
-}
-
-/*
- * Throughput work decodes beside latency work as long as the step takes at most twice the latency work's own
- * time, and the target more; what stands back is first in the next step.
- */
-static void
-test_latency_decodes(void)
-{
-	World		w = world_new((SchedOptions) {.max_seqs = 12, .max_rows = 64, .step_target_us = 200}, 100);
-	int			last[MAX_REQS] = {0};
-
-	for (int n = 1; n <= 16; n *= 2)
-		sched_observe_step_time(w.s, n, n * 100);
-	for (int i = 1; i <= 9; i++)
-	{
-		add(&w, i, i == 1 ? 1 : 2, 1, 40);
-		w.reqs[i]->in.work = i == 1 ? WORK_LATENCY : WORK_THROUGHPUT;
-	}
-	for (int i = 0; i < 5; i++)
-		step(&w);
-	for (int i = 1; i <= 30; i++)
-	{
-		int			rows = 0;
-
-		step(&w);
-		for (char *at = w.trace; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
-		{
-			last[atoi(at)] = i;
-			rows++;
-		}
-		CHECK(last[1] == i && rows == 4, "step %d: \"%s\"", i, w.trace);
-		for (int k = 2; k <= 9 && i >= 3; k++)
-			CHECK(i - last[k] < 3, "step %d: request %d had its last row in step %d", i, k, last[k]);
-	}
-	drop(&w, 1);
-	step(&w);
-	CHECK(strlen(w.trace) == strlen("2:1! 3:1! 4:1! 5:1! 6:1! 7:1! 8:1! 9:1!"), "alone \"%s\"", w.trace);
 	world_free(&w);
 }
 
@@ -1122,7 +953,6 @@ main(void)
 	for (int i = 0; i < 6; i++)
 		RUN(test_fork_tail((int[]) {16, 32, 33}[i / 2], i % 2 == 0 ? 1 : 3));
 	RUN(test_whole());
-	RUN(test_latency_decodes());
 	RUN(test_chunks());
 	RUN(test_serial());
 	RUN(test_fairness());
