@@ -18,10 +18,10 @@ build/engine/bench/kernels -q
 build/engine/bench/attn
 build/engine/bench/ops -q
 build/engine/bench/grouped -q
-for b in limits gram single load batch structured spec serve peers embed; do
+for b in limits gram single load batch structured spec serve mixed peers embed; do
 	echo
 	echo "bench/$b"
-	bench/$b $quick || { [ $? = 3 ] && [[ $b = peers || $b = embed ]]; }
+	bench/$b $quick || { [ $? = 3 ] && [[ $b = peers || $b = embed || $b = mixed ]]; }
 done
 echo
 bench/statement.sh

@@ -2950,7 +2950,7 @@ COMMENT ON COLUMN @extschema@.llm_stat_model.scheduling_weight IS
 COMMENT ON COLUMN @extschema@.llm_stat_model.work IS
     'Most urgent work that the model has now: latency, throughput, background, or NULL.';
 COMMENT ON COLUMN @extschema@.llm_stat_model.waits_for IS
-    'Model that computed last while this one had work; NULL if it does not wait.';
+    'Other model that computed last since this one has had work.';
 COMMENT ON COLUMN @extschema@.llm_stat_model.compute_ms IS 'Time of the model''s own steps in ms.';
 COMMENT ON COLUMN @extschema@.llm_stat_model.wait_ms IS
     'Time in ms that the model had work while other models computed.';

@@ -358,7 +358,7 @@ fill_share(const Stats *s, WireModelStat *to, const BackendModel *in)
 		{
 			const StepShare *h = s->share[i];
 
-			to->scheduling_weight = atomic_load(&h->weight);
+			to->scheduling_weight = atomic_load(h->weight);
 			to->work = atomic_load(&h->work);
 			to->waits_for = row_of(s, atomic_load(&h->waits_for));
 			to->wait_us = atomic_load(&h->wait_us);

@@ -42,9 +42,9 @@ typedef struct StatsRow
 /* What the step threads know of an instance among others; they write, any thread reads. */
 typedef struct StepShare
 {
-	_Atomic int weight;
+	const _Atomic int *weight;	/* of its share of the time, as its entries say */
 	_Atomic int work;			/* WorkClass */
-	/* the instance that computed last while this one had work; NULL = it does not wait */
+	/* the instance that computed last since this one has had work; NULL = none, or it has none */
 	_Atomic (const BackendModel *) waits_for;
 	_Atomic int64_t wait_us;
 	_Atomic int64_t paused_us;

@@ -58,7 +58,6 @@ typedef struct Lane
 typedef struct Instance
 {
 	BackendModel *in;
-	const _Atomic int *weight;	/* of its share of the time, as its entries say */
 	StepShare  *share;			/* what is published; owned */
 } Instance;
 
@@ -271,11 +270,9 @@ look_for_work(Lane *l, int64_t now)
 		/* a step that is on its way is changing what would be looked at */
 		int64_t		d = i == l->running ? 0 : s->be->generator->next_due(in->in, l->no);
 		WorkClass	work = d <= now ? s->be->generator->work_class(in->in, l->no) : WORK_NONE;
-		int			weight = atomic_load(in->weight);
 
-		msched_set_weight(&l->turns, i, weight);
+		msched_set_weight(&l->turns, i, atomic_load(in->share->weight));
 		msched_set_work(&l->turns, i, work);
-		atomic_store(&in->share->weight, weight);
 		atomic_store(&in->share->work, work);
 		if (work == WORK_NONE)
 			atomic_store(&in->share->waits_for, NULL);
@@ -291,7 +288,6 @@ note_waits(Lane *l, int i, int64_t us)
 {
 	Step	   *s = l->step;
 
-	atomic_store(&s->inst[i].share->waits_for, NULL);
 	for (int k = 0; k < s->n_inst; k++)
 	{
 		if (k == i || l->turns.a[k].work == WORK_NONE)
@@ -368,8 +364,8 @@ step_attach(Step *s, BackendModel *in, const _Atomic int *weight)
 		log_line('P', "too many loaded models");
 		exit(1);
 	}
-	s->inst[s->n_inst] = (Instance) {in, weight, mem_zalloc(sizeof(StepShare))};
-	atomic_store(&s->inst[s->n_inst].share->weight, atomic_load(weight));
+	s->inst[s->n_inst] = (Instance) {in, mem_zalloc(sizeof(StepShare))};
+	s->inst[s->n_inst].share->weight = weight;
 	stats_attach(s->stats, in, s->inst[s->n_inst++].share);
 	for (int i = 0; i < s->n_lanes; i++)
 		msched_add(&s->lanes[i].turns, MODEL_WEIGHT);
