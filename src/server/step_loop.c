@@ -269,8 +269,13 @@ look_for_work(Lane *l, int64_t now)
 		const Instance *in = &s->inst[i];
 		/* a step that is on its way is changing what would be looked at */
 		int64_t		d = i == l->running ? 0 : s->be->generator->next_due(in->in, l->no);
-		WorkClass	work = d <= now ? s->be->generator->work_class(in->in, l->no) : WORK_NONE;
+		WorkClass	work = WORK_NONE;
 
+		if (d <= now)
+			work = s->be->generator->work_class(in->in, l->no);
+		/* no request waits for it: it moves blocks to the offload tier, or looks whether files are there */
+		if (d <= now && work == WORK_NONE)
+			work = WORK_BACKGROUND;
 		msched_set_weight(&l->turns, i, atomic_load(in->share->weight));
 		msched_set_work(&l->turns, i, work);
 		atomic_store(&in->share->work, work);
