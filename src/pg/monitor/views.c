@@ -204,8 +204,8 @@ row_loaded(Row *row, const ModelRow *m, const WireModelStat *ms, int64 value)
 		row_null(row);
 }
 
-static void
-model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
+static bool
+model_row(Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats)
 {
 	static const WireModelStat none = {0};
 	bool		may_see = catalog_may_see_path(m);
@@ -240,89 +240,84 @@ model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
 	row_str(row, role_name(m->owner));
 	row_datum(row, grantee_names(m));
 	row_str(row, may_see ? m->options : NULL);
+	return true;
 }
 
-Datum
-llm_model_list(PG_FUNCTION_ARGS)
+/* Values of a row for a model of the catalog; ms NULL: the engine has not heard of it; false: no row. */
+typedef bool (*ModelRowFn) (Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats);
+
+static Datum
+each_model(FunctionCallInfo fcinfo, ModelRowFn fill)
 {
 	StatsOfAll	stats;
-	List	   *models;
 	ListCell   *lc;
 	Row			row = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
 	stats = stats_of_all();
-	models = catalog_list();
-	foreach(lc, models)
+	foreach(lc, catalog_list())
 	{
 		ModelRow   *m = lfirst(lc);
 
-		model_row(&row, m, stats_of_model(&stats, m));
-		row_emit(&row, fcinfo);
+		if (fill(&row, m, stats_of_model(&stats, m), &stats))
+			row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;
+}
+
+Datum
+llm_model_list(PG_FUNCTION_ARGS)
+{
+	return each_model(fcinfo, model_row);
+}
+
+static bool
+model_memory_row(Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats)
+{
+	row_str(row, m->name);
+	row_loaded(row, m, ms, ms ? ms->memory_bytes : 0);
+	row_engine_time(row, ms ? ms->used_us : 0);
+	row_engine_time(row, ms ? ms->expires_us : 0);
+	return true;
 }
 
 /* vllm.model_memory() */
 Datum
 llm_model_memory(PG_FUNCTION_ARGS)
 {
-	StatsOfAll	stats;
-	ListCell   *lc;
-	Row			row = {0};
+	return each_model(fcinfo, model_memory_row);
+}
 
-	InitMaterializedSRF(fcinfo, 0);
-	stats = stats_of_all();
-	foreach(lc, catalog_list())
-	{
-		ModelRow   *m = lfirst(lc);
-		WireModelStat *ms = stats_of_model(&stats, m);
+static bool
+model_steps_row(Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats)
+{
+	/* WorkClass, which is the engine's */
+	static const char *const classes[] = {NULL, "background", "throughput", "latency"};
+	const WireModelStat *other = NULL;
 
-		row_str(&row, m->name);
-		row_loaded(&row, m, ms, ms ? ms->memory_bytes : 0);
-		row_engine_time(&row, ms ? ms->used_us : 0);
-		row_engine_time(&row, ms ? ms->expires_us : 0);
-		row_emit(&row, fcinfo);
-	}
-	return (Datum) 0;
+	if (ms == NULL || ms->state != WM_READY || catalog_is_remote(m))
+		return false;
+	/* what the arena says is not trusted */
+	if (ms->waits_for >= 0 && (uint32) ms->waits_for < stats->engine->n_models)
+		other = &stats->engine->models[ms->waits_for];
+	row_str(row, m->name);
+	row_int(row, ms->scheduling_weight);
+	row_str(row, ms->work > 0 && ms->work < lengthof(classes) ? classes[ms->work] : NULL);
+	if (other != NULL && other->dboid != MyDatabaseId)
+		row_str(row, "(another database)");
+	else
+		row_arena_str(row, other ? other->name : "", other ? sizeof(other->name) : 0);
+	row_num(row, ms->fig.step_us / 1000.0);
+	row_num(row, ms->wait_us / 1000.0);
+	row_num(row, ms->paused_us / 1000.0);
+	return true;
 }
 
 /* vllm.model_steps(): of models that are loaded, how they share the time of steps */
 Datum
 llm_model_steps(PG_FUNCTION_ARGS)
 {
-	/* WorkClass, which is the engine's */
-	static const char *const classes[] = {NULL, "background", "throughput", "latency"};
-	StatsOfAll	stats;
-	ListCell   *lc;
-	Row			row = {0};
-
-	InitMaterializedSRF(fcinfo, 0);
-	stats = stats_of_all();
-	foreach(lc, catalog_list())
-	{
-		ModelRow   *m = lfirst(lc);
-		const WireModelStat *ms = stats_of_model(&stats, m);
-		const WireModelStat *other = NULL;
-
-		if (ms == NULL || ms->state != WM_READY || catalog_is_remote(m))
-			continue;
-		/* what the arena says is not trusted */
-		if (ms->waits_for >= 0 && (uint32) ms->waits_for < stats.engine->n_models)
-			other = &stats.engine->models[ms->waits_for];
-		row_str(&row, m->name);
-		row_int(&row, ms->scheduling_weight);
-		row_str(&row, ms->work > 0 && ms->work < lengthof(classes) ? classes[ms->work] : NULL);
-		if (other != NULL && other->dboid != MyDatabaseId)
-			row_str(&row, "(another database)");
-		else
-			row_arena_str(&row, other ? other->name : "", other ? sizeof(other->name) : 0);
-		row_num(&row, ms->fig.step_us / 1000.0);
-		row_num(&row, ms->wait_us / 1000.0);
-		row_num(&row, ms->paused_us / 1000.0);
-		row_emit(&row, fcinfo);
-	}
-	return (Datum) 0;
+	return each_model(fcinfo, model_steps_row);
 }
 
 /* The mean of a histogram of times; NULL: there is none. */
@@ -339,37 +334,30 @@ row_mean_ms(Row *row, const WireHist *h)
 		row_null(row);
 }
 
+static bool
+model_requests_row(Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats)
+{
+	if (ms == NULL)
+		return false;
+	row_str(row, m->name);
+	row_int(row, ms->reused_tokens);
+	row_int(row, ms->ended[WE_STOP] + ms->ended[WE_LENGTH] + ms->ended[WE_REPETITION]);
+	row_int(row, ms->ended[WE_ERROR]);
+	row_int(row, ms->ended[WE_ABORT]);
+	row_int(row, ms->fig.spec_draft_tokens);
+	row_int(row, ms->fig.spec_accepted);
+	row_mean_ms(row, &ms->hist[WH_QUEUE]);
+	row_mean_ms(row, &ms->hist[WH_TTFT]);
+	row_mean_ms(row, &ms->hist[WH_TPOT]);
+	row_mean_ms(row, &ms->hist[WH_E2E]);
+	return true;
+}
+
 /* vllm.model_requests(): of models that the engine has heard of */
 Datum
 llm_model_requests(PG_FUNCTION_ARGS)
 {
-	StatsOfAll	stats;
-	ListCell   *lc;
-	Row			row = {0};
-
-	InitMaterializedSRF(fcinfo, 0);
-	stats = stats_of_all();
-	foreach(lc, catalog_list())
-	{
-		ModelRow   *m = lfirst(lc);
-		const WireModelStat *ms = stats_of_model(&stats, m);
-
-		if (ms == NULL)
-			continue;
-		row_str(&row, m->name);
-		row_int(&row, ms->reused_tokens);
-		row_int(&row, ms->ended[WE_STOP] + ms->ended[WE_LENGTH] + ms->ended[WE_REPETITION]);
-		row_int(&row, ms->ended[WE_ERROR]);
-		row_int(&row, ms->ended[WE_ABORT]);
-		row_int(&row, ms->fig.spec_draft_tokens);
-		row_int(&row, ms->fig.spec_accepted);
-		row_mean_ms(&row, &ms->hist[WH_QUEUE]);
-		row_mean_ms(&row, &ms->hist[WH_TTFT]);
-		row_mean_ms(&row, &ms->hist[WH_TPOT]);
-		row_mean_ms(&row, &ms->hist[WH_E2E]);
-		row_emit(&row, fcinfo);
-	}
-	return (Datum) 0;
+	return each_model(fcinfo, model_requests_row);
 }
 
 /* ---- llm_requests ---- */
