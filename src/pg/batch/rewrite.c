@@ -45,17 +45,13 @@ static Plan *rewrite_plan(Rewrite *rw, Plan *plan, Demand demand);
 
 /* ---- what is there ---- */
 
+/* context: pointer to the ExprVisitor that looks for something in a plan's expressions. */
 static bool
-has_call_expr(Node *expr, void *context)
-{
-	return batch_has_call(expr);
-}
-
-static bool
-has_call_plan(Plan *plan, void *context)
+finds_in_plan(Plan *plan, void *context)
 {
 	CHECK_FOR_INTERRUPTS();
-	return plan && (walk_exprs(plan, has_call_expr, NULL) || walk_children(plan, has_call_plan, NULL));
+	return plan && (walk_exprs(plan, *(ExprVisitor *) context, NULL) ||
+					walk_children(plan, finds_in_plan, context));
 }
 
 /* Can the statement hold calls at all? */
@@ -70,19 +66,26 @@ uses_functions(PlannedStmt *stmt)
 	return false;
 }
 
+/* Does an expression of the statement, or of its sub-plans, have what the visitor looks for? */
 static bool
-has_call(PlannedStmt *stmt)
+finds_in_statement(PlannedStmt *stmt, ExprVisitor visit)
 {
 	ListCell   *lc;
 
 	if (!stmt->planTree || !uses_functions(stmt))
 		return false;
-	if (has_call_plan(stmt->planTree, NULL))
+	if (finds_in_plan(stmt->planTree, &visit))
 		return true;
 	foreach(lc, stmt->subplans)
-		if (has_call_plan(lfirst(lc), NULL))
+		if (finds_in_plan(lfirst(lc), &visit))
 			return true;
 	return false;
+}
+
+static bool
+has_call_expr(Node *expr, void *context)
+{
+	return batch_has_call(expr);
 }
 
 static bool
@@ -124,27 +127,11 @@ asks_engine_walker(Node *node, void *context)
 	return expression_tree_walker(node, asks_engine_walker, context);
 }
 
-static bool
-asks_engine_plan(Plan *plan, void *context)
-{
-	CHECK_FOR_INTERRUPTS();
-	return plan &&
-		(walk_exprs(plan, asks_engine_walker, NULL) || walk_children(plan, asks_engine_plan, NULL));
-}
-
 /* No expression of a statement is compiled that asks the engine anywhere. */
 static void
 decide_jit(PlannedStmt *stmt)
 {
-	bool		asks;
-	ListCell   *lc;
-
-	if (stmt->jitFlags == PGJIT_NONE || !stmt->planTree || !uses_functions(stmt))
-		return;
-	asks = asks_engine_plan(stmt->planTree, NULL);
-	foreach(lc, stmt->subplans)
-		asks = asks || asks_engine_plan(lfirst(lc), NULL);
-	if (asks)
+	if (stmt->jitFlags != PGJIT_NONE && finds_in_statement(stmt, asks_engine_walker))
 		stmt->jitFlags = PGJIT_NONE;
 }
 
@@ -493,7 +480,7 @@ batch_rewrite(PlannedStmt *stmt, int cursor_options)
 	bool		backwards;
 
 	decide_jit(stmt);
-	if (!vllm_batch || !has_call(stmt))
+	if (!vllm_batch || !finds_in_statement(stmt, has_call_expr))
 		return;
 	backwards = ExecSupportsBackwardScan(stmt->planTree);
 	rw.next_id = max_plan_node_id(stmt) + 1;
