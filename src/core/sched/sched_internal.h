@@ -84,7 +84,8 @@ struct Sched
 	int			n_throughput;	/* requests of that class that run */
 	double		latency_units;	/* of rows that latency work decodes in this step */
 	bool		latency_recent; /* latency_us is not long ago */
-	bool		limit_decodes;	/* throughput work decodes only as far as these allow */
+	bool		limit_decodes;	/* throughput work decodes only as far as these allow: */
+	double		decode_us;		/* and its rows make the step at most so long */
 	uint64_t	decode_from;	/* admit_no of the first that the last plan had no time for; 0 = none */
 };
 

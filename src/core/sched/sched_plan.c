@@ -149,7 +149,7 @@ chunk_for(Sched *s, const Req *r, int from)
 
 		/*
 		 * Some progress even when the decodes alone use up the time; beside latency work they have left some
-		 * (decode_limit()).
+		 * (Sched.decode_us).
 		 */
 		if (s->prompt_rows == 0 && fast < MIN_CHUNK)
 			fast = s->limit_decodes ? fast > 0 ? fast : 1 : MIN_CHUNK;
@@ -169,15 +169,6 @@ chunk_for(Sched *s, const Req *r, int from)
 	return todo < room ? todo : room;
 }
 
-/* How long may decodes make the step?  While prompts wait they leave them half of what others may add. */
-static double
-decode_limit(const Sched *s)
-{
-	double		alone = cost_predict(&s->cost, s->latency_units);
-
-	return s->others > 0 ? (alone + s->target_us) / 2 : s->target_us;
-}
-
 /*
  * May r, which is throughput work, decode in this step?  Beside latency work that decodes, too, only as long
  * as the step is not much longer than without it; the next plan begins with those that are left out.
@@ -186,7 +177,7 @@ static bool
 decode_fits(const Sched *s, const Req *r)
 {
 	return !s->limit_decodes ||
-		cost_predict(&s->cost, s->plan.units + cost_units(&s->cost, r->kv.computed, 1)) <= decode_limit(s);
+		cost_predict(&s->cost, s->plan.units + cost_units(&s->cost, r->kv.computed, 1)) <= s->decode_us;
 }
 
 /* The passes over running requests that lack one row. */
@@ -604,8 +595,8 @@ choose_target(Sched *s, int64_t now_us)
 		s->target_us = target;
 	else
 		s->target_us = target * (s->n_throughput > 0 && s->latency_recent ? LARGE_RECENT : LARGE);
-	if (target <= 0)
-		s->target_us = 0;
+	/* while prompts wait, decodes leave them half of what others may add */
+	s->decode_us = s->others > 0 ? (alone + s->target_us) / 2 : s->target_us;
 }
 
 const Plan *
