@@ -155,7 +155,7 @@ typedef struct Generator
 	int64_t		(*next_due) (BackendModel *in, int lane);
 	void		(*step) (BackendModel *in, int lane, const Settings *s);
 	/* the most urgent of what the lane has of its requests; any thread */
-	WorkClass	(*work_class) (const BackendModel *in, int lane);
+	WorkClass	(*work_class) (BackendModel *in, int lane);
 	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
 	void		(*on_events) (BackendModel *in, void (*fn) (void *ctx), void *ctx);
 	/*

@@ -174,11 +174,11 @@ on_progress(BackendModel *in, int lane, void (*fn) (void *ctx, bool between), vo
 }
 
 static WorkClass
-work_class(const BackendModel *in, int lane)
+work_class(BackendModel *in, int lane)
 {
-	while (in != NULL && lane-- > 0)
-		in = in->next;
-	return in != NULL && in->core != NULL ? core_work_class(in->core) : WORK_NONE;
+	const BackendModel *r = backend_replica(in, lane);
+
+	return r != NULL && r->core != NULL ? core_work_class(r->core) : WORK_NONE;
 }
 
 static void

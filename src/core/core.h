@@ -210,6 +210,9 @@ typedef struct Caller
 	int			wait_ms;		/* for the first two; -1 = as long as it takes, 0 = an error at once */
 } Caller;
 
+/* A session that has, or had in the last second, more requests in a model waits for the last of them. */
+#define LATENCY_REQUESTS 8
+
 /* Of a request, or of all that a core has: who waits for it?  In the order of how soon. */
 typedef enum WorkClass
 {

@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "core/core_state.h"
 
-#define LATENCY_REQUESTS 8
 #define MANY_US		1000000		/* for so long a session is known for having had many */
 #define SWEEP_AT	64			/* sessions, before those that have none are forgotten */
 

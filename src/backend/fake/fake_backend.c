@@ -913,26 +913,23 @@ fake_next_due(BackendModel *in, int lane)
 	return due;
 }
 
-/* As the real one's (work_class.c), of all that it has: more than so many are one statement's. */
-#define FEW_REQUESTS 8
-
+/* As the real one's (work_class.c), but of all sessions: more than LATENCY_REQUESTS are one statement's. */
 static WorkClass
-fake_work_class(const BackendModel *in, int lane)
+fake_work_class(BackendModel *in, int lane)
 {
-	BackendModel *m = (BackendModel *) in;
 	WorkClass	class = WORK_NONE;
 	int			n = 0;
 
 	(void) lane;
-	pthread_mutex_lock(&m->lock);
+	pthread_mutex_lock(&in->lock);
 	for (const FakeReq *r = in->head; r != NULL; r = r->next)
 	{
 		n += !r->spec.by.background;
 		if (class == WORK_NONE)
 			class = WORK_BACKGROUND;
 	}
-	pthread_mutex_unlock(&m->lock);
-	return n == 0 ? class : n <= FEW_REQUESTS ? WORK_LATENCY : WORK_THROUGHPUT;
+	pthread_mutex_unlock(&in->lock);
+	return n == 0 ? class : n <= LATENCY_REQUESTS ? WORK_LATENCY : WORK_THROUGHPUT;
 }
 
 /* Blocks grow with the tokens sent; under lock. */
