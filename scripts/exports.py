@@ -2,17 +2,12 @@
 import collections
 import re
 
-from tree import TOKEN, files as tree_files, read
+from tree import code_of, files as tree_files, read
 
 CODE = (".c", ".h", ".def", ".cu", ".cuh")
 # a definition: its type stands on the line before, or before its name
 FUNCTION = re.compile(r"^([A-Za-z_][\w \t*]*)\n(\w+)\(((?:[^;{}()]|\([^()]*\))*)\)\n\{", re.M)
 LOCAL = re.compile(r"\b(static|inline|INLINE|VEC_INLINE)\b")
-
-
-def code_of(text):
-    """The text with its comments blanked, its lines kept."""
-    return TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)) if m.group(0).startswith(("/*", "//")) else m.group(0), text)
 
 
 def declares(text, at, name):

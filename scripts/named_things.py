@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from tree import TOKEN, comments, files as tree_files, read
+from tree import code_of, comments, files as tree_files, read
 
 CODE = (".c", ".h", ".def", ".cu", ".cuh")
 SOURCES = CODE + (".py", ".pl", ".pm", ".sh", ".sql", ".mk", ".l", "Makefile")
@@ -46,9 +46,7 @@ def known_words(files):
     known = set()
     for f in files:
         if f.endswith(SOURCES):
-            text = read(f)
-            if f.endswith(CODE):
-                text = TOKEN.sub(lambda m: " " if m.group(0).startswith(("/*", "//")) else m.group(0), text)
+            text = code_of(read(f)) if f.endswith(CODE) else read(f)
             known.update(re.findall(r"\w+", text))
             if f in ("src/ipc/fields.def", "src/ipc/request_fields.def", "src/ipc/pooling_fields.def"):
                 known.update("WTAG_" + tag for tag in re.findall(r"^(?:X|FIELD|POOL_FIELD)\((\w+),", text, re.M))

@@ -22,3 +22,8 @@ def read(f):
 def comments(text):
     """(start, comment) of each."""
     return ((m.start(), m.group(0)) for m in TOKEN.finditer(text) if m.group(0).startswith(("/*", "//")))
+
+
+def code_of(text):
+    """The text with its comments blanked, its lines kept."""
+    return TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)) if m.group(0).startswith(("/*", "//")) else m.group(0), text)
