@@ -287,11 +287,14 @@ test_no_waiting_for_readers(void)
 	integrity("unread answers");
 }
 
-/* From load to idle: compute threads, output thread and all others fall asleep. */
+/*
+ * From load to idle: compute threads, output thread and all others fall asleep, at once where a core is free.
+ * On a busy machine the threads begin to wait for work late, so there are some seconds in which they may do it.
+ */
 static void
 test_idle(void)
 {
-	double		before;
+	double		used = 1;
 
 	for (int i = 0; i < 3; i++)
 	{
@@ -299,10 +302,14 @@ test_idle(void)
 								.max_tokens = 50,
 			.ignore_eos = true})));
 		usleep(20000);			/* threads spin for less */
-		before = cpu_seconds(P.pid);
-		sleep(1);
-		CHECK(cpu_seconds(P.pid) - before <= 0.02, "idle after load: %.3f s of CPU time",
-			  cpu_seconds(P.pid) - before);
+		for (int second = 0; second < 10 && (second == 0 || used > 0.015); second++)
+		{
+			double		before = cpu_seconds(P.pid);
+
+			sleep(1);
+			used = cpu_seconds(P.pid) - before;
+		}
+		CHECK(used <= 0.015, "idle after load: %.3f s of CPU time in a second", used);
 	}
 }
 
