@@ -264,7 +264,7 @@ sched_preempt(Sched *s, int at)
 	r->sched.yields = false;
 	r->sched.state = RQ_PREEMPTED;
 	queue_preempted(s, r);
-	s->todo_waiting += req_todo(r);
+	sched_want(s->waiting, r);
 	s->plan.n_preempted++;
 	s->n_preemptions++;
 }
@@ -381,7 +381,7 @@ sched_resume(Sched *s, Req *r, Req *parent)
 	r->sched.state = RQ_CONTINUATION;
 	queue_enter(s, r);
 	r->sched.plan_at = r->kv.slot = -1;
-	s->todo_waiting += req_todo(r);
+	sched_want(s->waiting, r);
 	reqlist_insert(&s->resumed, r);
 	r->sched.parent = parent;
 	parent->sched.n_forks++;

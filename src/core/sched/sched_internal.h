@@ -8,11 +8,26 @@
 
 #include "core/core_internal.h"
 
+#define MIN_CHUNK 16			/* prompt rows a step may always have */
+
 /* The classes of requests, each with a tree of roles and sessions. */
 enum
 {
 	CLASS_FRONT, CLASS_BACK, N_CLASSES
 };
+
+/* Latency work, and all other. */
+enum
+{
+	URGENT, NOT_URGENT, N_URGENCIES
+};
+
+/* Rows of prompts that requests want. */
+typedef struct Wanted
+{
+	int			n;				/* requests */
+	int64_t		rows;
+} Wanted;
 
 /* One of them. */
 typedef struct Line
@@ -57,7 +72,7 @@ struct Sched
 	/* so many of them were admitted since a new request has been, while some waited */
 	int			n_resumed;
 	ReqList		held;			/* newest last */
-	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
+	Wanted		waiting[N_URGENCIES];	/* by waiting and preempted ones */
 	uint64_t	next_admit_no;
 	int64_t		n_preemptions;
 	uint64_t	large_session;	/* whose throughput work has run last; 0 = nobody's */
@@ -71,8 +86,7 @@ struct Sched
 
 	Plan		plan;
 	/* scratch of the plan at hand */
-	int			others;			/* candidates for prompt rows not yet looked at */
-	int64_t		others_todo;	/* the rows they want */
+	Wanted		wanted[N_URGENCIES];	/* by candidates for prompt rows not yet looked at */
 	int			prompt_rows;	/* prompt rows handed out */
 	int			n_partial;		/* prompts that will not be complete; */
 	int			n_long;			/* long prompts that will not be complete in this step */
@@ -80,11 +94,13 @@ struct Sched
 	int			walk;			/* the one of running[] that is looked at; -1 = none */
 	int			steady;			/* those before it keep what they have in this plan */
 	bool		no_turn;		/* the new one whose turn it was before resumed ones can't be admitted */
-	double		target_us;		/* of this step; 0 = none */
+	double		target_us;		/* of this step; 0 = none; as far as it is latency work: */
+	double		latency_target_us;
+	int			latency_rows;	/* this step's time has room for so many rows of latency work's prompts */
 	int			n_throughput;	/* requests of that class that run */
 	double		latency_units;	/* of rows that latency work decodes in this step */
 	bool		latency_recent; /* latency_us is not long ago */
-	bool		limit_decodes;	/* throughput work decodes only as far as these allow: */
+	bool		limit_decodes;	/* throughput work decodes only as far as these allow; see decode_fits() */
 	double		decode_us;		/* and its rows make the step at most so long */
 	uint64_t	decode_from;	/* admit_no of the first that the last plan had no time for; 0 = none */
 };
@@ -122,6 +138,20 @@ int			queue_class(const Req *r);
 void		queue_turn(Sched *s, Req *r);
 void		queue_charge(Sched *s, Req *r, double service);
 bool		queue_check(const Sched *s, Err *e);
+
+/* ---- sched_latency.c ---- */
+int			sched_urgency(const Req *r);
+/* r is one of those that want rows, or no more. */
+void		sched_want(Wanted *all, const Req *r);
+void		sched_want_no_more(Wanted *all, const Req *r);
+/* What runs, what waits and how long ago latency work was there say how long the plan's step may be. */
+void		sched_choose_target(Sched *s, int64_t now_us);
+/* Rows of latency work's prompts that the plan at hand has yet to give, and what they cost. */
+int			sched_kept_rows(const Sched *s);
+/* May r, which is throughput work, decode in this step? */
+bool		sched_decode_fits(const Sched *s, const Req *r);
+/* The time that prompt rows of r may make the step last; 0 = any. */
+double		sched_target_of(const Sched *s, const Req *r);
 
 /* ---- sched_lora.c ---- */
 /* Before admissions: which adapters have a place. */

@@ -128,8 +128,7 @@ sched_lora_skip(Sched *s, Req *r)
 	queue_remove(s, r);
 	reqlist_push_tail(&s->lora.skipped, r);
 	s->lora.n_skipped++;
-	s->others--;
-	s->others_todo -= req_todo(r);
+	sched_want_no_more(s->wanted, r);
 	return true;
 }
 

@@ -21,23 +21,15 @@
  *
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
-#include <math.h>
-
 #include "base/assert.h"
 #include "core/offload/offload.h"
 #include "core/kv/pinned_prefix.h"
 #include "core/sched/sched_internal.h"
 #include "core/spec/spec.h"
 
-#define MIN_CHUNK 16			/* prompt rows a step may always have */
 #define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
 #define SPARE 4					/* the background leaves the fourth part of seats and blocks free */
 #define SPARE_LATENCY 8			/* throughput work leaves the eighth part of seats free for latency work */
-/* how long a step may be, in targets: large steps are cheaper by the row; new requests wait for their end */
-#define LARGE 16				/* nothing else has been asked for lately */
-#define LARGE_RECENT 4			/* other sessions have had latency work in the last RECENT_US */
-#define RECENT_US 10000000
-#define SLOWER 2				/* other rows may make a step of latency work so many times as long */
 
 /* ---- rows ---- */
 
@@ -137,15 +129,20 @@ whole_room(const Sched *s, int room)
 static int
 chunk_for(Sched *s, const Req *r, int from)
 {
-	int			room = s->opt.max_rows - s->plan.n_rows;
+	const Wanted *others = &s->wanted[sched_urgency(r)];
+	int			kept = sched_urgency(r) == URGENT || r->seq.whole ? 0 : sched_kept_rows(s);
+	double		target = sched_target_of(s, r);
+	int			room = s->opt.max_rows - s->plan.n_rows - kept;
 	int			todo = (int) r->tokens.len - from;
 	int64_t		share;
 
+	if (room <= 0)
+		return 0;
 	if (r->seq.whole)
 		return todo <= whole_room(s, room) ? todo : 0;
-	if (s->target_us > 0)
+	if (target > 0)
 	{
-		int			fast = cost_rows(&s->cost, s->plan.units, from, room, s->target_us);
+		int			fast = cost_rows(&s->cost, s->plan.units + cost_units(&s->cost, 0, kept), from, room, target);
 
 		/*
 		 * Some progress even when the decodes alone use up the time; beside latency work they have left some
@@ -155,9 +152,9 @@ chunk_for(Sched *s, const Req *r, int from)
 			fast = s->limit_decodes ? fast > 0 ? fast : 1 : MIN_CHUNK;
 		room = fast < room ? fast : room;
 	}
-	if (todo > room && s->others > 0)
+	if (todo > room && others->n > 0)
 	{
-		share = room - s->others_todo;
+		share = room - others->rows;
 		if (share < (room + 1) / 2)
 			share = (room + 1) / 2;
 		room = (int) share;
@@ -169,31 +166,20 @@ chunk_for(Sched *s, const Req *r, int from)
 	return todo < room ? todo : room;
 }
 
-/*
- * May r, which is throughput work, decode in this step?  Beside latency work that decodes, too, only as long
- * as the step is not much longer than without it; the next plan begins with those that are left out.
- */
-static bool
-decode_fits(const Sched *s, const Req *r)
-{
-	return !s->limit_decodes ||
-		cost_predict(&s->cost, s->plan.units + cost_units(&s->cost, r->kv.computed, 1)) <= s->decode_us;
-}
-
 /* The passes over running requests that lack one row. */
 enum
 {
-	DECODE_OTHERS,				/* latency and background work */
-	DECODE_FROM,				/* throughput work, from where the last plan had no time for more */
-	DECODE_REST,				/* throughput work before that */
+	DECODE_URGENT,				/* latency work */
+	DECODE_FROM,				/* other work, from where the last plan had no time for more */
+	DECODE_REST,				/* other work before that */
 	DECODE_PASSES
 };
 
 static int
 decode_pass_of(const Sched *s, const Req *r)
 {
-	if (r->in.work != WORK_THROUGHPUT)
-		return DECODE_OTHERS;
+	if (sched_urgency(r) == URGENT)
+		return DECODE_URGENT;
 	return r->sched.admit_no >= s->decode_from ? DECODE_FROM : DECODE_REST;
 }
 
@@ -213,7 +199,7 @@ plan_decodes(Sched *s)
 			if (req_todo(r) != 1 || s->plan.n_rows >= s->opt.max_rows ||
 				decode_pass_of(s, r) != pass)
 				continue;
-			if (pass == DECODE_OTHERS || decode_fits(s, r))
+			if (pass == DECODE_URGENT || sched_decode_fits(s, r))
 				plan_give(s, r, 1);
 			else if (first_left == 0)
 				first_left = r->sched.admit_no;
@@ -230,6 +216,8 @@ give_prompt(Sched *s, Req *r, int n)
 	s->n_partial += r->kv.computed + n < (int) r->tokens.len;
 	s->n_long += r->kv.computed + n < (int) r->tokens.len && r->sched.is_long;
 	s->prompt_rows += n;
+	if (sched_urgency(r) == URGENT)
+		s->latency_rows -= n < s->latency_rows ? n : s->latency_rows;
 	prefix_cache_mark_computed(&s->share, r, r->kv.computed + n, true);
 }
 
@@ -244,8 +232,7 @@ plan_prompts(Sched *s)
 
 		if (req_todo(r) <= 1)
 			continue;
-		s->others--;
-		s->others_todo -= req_todo(r);
+		sched_want_no_more(s->wanted, r);
 		hit = prefix_cache_lookup(&s->share, r);
 		n = chunk_for(s, r, hit.tokens);
 		if (n == 0)
@@ -458,13 +445,11 @@ plan_admissions(Sched *s, int64_t now_us)
 				break;
 			continue;
 		}
-		s->others--;
-		s->others_todo -= req_todo(r);
+		sched_want_no_more(s->wanted, r);
 		n = chunk_for(s, r, hit.tokens);
 		if (n > 0 && !prompt_may_begin(s, r, &hit, n))
 		{
-			s->others++;
-			s->others_todo += req_todo(r);
+			sched_want(s->wanted, r);
 			/* adapters' places are being freed for this request: no other passes it */
 			if (r == s->lora.next || !sched_lora_skip(s, r))
 				break;
@@ -477,8 +462,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		{
 			if (!queue_stand_back(s, r))
 				break;
-			s->others++;
-			s->others_todo += req_todo(r);
+			sched_want(s->wanted, r);
 			continue;
 		}
 		admit(s, r, &hit, now_us);
@@ -559,46 +543,6 @@ check_plan(const Sched *s)
 	ASSERT(s->opt.max_loras == 0 || s->lora.n <= s->opt.max_loras || p->n_preempted > 0);
 }
 
-/* r runs: what its class means for the step. */
-static void
-look_at_class(Sched *s, const Req *r, int64_t now_us)
-{
-	if (r->in.work == WORK_THROUGHPUT)
-	{
-		s->n_throughput++;
-		s->large_session = r->in.session;
-	}
-	if (r->in.work != WORK_LATENCY)
-		return;
-	/* the first requests of a large statement are of this class, too, but nobody waits for them */
-	if (s->large_session != 0 && r->in.session != s->large_session)
-		s->latency_us = now_us;
-	if (req_todo(r) == 1)
-		s->latency_units += cost_units(&s->cost, r->kv.computed, 1);
-}
-
-/*
- * How long may the step be?  One in which latency work decodes: SLOWER times what that takes alone, and the
- * target more.  Others are larger.
- */
-static void
-choose_target(Sched *s, int64_t now_us)
-{
-	double		alone = s->latency_units > 0 ? cost_predict(&s->cost, s->latency_units) : 0;
-	double		target = (double) s->opt.step_target_us;
-
-	s->latency_recent = s->latency_us > 0 && now_us - s->latency_us < RECENT_US;
-	s->limit_decodes = alone > 0 && isfinite(alone) && target > 0;
-	if (s->limit_decodes)
-		s->target_us = SLOWER * alone + target;
-	else if (alone > 0)
-		s->target_us = target;
-	else
-		s->target_us = target * (s->n_throughput > 0 && s->latency_recent ? LARGE_RECENT : LARGE);
-	/* while prompts wait, decodes leave them half of what others may add */
-	s->decode_us = s->others > 0 ? (alone + s->target_us) / 2 : s->target_us;
-}
-
 const Plan *
 sched_plan(Sched *s, int64_t now_us)
 {
@@ -615,28 +559,11 @@ sched_plan(Sched *s, int64_t now_us)
 	if (s->opt.offload != NULL)
 		offload_step(s->opt.offload);
 
-	s->prompt_rows = s->n_throughput = s->n_back = s->n_partial = s->n_long = 0;
+	s->prompt_rows = s->n_partial = s->n_long = 0;
 	s->no_turn = false;
-	s->latency_units = 0;
 	made_way = make_way(s);
 	p->n_preempted = 0;
-	s->others = 0;
-	s->others_todo = 0;
-	if (s->n_running < s->opt.max_seqs)
-	{
-		s->others = sched_n_waiting(s);
-		s->others_todo = s->todo_waiting;
-	}
-	for (int i = 0; i < s->n_running; i++)
-	{
-		int			todo = req_todo(s->running[i]);
-
-		s->n_back += s->running[i]->in.by.background;
-		s->others += todo > 1;
-		s->others_todo += todo > 1 ? todo : 0;
-		look_at_class(s, s->running[i], now_us);
-	}
-	choose_target(s, now_us);
+	sched_choose_target(s, now_us);
 
 	plan_decodes(s);
 	plan_prompts(s);

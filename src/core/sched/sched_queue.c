@@ -186,7 +186,7 @@ queue_join(Sched *s, Req *r)
 	r->sched.state = RQ_WAITING;
 	r->sched.plan_at = -1;
 	r->kv.slot = -1;
-	s->todo_waiting += req_todo(r);
+	sched_want(s->waiting, r);
 	return &r->sched.line->queue;
 }
 
@@ -214,8 +214,7 @@ queue_remove(Sched *s, Req *r)
 {
 	ASSERT(r->sched.state == RQ_WAITING || r->sched.state == RQ_PREEMPTED ||
 		   r->sched.state == RQ_CONTINUATION);
-	s->todo_waiting -= req_todo(r);
-	ASSERT(s->todo_waiting >= 0);
+	sched_want_no_more(s->waiting, r);
 	if (r->sched.state == RQ_PREEMPTED)
 		reqlist_remove(&s->line[queue_class(r)].preempted, r);
 	else if (r->sched.state == RQ_CONTINUATION)
@@ -331,7 +330,7 @@ queue_charge(Sched *s, Req *r, double service)
 /* ---- integrity ---- */
 
 static bool
-check_list(const ReqList *l, ReqState state, int class, int64_t *todo, Err *e)
+check_list(const ReqList *l, ReqState state, int class, Wanted *wanted, Err *e)
 {
 	const Req  *prev = NULL;
 	int			n = 0;
@@ -342,7 +341,7 @@ check_list(const ReqList *l, ReqState state, int class, int64_t *todo, Err *e)
 			r->kv.computed != 0 || (class >= 0 && queue_class(r) != class))
 			return err_set(e, ERR_INTERNAL, "waiting request %llu: state %d, %zu blocks, %d computed",
 						   (unsigned long long) r->in.id, r->sched.state, r->kv.blocks.len, r->kv.computed);
-		*todo += req_todo(r);
+		sched_want(wanted, r);
 	}
 	if (n != l->n || l->tail != prev)
 		return err_set(e, ERR_INTERNAL, "queue of %d requests counts %d", n, l->n);
@@ -351,34 +350,36 @@ check_list(const ReqList *l, ReqState state, int class, int64_t *todo, Err *e)
 
 /* All queues below f. */
 static bool
-check_tree(const Fair *f, int class, int *n, int64_t *todo, Err *e)
+check_tree(const Fair *f, int class, int *n, Wanted *wanted, Err *e)
 {
 	for (int i = 0; i < f->n; i++)
-		if (!check_tree(f->heap[i], class, n, todo, e))
+		if (!check_tree(f->heap[i], class, n, wanted, e))
 			return false;
 	*n += f->queue.n;
-	return check_list(&f->queue, RQ_WAITING, class, todo, e);
+	return check_list(&f->queue, RQ_WAITING, class, wanted, e);
 }
 
 bool
 queue_check(const Sched *s, Err *e)
 {
-	int64_t		todo = 0;
+	Wanted		wanted[N_URGENCIES] = {0};
 
-	if (!check_list(&s->resumed, RQ_CONTINUATION, -1, &todo, e))
+	if (!check_list(&s->resumed, RQ_CONTINUATION, -1, wanted, e))
 		return false;
 	for (int c = 0; c < N_CLASSES; c++)
 	{
 		const Line *l = &s->line[c];
 		int			n = 0;
 
-		if (!check_list(&l->preempted, RQ_PREEMPTED, c, &todo, e) || !check_tree(&l->roles, c, &n, &todo, e))
+		if (!check_list(&l->preempted, RQ_PREEMPTED, c, wanted, e) || !check_tree(&l->roles, c, &n, wanted, e))
 			return false;
 		if (!fair_check(&l->roles) || n != l->n_new)
 			return err_set(e, ERR_INTERNAL, "%d requests of class %d wait, counted %d", n, c, l->n_new);
 	}
-	if (todo != s->todo_waiting)
-		return err_set(e, ERR_INTERNAL, "waiting requests want %lld rows, counted %lld", (long long) todo,
-					   (long long) s->todo_waiting);
+	for (int i = 0; i < N_URGENCIES; i++)
+		if (wanted[i].rows != s->waiting[i].rows || wanted[i].n != s->waiting[i].n)
+			return err_set(e, ERR_INTERNAL, "%d waiting requests want %lld rows, counted %d and %lld",
+						   wanted[i].n, (long long) wanted[i].rows, s->waiting[i].n,
+						   (long long) s->waiting[i].rows);
 	return true;
 }

@@ -155,7 +155,7 @@ test_queues(Sched *s, Req *runs, Req *waits)
 	CHECK_ABORTS(queue_remove(s, runs), "RQ_WAITING");
 	CHECK_ABORTS((runs->sched.state = RQ_PREEMPTED, queue_preempted(s, runs)), "blocks.len == 0");
 	CHECK_ABORTS((waits->sched.state = RQ_RUNNING, sched_remove(s, waits)), "i < s->n_running");
-	CHECK_ABORTS((s->todo_waiting = 0, queue_remove(s, waits)), "todo_waiting >= 0");
+	CHECK_ABORTS((s->waiting[NOT_URGENT].rows = 0, queue_remove(s, waits)), "w->rows >= 0");
 	CHECK_ABORTS((waits->sched.line->n_refs = 0, fair_unref(waits->sched.line)), "n_refs > 0");
 	CHECK_ABORTS(sched_free(s), "n_running == 0");
 }

@@ -234,7 +234,8 @@ check_model(const char *name, int blocks, bool full)
 	CHECK(same == LIVE && cancelled < LIVE / 2, "%s: %d of %d answers are the same, %d cancelled", name, same,
 		  LIVE, cancelled);
 	n_preempted += st.preemptions;
-	CHECK((full || st.cached_tokens > 0) && st.kv_blocks_used == 0,
+	/* with windows alone a prefix is there only as long as its last tokens are in one */
+	CHECK((full || st.cached_tokens > 0 || kvpool_full(c->pool) == 0) && st.kv_blocks_used == 0,
 		  "%s: %lld preemptions, %lld tokens found, %lld pages used", name, (long long) st.preemptions,
 		  (long long) st.cached_tokens, (long long) st.kv_blocks_used);
 	printf("%s: %d + %d pages a block, %lld preemptions, %lld tokens found\n", name, kvpool_full(c->pool),

@@ -45,6 +45,7 @@ world_new(SchedOptions opt, int blocks)
 
 static int	add_priority;		/* of requests made from now on */
 static Caller add_by;			/* of requests made from now on */
+static WorkClass add_work;		/* of requests made from now on */
 
 static void
 add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
@@ -53,6 +54,7 @@ add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
 
 	r->in.priority = add_priority;
 	r->in.by = add_by;
+	r->in.work = add_work;
 	r->in.id = (uint64_t) id;
 	r->in.session = session;
 	r->in.n_prompt = n_prompt;

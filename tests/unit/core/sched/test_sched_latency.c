@@ -18,8 +18,8 @@ test_latency_decodes(void)
 		sched_observe_step_time(w.s, n, n * 100);
 	for (int i = 1; i <= 9; i++)
 	{
+		add_work = i == 1 ? WORK_LATENCY : WORK_THROUGHPUT;
 		add(&w, i, i == 1 ? 1 : 2, 1, 40);
-		w.reqs[i]->in.work = i == 1 ? WORK_LATENCY : WORK_THROUGHPUT;
 	}
 	for (int i = 0; i < 5; i++)
 		step(&w);
@@ -54,8 +54,8 @@ test_latency_seat(void)
 
 	for (int i = 2; i <= 30; i++)
 	{
+		add_work = WORK_THROUGHPUT;
 		add(&w, i, 2, 4, 50);
-		w.reqs[i]->in.work = WORK_THROUGHPUT;
 	}
 	for (int i = 0; i < 3; i++)
 		step(&w);
@@ -64,8 +64,8 @@ test_latency_seat(void)
 	{
 		int			waited = 0;
 
+		add_work = WORK_LATENCY;
 		add(&w, 1, 1, 4, 3);
-		w.reqs[1]->in.work = WORK_LATENCY;
 		while (w.reqs[1] != NULL && w.reqs[1]->sched.state == RQ_WAITING && waited < 200)
 		{
 			step(&w);
@@ -79,10 +79,100 @@ test_latency_seat(void)
 	world_free(&w);
 }
 
+/* What a step of that trace takes, at 100 us a row; *first: rows of request 1 in it. */
+static int
+rows_of(const char *trace, int *first)
+{
+	int			rows = 0;
+
+	*first = 0;
+	for (const char *at = trace; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
+	{
+		int			n = atoi(strchr(at, ':') + 1);
+
+		rows += n;
+		if (atoi(at) == 1)
+			*first += n;
+	}
+	return rows;
+}
+
+/*
+ * A prompt of latency work, beside a statement whose rows decode and whose prompts wait: each of its steps is
+ * its own rows and at most a target more, and the statement goes on in each.
+ */
+static void
+test_latency_prompt(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 24, .max_rows = 256, .step_target_us = 400}, 800);
+
+	for (int n = 1; n <= 256; n *= 2)
+		sched_observe_step_time(w.s, n, n * 100);
+	add_work = WORK_THROUGHPUT;
+	for (int i = 2; i <= 60; i++)
+		add(&w, i, 2, 40, 60);
+	for (int i = 0; i < 12; i++)
+		step(&w);
+	for (int round = 0; round < 3; round++)
+	{
+		int			left = 70;
+		int			steps = 0;
+		int			rows = 0;
+
+		add_work = WORK_LATENCY;
+		add(&w, 1, 1, left, 6);
+		while (left > 0 && steps < 200)
+		{
+			int			own;
+
+			step(&w);
+			rows += rows_of(w.trace, &own);
+			left -= own;
+			steps++;
+			CHECK(own == 0 || rows_of(w.trace, &own) <= own + 4, "step \"%s\"", w.trace);
+			CHECK(own == 0 || rows_of(w.trace, &own) > own, "the statement stands still: \"%s\"", w.trace);
+		}
+		/* the first finds all seats taken; then the plan has known of latency work */
+		CHECK(round == 0 || rows <= 70 + 8 * 4 + 16, "round %d: %d rows in %d steps", round, rows, steps);
+		while (w.reqs[1] != NULL)
+			step(&w);
+	}
+	world_free(&w);
+}
+
+/* However much latency work there is, in each few steps other work has rows that decode, and prompts. */
+static void
+test_latency_stream(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 16, .max_rows = 32, .step_target_us = 400}, 800);
+	int			ended = 0;
+
+	for (int n = 1; n <= 64; n *= 2)
+		sched_observe_step_time(w.s, n, n * 100);
+	add_work = WORK_THROUGHPUT;
+	for (int i = 1; i <= 20; i++)
+		add(&w, i, 2, 40, 10);
+	for (int i = 0; i < 4000 && ended < 20; i++)
+	{
+		add_work = WORK_LATENCY;
+		for (int k = 30; k < 50; k++)
+			if (w.reqs[k] == NULL)
+				add(&w, k, (uint64_t) k, 50, 4);
+		step(&w);
+		ended = 0;
+		for (int k = 1; k <= 20; k++)
+			ended += w.reqs[k] == NULL;
+	}
+	CHECK(ended == 20, "%d of 20 have ended", ended);
+	world_free(&w);
+}
+
 int
 main(void)
 {
 	RUN(test_latency_decodes());
 	RUN(test_latency_seat());
+	RUN(test_latency_prompt());
+	RUN(test_latency_stream());
 	return check_done("test_sched_latency");
 }

@@ -1,0 +1,165 @@
+/*
+ * sched_latency.c
+ *	  Latency work in one model: how long may a step be, and what of it is whose?
+ *
+ * Some request waits for each of latency work's rows (work_class.c), so these come first: rows that decode,
+ * then rows of prompts.  Throughput and background work adds to the step what makes it a target longer, or,
+ * where latency work decodes, SLOWER times as long as that takes alone, and a target.  Where only new
+ * requests would wait for a step's end, it may be longer, as large steps are cheaper by the row.
+ *
+ * Requests are looked at in order of admission, and one that waits is behind all that run.  So the plan keeps
+ * rows, and the time that they take, for latency work's prompts until it has come to those (sched_kept_rows()).
+ * It keeps no more than half of the step's rows, and leaves half a target of its time: other work goes on in
+ * each step, however much latency work there is.
+ *
+ * Owner: the step thread.  Tested by tests/unit/core/sched/test_sched_latency.c.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "core/sched/sched_internal.h"
+
+/* how long a step may be, in targets: large steps are cheaper by the row; new requests wait for their end */
+#define LARGE 16				/* nothing else has been asked for lately */
+#define LARGE_RECENT 4			/* other sessions have had latency work in the last RECENT_US */
+#define RECENT_US 10000000
+#define SLOWER 2				/* other rows may make a step of latency work so many times as long */
+
+int
+sched_urgency(const Req *r)
+{
+	return r->in.work == WORK_LATENCY ? URGENT : NOT_URGENT;
+}
+
+void
+sched_want(Wanted *all, const Req *r)
+{
+	Wanted	   *w = &all[sched_urgency(r)];
+
+	w->n++;
+	w->rows += req_todo(r);
+}
+
+void
+sched_want_no_more(Wanted *all, const Req *r)
+{
+	Wanted	   *w = &all[sched_urgency(r)];
+
+	w->n--;
+	w->rows -= req_todo(r);
+	ASSERT(w->n >= 0 && w->rows >= 0);
+}
+
+static bool
+large_runs(const Sched *s)
+{
+	return s->n_throughput + s->n_back > 0;
+}
+
+/* r runs: what its class means for the step.  The time of latency work's rows that decode, in *units. */
+static void
+look_at(Sched *s, const Req *r, double *units, int64_t now_us)
+{
+	s->n_back += r->in.by.background;
+	if (req_todo(r) > 1)
+		sched_want(s->wanted, r);
+	s->n_throughput += r->in.work == WORK_THROUGHPUT;
+	if (sched_urgency(r) != URGENT)
+	{
+		s->large_session = r->in.session;
+		return;
+	}
+	/* the first requests of a large statement are of this class, too, but nobody waits for them */
+	if (s->large_session != 0 && r->in.session != s->large_session)
+		s->latency_us = now_us;
+	if (req_todo(r) == 1)
+		*units += cost_units(&s->cost, r->kv.computed, 1);
+}
+
+/* Rows of latency work's prompts, beside rows of so many units that decode.  What all these take. */
+static double
+keep_rows(Sched *s, double units)
+{
+	int			most = (s->opt.max_rows - s->n_running) / 2;
+	double		target = (double) s->opt.step_target_us;
+	int			n = s->wanted[URGENT].rows < most ? (int) s->wanted[URGENT].rows : most > 0 ? most : 0;
+	int			least = n < MIN_CHUNK ? n : MIN_CHUNK;
+	int			fast = target > 0 ? cost_rows(&s->cost, units, 0, n, s->target_us - target / 2) : n;
+
+	s->latency_rows = fast > least ? fast : least;
+	return cost_predict(&s->cost, units + cost_units(&s->cost, 0, s->latency_rows));
+}
+
+/* Latency work takes so much of the step's time alone; others may make the step last at most so long. */
+static void
+limit_others(Sched *s, double alone, double most)
+{
+	s->limit_decodes = true;
+	s->target_us = most;
+	/* while prompts wait, decodes leave them half of what others may add */
+	s->decode_us = s->wanted[NOT_URGENT].n > 0 ? (alone + most) / 2 : most;
+}
+
+/* The same, of latency work with prompts.  Where it decodes, too, these have left half a target. */
+static void
+limit_beside_prompts(Sched *s, double alone)
+{
+	double		target = (double) s->opt.step_target_us;
+	double		most = fmax(fmin(alone + target, s->target_us), alone + target / 2);
+
+	s->latency_target_us = fmax(s->target_us, most);
+	limit_others(s, alone, most);
+}
+
+void
+sched_choose_target(Sched *s, int64_t now_us)
+{
+	static const Wanted none[N_URGENCIES];
+	double		target = (double) s->opt.step_target_us;
+	double		units = 0;
+	double		alone;
+
+	s->n_throughput = s->n_back = s->latency_rows = 0;
+	memcpy(s->wanted, s->n_running < s->opt.max_seqs ? s->waiting : none, sizeof(s->wanted));
+	for (int i = 0; i < s->n_running; i++)
+		look_at(s, s->running[i], &units, now_us);
+	s->latency_recent = s->latency_us > 0 && now_us - s->latency_us < RECENT_US;
+	s->limit_decodes = false;
+	alone = units > 0 ? cost_predict(&s->cost, units) : 0;
+	if (units > 0)
+		s->target_us = isfinite(alone) && target > 0 ? SLOWER * alone + target : target;
+	else
+		s->target_us = target * (s->latency_recent && large_runs(s) ? LARGE_RECENT : LARGE);
+	s->latency_target_us = s->target_us;
+	if (s->wanted[URGENT].n > 0)
+		alone = keep_rows(s, units);
+	if (target <= 0 || !isfinite(alone))
+		return;
+	if (s->wanted[URGENT].n > 0)
+		limit_beside_prompts(s, alone);
+	else if (units > 0 || s->latency_recent)
+		limit_others(s, alone, s->target_us);
+}
+
+int
+sched_kept_rows(const Sched *s)
+{
+	return s->wanted[URGENT].n > 0 ? s->latency_rows : 0;
+}
+
+bool
+sched_decode_fits(const Sched *s, const Req *r)
+{
+	double		kept = cost_units(&s->cost, 0, sched_kept_rows(s));
+
+	if (!s->limit_decodes || s->plan.n_rows == 0)
+		return true;
+	return cost_predict(&s->cost, s->plan.units + kept + cost_units(&s->cost, r->kv.computed, 1)) <= s->decode_us;
+}
+
+double
+sched_target_of(const Sched *s, const Req *r)
+{
+	return sched_urgency(r) == URGENT ? s->latency_target_us : s->target_us;
+}
