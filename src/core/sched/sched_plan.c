@@ -30,6 +30,7 @@
 #define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
 #define SPARE 4					/* the background leaves the fourth part of seats and blocks free */
 #define SPARE_LATENCY 8			/* throughput work leaves the eighth part of seats free for latency work */
+#define FEW_SEATS 16			/* of fewer one that nobody takes would be too many */
 
 /* ---- rows ---- */
 
@@ -342,14 +343,15 @@ admit(Sched *s, Req *r, const PrefixHit *hit, int64_t now_us)
 
 /*
  * The background fills up what others leave, but not all of it, so that the next of them need not wait; one
- * may always run.  Throughput work leaves a few seats to latency work, if there was some lately.
+ * may always run.  Throughput work leaves a seat to latency work, and a few if there was some lately.
  */
 static bool
 leaves_room(const Sched *s, const Req *r, int need)
 {
 	/* the seats of a large statement become free together, when its answers have one length */
-	if (r->in.work == WORK_THROUGHPUT && r->sched.state == RQ_WAITING && s->latency_recent)
-		return s->n_throughput < s->opt.max_seqs - s->opt.max_seqs / SPARE_LATENCY;
+	if (r->in.work == WORK_THROUGHPUT && r->sched.state == RQ_WAITING)
+		return s->latency_recent ? s->n_throughput < s->opt.max_seqs - s->opt.max_seqs / SPARE_LATENCY :
+			s->n_running < s->opt.max_seqs - (s->opt.max_seqs >= FEW_SEATS ? 1 : 0);
 	if (!r->in.by.background || s->n_back == 0 || queue_waits(s, CLASS_FRONT))
 		return true;
 	return s->n_running < s->opt.max_seqs - s->opt.max_seqs / SPARE &&
