@@ -344,6 +344,31 @@ fair_first(Fair *f)
 	return f;
 }
 
+Fair *
+fair_first_of(Fair *f, bool (*chosen) (const Req *r), double lead)
+{
+	Fair	   *first = NULL;	/* child of f */
+	Fair	   *leaf = NULL;
+
+	if (f->n == 0)
+		return f->queue.n > 0 && chosen(f->queue.head) ? f : NULL;
+	for (int i = 0; i < f->n; i++)
+	{
+		Fair	   *kid = f->heap[i];
+		Fair	   *l;
+
+		if ((first != NULL && before(first, kid)) || (kid->clock - f->heap[0]->clock) * kid->weight > lead)
+			continue;
+		l = fair_first_of(kid, chosen, lead);
+		if (l != NULL)
+		{
+			first = kid;
+			leaf = l;
+		}
+	}
+	return leaf;
+}
+
 void
 fair_turn(Fair *f)
 {

@@ -79,6 +79,11 @@ void		fair_rest(Fair *f);
 void		fair_back(Fair *f);
 /* The leaf below f whose turn it is; NULL = nobody waits. */
 Fair	   *fair_first(Fair *f);
+/*
+ * The leaf below f whose first request is chosen, of all such the one whose turn is next, if neither it nor a
+ * node above it is ahead of the one whose turn it is by more service than lead; NULL = there is none.
+ */
+Fair	   *fair_first_of(Fair *f, bool (*chosen) (const Req *r), double lead);
 /* f, a leaf, has its turn; it gets so much service. */
 void		fair_turn(Fair *f);
 void		fair_charge(Fair *f, double service);

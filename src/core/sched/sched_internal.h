@@ -71,6 +71,7 @@ struct Sched
 	ReqList		resumed;		/* forks instead of their parents */
 	/* so many of them were admitted since a new request has been, while some waited */
 	int			n_resumed;
+	int			n_urgent;		/* so much latency work was admitted in a row, while other work waited */
 	ReqList		held;			/* newest last */
 	Wanted		waiting[N_URGENCIES];	/* by waiting and preempted ones */
 	uint64_t	next_admit_no;

@@ -51,20 +51,14 @@ sched_want_no_more(Wanted *all, const Req *r)
 	ASSERT(w->n >= 0 && w->rows >= 0);
 }
 
-static bool
-large_runs(const Sched *s)
-{
-	return s->n_throughput + s->n_back > 0;
-}
-
 /* r runs: what its class means for the step.  The time of latency work's rows that decode, in *units. */
 static void
 look_at(Sched *s, const Req *r, double *units, int64_t now_us)
 {
 	s->n_back += r->in.by.background;
+	s->n_throughput += r->in.work == WORK_THROUGHPUT;
 	if (req_todo(r) > 1)
 		sched_want(s->wanted, r);
-	s->n_throughput += r->in.work == WORK_THROUGHPUT;
 	if (sched_urgency(r) != URGENT)
 	{
 		s->large_session = r->in.session;
@@ -77,18 +71,27 @@ look_at(Sched *s, const Req *r, double *units, int64_t now_us)
 		*units += cost_units(&s->cost, r->kv.computed, 1);
 }
 
-/* Rows of latency work's prompts, beside rows of so many units that decode.  What all these take. */
+/*
+ * Keep rows for latency work's prompts, beside rows of so many units that decode: of those that run, and of
+ * those that wait if it is the turn of one of them.  What all these rows take; 0: there are none of prompts.
+ */
 static double
 keep_rows(Sched *s, double units)
 {
-	int			most = (s->opt.max_rows - s->n_running) / 2;
+	const Req  *next = s->n_running < s->opt.max_seqs ? queue_next(s) : NULL;
+	int			most = s->n_running < s->opt.max_rows ? (s->opt.max_rows - s->n_running + 1) / 2 : 1;
 	double		target = (double) s->opt.step_target_us;
-	int			n = s->wanted[URGENT].rows < most ? (int) s->wanted[URGENT].rows : most > 0 ? most : 0;
-	int			least = n < MIN_CHUNK ? n : MIN_CHUNK;
-	int			fast = target > 0 ? cost_rows(&s->cost, units, 0, n, s->target_us - target / 2) : n;
+	int64_t		n = s->wanted[URGENT].rows;
+	int			least;
+	int			fast;
 
+	if (s->n_running < s->opt.max_seqs && (next == NULL || sched_urgency(next) != URGENT))
+		n -= s->waiting[URGENT].rows;
+	n = n < most ? n : most;
+	least = n < MIN_CHUNK ? (int) n : MIN_CHUNK;
+	fast = target > 0 ? cost_rows(&s->cost, units, 0, (int) n, s->latency_target_us - target / 2) : (int) n;
 	s->latency_rows = fast > least ? fast : least;
-	return cost_predict(&s->cost, units + cost_units(&s->cost, 0, s->latency_rows));
+	return n > 0 ? cost_predict(&s->cost, units + cost_units(&s->cost, 0, s->latency_rows)) : 0;
 }
 
 /* Latency work takes so much of the step's time alone; others may make the step last at most so long. */
@@ -101,23 +104,13 @@ limit_others(Sched *s, double alone, double most)
 	s->decode_us = s->wanted[NOT_URGENT].n > 0 ? (alone + most) / 2 : most;
 }
 
-/* The same, of latency work with prompts.  Where it decodes, too, these have left half a target. */
-static void
-limit_beside_prompts(Sched *s, double alone)
-{
-	double		target = (double) s->opt.step_target_us;
-	double		most = fmax(fmin(alone + target, s->target_us), alone + target / 2);
-
-	s->latency_target_us = fmax(s->target_us, most);
-	limit_others(s, alone, most);
-}
-
 void
 sched_choose_target(Sched *s, int64_t now_us)
 {
 	static const Wanted none[N_URGENCIES];
 	double		target = (double) s->opt.step_target_us;
 	double		units = 0;
+	double		decodes;
 	double		alone;
 
 	s->n_throughput = s->n_back = s->latency_rows = 0;
@@ -126,20 +119,27 @@ sched_choose_target(Sched *s, int64_t now_us)
 		look_at(s, s->running[i], &units, now_us);
 	s->latency_recent = s->latency_us > 0 && now_us - s->latency_us < RECENT_US;
 	s->limit_decodes = false;
-	alone = units > 0 ? cost_predict(&s->cost, units) : 0;
+	decodes = units > 0 ? cost_predict(&s->cost, units) : 0;
+	s->latency_target_us = s->target_us = target * LARGE;
 	if (units > 0)
-		s->target_us = isfinite(alone) && target > 0 ? SLOWER * alone + target : target;
-	else
-		s->target_us = target * (s->latency_recent && large_runs(s) ? LARGE_RECENT : LARGE);
-	s->latency_target_us = s->target_us;
-	if (s->wanted[URGENT].n > 0)
-		alone = keep_rows(s, units);
-	if (target <= 0 || !isfinite(alone))
+		s->latency_target_us = s->target_us = isfinite(decodes) ? SLOWER * decodes + target : target;
+	else if (s->latency_recent && s->n_throughput + s->n_back > 0)
+		s->target_us = target * LARGE_RECENT;
+	alone = s->wanted[URGENT].n > 0 ? keep_rows(s, units) : 0;
+	if (target <= 0 || !isfinite(decodes) || !isfinite(alone))
 		return;
-	if (s->wanted[URGENT].n > 0)
-		limit_beside_prompts(s, alone);
+	if (alone > 0)
+	{
+		double		most = alone + target;
+
+		/* latency work that decodes has a limit, of which its prompts have left half a target */
+		if (units > 0 && most > s->latency_target_us)
+			most = fmax(s->latency_target_us, alone + target / 2);
+		s->latency_target_us = fmax(s->latency_target_us, most);
+		limit_others(s, alone, most);
+	}
 	else if (units > 0 || s->latency_recent)
-		limit_others(s, alone, s->target_us);
+		limit_others(s, decodes, s->target_us);
 }
 
 int

@@ -5,7 +5,8 @@
  * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then
  * forks that go on in their parents' place, then new ones, by fair shares of roles and of the sessions of a
  * role (fair_queue.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it is a
- * new one's turn before them, if there is room for it: a beam search has as many with each token.  With
+ * new one's turn before them, if there is room for it: a beam search has as many with each token.  Of new
+ * ones latency work comes before its turn, but not often in a row, nor far ahead of its share.  With
  * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared by it.
  *
  * Requests in the background (Caller) have a line of their own.  They come when nobody else waits,
@@ -23,6 +24,9 @@
 #include "ipc_server/role_account.h"
 
 #define RESUMED_PATIENCE 64
+/* so much latency work comes before other work whose turn it is: requests in a row, tokens of service in all */
+#define URGENT_PATIENCE 8
+#define URGENT_LEAD 1024
 
 /* ---- lists ---- */
 
@@ -237,12 +241,31 @@ queue_leave(Req *r)
 	r->sched.line = NULL;
 }
 
+static bool
+is_urgent(const Req *r)
+{
+	return sched_urgency(r) == URGENT;
+}
+
+/* The new one whose turn it is: latency work first, as far as URGENT_PATIENCE and URGENT_LEAD say. */
+static Req *
+first_new(const Sched *s, Line *l)
+{
+	Fair	   *f = fair_first(&l->roles);
+	Fair	   *urgent = NULL;
+
+	if (f == NULL || is_urgent(f->queue.head) || s->opt.priorities)
+		return f != NULL ? f->queue.head : NULL;
+	if (s->waiting[URGENT].n > 0 && s->n_urgent < URGENT_PATIENCE)
+		urgent = fair_first_of(&l->roles, is_urgent, URGENT_LEAD);
+	return urgent != NULL ? urgent->queue.head : f->queue.head;
+}
+
 /* The first of one class. */
 static Req *
 first_of(const Sched *s, Line *l)
 {
-	Fair	   *f = fair_first(&l->roles);
-	Req		   *fresh = f != NULL ? f->queue.head : NULL;
+	Req		   *fresh = first_new(s, l);
 	Req		   *old = l->preempted.head;
 
 	/* the oldest, but for those whose roles have less */
@@ -311,6 +334,7 @@ queue_turn(Sched *s, Req *r)
 	if (r->sched.state != RQ_WAITING)
 		return;
 	s->n_resumed = 0;
+	s->n_urgent = is_urgent(r) && s->waiting[NOT_URGENT].n > 0 ? s->n_urgent + 1 : 0;
 	if (clock > s->line_now)
 		s->line_now = clock;
 	fair_turn(r->sched.line);
