@@ -107,6 +107,8 @@ typedef struct OffloadKey
 } OffloadKey;
 
 /* admission.c */
+/* work_class.c */
+typedef struct SessionCount SessionCount;
 typedef struct Account Account;
 typedef struct Admission Admission;
 
@@ -214,6 +216,7 @@ struct Req
 	int			draft_tokens, accepted_tokens;
 	char		reason[16];		/* decimal stop id */
 	/* one of several answers, or their prompt request */
+	SessionCount *session_count;	/* work_class.c; a request's first Req, while it counts */
 	Group	   *group;			/* NULL: the only answer */
 	int			index;			/* which one */
 	/* a pooled request's */
@@ -343,6 +346,13 @@ int			prefix_cache_limit(const Req *r);
 void		prefix_cache_adopt_blocks(PrefixCache *s, Req *r, const PrefixHit *h, Plan *plan);
 /* r has its parent's blocks. */
 void		prefix_cache_inherit(Req *r, const Req *parent);
+
+/* ---- work_class.c ---- */
+/*
+ * Has r, which was latency work when it came, turned out to be part of something large?  Then it is
+ * throughput work from now on, and true is returned.  The step thread's.
+ */
+bool		workcounts_demote(Req *r, int64_t now_us);
 
 /* ---- sched.c ---- */
 typedef struct Sched Sched;

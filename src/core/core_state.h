@@ -42,7 +42,7 @@ WorkCounts *workcounts_new(void);
 void		workcounts_free(WorkCounts *w);
 /* A request comes, and its class is set; it goes. */
 void		workcounts_enter(WorkCounts *w, Req *r);
-void		workcounts_leave(WorkCounts *w, const Req *r);
+void		workcounts_leave(WorkCounts *w, Req *r);
 size_t		workcounts_sessions(const WorkCounts *w);	/* known; tests */
 
 /* A token that has been sampled, and the row that it was sampled from, as the model gave it. */

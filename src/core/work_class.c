@@ -8,7 +8,8 @@
  * client that collects answers, and waits for the last of them.  One step may answer all that it has in
  * flight, hence the second.
  * The count decides, and no flag of the caller's, so that nobody can claim the better class for a large
- * statement; its first rows have it, and are soon answered.
+ * statement.  Its first requests come before it is known to be large; the scheduler finds them out later
+ * (workcounts_demote()).
  *
  * Any thread submits, the step thread takes away; the lock is held for a few instructions.  Tested by
  * tests/unit/core/test_work_class.c.
@@ -21,11 +22,12 @@
 #define MANY_US		1000000		/* for so long a session is known for having had many */
 #define SWEEP_AT	64			/* sessions, before those that have none are forgotten */
 
-typedef struct SessionCount
+struct SessionCount
 {
 	int			n;				/* live requests */
-	int64_t		many_us;		/* when it last had more than LATENCY_REQUESTS; 0 = never */
-} SessionCount;
+	_Atomic int64_t many_us;	/* when it last had more than LATENCY_REQUESTS; 0 = never */
+	WorkCounts *all;
+};
 
 struct WorkCounts
 {
@@ -45,6 +47,14 @@ workcounts_new(void)
 	return w;
 }
 
+static bool
+has_many(const SessionCount *s, int64_t now_us)
+{
+	int64_t		many_us = atomic_load(&s->many_us);
+
+	return many_us > 0 && now_us - many_us <= MANY_US;
+}
+
 /* Forget sessions that have nothing and had not many: all = those that had, too.  Under lock, or alone. */
 static void
 sweep(WorkCounts *w, bool all)
@@ -58,7 +68,7 @@ sweep(WorkCounts *w, bool all)
 
 		if (s == NULL)
 			continue;
-		if (s->n == 0 && (all || now - s->many_us > MANY_US))
+		if (s->n == 0 && (all || !has_many(s, now)))
 			mem_free(s);
 		else
 			idmap_put(&kept, w->sessions.slots[i].key, s);
@@ -89,7 +99,7 @@ session_key(const Req *r)
 
 /* The session has one more; has it, or had it a moment ago, many? */
 static bool
-session_enter(WorkCounts *w, const Req *r)
+session_enter(WorkCounts *w, Req *r)
 {
 	uint64_t	key = session_key(r);
 	int64_t		now = r->in.arrival_us;
@@ -101,23 +111,26 @@ session_enter(WorkCounts *w, const Req *r)
 		sweep(w, false);
 	s = idmap_get(&w->sessions, key);
 	if (s == NULL)
-		idmap_put(&w->sessions, key, s = mem_zalloc(sizeof(*s)));
+	{
+		s = mem_zalloc(sizeof(*s));
+		s->all = w;
+		idmap_put(&w->sessions, key, s);
+	}
 	if (++s->n > LATENCY_REQUESTS)
-		s->many_us = now;
-	many = s->many_us > 0 && now - s->many_us <= MANY_US;
+		atomic_store(&s->many_us, now);
+	r->session_count = s;
+	many = has_many(s, now);
 	pthread_mutex_unlock(&w->lock);
 	return many;
 }
 
 static void
-session_leave(WorkCounts *w, const Req *r)
+session_leave(WorkCounts *w, Req *r)
 {
-	SessionCount *s;
-
 	pthread_mutex_lock(&w->lock);
-	s = idmap_get(&w->sessions, session_key(r));
-	ASSERT(s != NULL && s->n > 0);
-	s->n--;
+	ASSERT(r->session_count != NULL && r->session_count->n > 0);
+	r->session_count->n--;
+	r->session_count = NULL;
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -134,12 +147,27 @@ workcounts_enter(WorkCounts *w, Req *r)
 }
 
 void
-workcounts_leave(WorkCounts *w, const Req *r)
+workcounts_leave(WorkCounts *w, Req *r)
 {
 	int			left = atomic_fetch_sub(&w->n[r->in.work], 1);
 
 	ASSERT(left > 0);
 	session_leave(w, r);
+}
+
+bool
+workcounts_demote(Req *r, int64_t now_us)
+{
+	SessionCount *s = r->session_count;
+	int			left;
+
+	if (s == NULL || r->in.work != WORK_LATENCY || r->in.stream || !has_many(s, now_us))
+		return false;
+	left = atomic_fetch_sub(&s->all->n[WORK_LATENCY], 1);
+	ASSERT(left > 0);
+	atomic_fetch_add(&s->all->n[WORK_THROUGHPUT], 1);
+	r->in.work = WORK_THROUGHPUT;
+	return true;
 }
 
 size_t

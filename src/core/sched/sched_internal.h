@@ -145,6 +145,8 @@ int			sched_urgency(const Req *r);
 /* r is one of those that want rows, or no more. */
 void		sched_want(Wanted *all, const Req *r);
 void		sched_want_no_more(Wanted *all, const Req *r);
+/* r waits, and the plan is about to admit it: true = it is found to be part of something large, see work_class.c. */
+bool		sched_demote_waiting(Sched *s, Req *r, int64_t now_us);
 /* What runs, what waits and how long ago latency work was there say how long the plan's step may be. */
 void		sched_choose_target(Sched *s, int64_t now_us);
 /* Rows of latency work's prompts that the plan at hand has yet to give, and what they cost. */

@@ -51,10 +51,24 @@ sched_want_no_more(Wanted *all, const Req *r)
 	ASSERT(w->n >= 0 && w->rows >= 0);
 }
 
+bool
+sched_demote_waiting(Sched *s, Req *r, int64_t now_us)
+{
+	if (sched_urgency(r) != URGENT || r->session_count == NULL)
+		return false;
+	sched_want_no_more(s->waiting, r);
+	sched_want_no_more(s->wanted, r);
+	workcounts_demote(r, now_us);
+	sched_want(s->waiting, r);
+	sched_want(s->wanted, r);
+	return sched_urgency(r) != URGENT;
+}
+
 /* r runs: what its class means for the step.  The time of latency work's rows that decode, in *units. */
 static void
-look_at(Sched *s, const Req *r, double *units, int64_t now_us)
+look_at(Sched *s, Req *r, double *units, int64_t now_us)
 {
+	workcounts_demote(r, now_us);
 	s->n_back += r->in.by.background;
 	s->n_throughput += r->in.work == WORK_THROUGHPUT;
 	if (req_todo(r) > 1)

@@ -418,6 +418,8 @@ plan_admissions(Sched *s, int64_t now_us)
 		int			need;
 		int			n;
 
+		if (sched_demote_waiting(s, r, now_us))
+			continue;
 		if (!sched_lora_may(s, r))
 		{
 			if (!sched_lora_skip(s, r) && !queue_stand_back(s, r))
