@@ -95,14 +95,13 @@ struct Sched
 	int			walk;			/* the one of running[] that is looked at; -1 = none */
 	int			steady;			/* those before it keep what they have in this plan */
 	bool		no_turn;		/* the new one whose turn it was before resumed ones can't be admitted */
-	double		target_us;		/* of this step; 0 = none; as far as it is latency work: */
-	double		latency_target_us;
-	int			latency_rows;	/* this step's time has room for so many rows of latency work's prompts */
+	double		target_us;		/* the step lasts at most so long; 0 = no limit */
+	double		latency_target_us;	/* the same for rows of latency work's prompts */
+	int			latency_rows;	/* so many of them have room, and have not yet been given */
 	int			n_throughput;	/* requests of that class that run */
-	double		latency_units;	/* of rows that latency work decodes in this step */
 	bool		latency_recent; /* latency_us is not long ago */
-	bool		limit_decodes;	/* throughput work decodes only as far as these allow; see decode_fits() */
-	double		decode_us;		/* and its rows make the step at most so long */
+	bool		limit_decodes;	/* other than latency work decodes only as far as this allows: */
+	double		decode_us;		/* its rows make the step at most so long */
 	uint64_t	decode_from;	/* admit_no of the first that the last plan had no time for; 0 = none */
 };
 
@@ -145,13 +144,13 @@ int			sched_urgency(const Req *r);
 /* r is one of those that want rows, or no more. */
 void		sched_want(Wanted *all, const Req *r);
 void		sched_want_no_more(Wanted *all, const Req *r);
-/* r waits, and the plan is about to admit it: true = it is found to be part of something large, see work_class.c. */
+/* r waits, and the plan may admit it: true = it is found to be part of something large (work_class.c). */
 bool		sched_demote_waiting(Sched *s, Req *r, int64_t now_us);
 /* What runs, what waits and how long ago latency work was there say how long the plan's step may be. */
 void		sched_choose_target(Sched *s, int64_t now_us);
-/* Rows of latency work's prompts that the plan at hand has yet to give, and what they cost. */
+/* So many rows has the plan at hand to keep for latency work's prompts that it comes to later. */
 int			sched_kept_rows(const Sched *s);
-/* May r, which is throughput work, decode in this step? */
+/* May r, which is not latency work, decode in this step? */
 bool		sched_decode_fits(const Sched *s, const Req *r);
 /* The time that prompt rows of r may make the step last; 0 = any. */
 double		sched_target_of(const Sched *s, const Req *r);

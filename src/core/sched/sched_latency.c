@@ -7,10 +7,10 @@
  * where latency work decodes, SLOWER times as long as that takes alone, and a target.  Where only new
  * requests would wait for a step's end, it may be longer, as large steps are cheaper by the row.
  *
- * Requests are looked at in order of admission, and one that waits is behind all that run.  So the plan keeps
- * rows, and the time that they take, for latency work's prompts until it has come to those (sched_kept_rows()).
- * It keeps no more than half of the step's rows, and leaves half a target of its time: other work goes on in
- * each step, however much latency work there is.
+ * Requests are looked at in order of admission, and one that waits is behind all that run.  So the plan
+ * keeps rows, and the time that they take, for latency work's prompts until it has come to these
+ * (sched_kept_rows()).  It keeps no more than half of the step's rows, and leaves half a target of its time:
+ * other work goes on in each step, however much latency work there is.
  *
  * Owner: the step thread.  Tested by tests/unit/core/sched/test_sched_latency.c.
  */
@@ -165,11 +165,11 @@ sched_kept_rows(const Sched *s)
 bool
 sched_decode_fits(const Sched *s, const Req *r)
 {
-	double		kept = cost_units(&s->cost, 0, sched_kept_rows(s));
+	double		units = s->plan.units + cost_units(&s->cost, 0, sched_kept_rows(s));
 
 	if (!s->limit_decodes || s->plan.n_rows == 0)
 		return true;
-	return cost_predict(&s->cost, s->plan.units + kept + cost_units(&s->cost, r->kv.computed, 1)) <= s->decode_us;
+	return cost_predict(&s->cost, units + cost_units(&s->cost, r->kv.computed, 1)) <= s->decode_us;
 }
 
 double

@@ -143,7 +143,8 @@ chunk_for(Sched *s, const Req *r, int from)
 		return todo <= whole_room(s, room) ? todo : 0;
 	if (target > 0)
 	{
-		int			fast = cost_rows(&s->cost, s->plan.units + cost_units(&s->cost, 0, kept), from, room, target);
+		double		units = s->plan.units + cost_units(&s->cost, 0, kept);
+		int			fast = cost_rows(&s->cost, units, from, room, target);
 
 		/*
 		 * Some progress even when the decodes alone use up the time; beside latency work they have left some

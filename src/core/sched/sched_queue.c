@@ -24,7 +24,7 @@
 #include "ipc_server/role_account.h"
 
 #define RESUMED_PATIENCE 64
-/* so much latency work comes before other work whose turn it is: requests in a row, tokens of service in all */
+/* so much latency work comes before other work whose turn it is: requests in a row, tokens of service */
 #define URGENT_PATIENCE 8
 #define URGENT_LEAD 1024
 
@@ -395,7 +395,8 @@ queue_check(const Sched *s, Err *e)
 		const Line *l = &s->line[c];
 		int			n = 0;
 
-		if (!check_list(&l->preempted, RQ_PREEMPTED, c, wanted, e) || !check_tree(&l->roles, c, &n, wanted, e))
+		if (!check_list(&l->preempted, RQ_PREEMPTED, c, wanted, e) ||
+			!check_tree(&l->roles, c, &n, wanted, e))
 			return false;
 		if (!fair_check(&l->roles) || n != l->n_new)
 			return err_set(e, ERR_INTERNAL, "%d requests of class %d wait, counted %d", n, c, l->n_new);

@@ -289,7 +289,7 @@ test_no_waiting_for_readers(void)
 
 /*
  * From load to idle: compute threads, output thread and all others fall asleep, at once where a core is free.
- * On a busy machine the threads begin to wait for work late, so there are some seconds in which they may do it.
+ * On a busy machine the threads begin to wait for work late, so there are some seconds in which they may.
  */
 static void
 test_idle(void)
