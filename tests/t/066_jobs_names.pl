@@ -402,7 +402,8 @@ sql(q{CREATE FUNCTION own.says() RETURNS trigger LANGUAGE plpgsql AS
 ($rc, $out, $err) = $node->psql('postgres',
 	q{SELECT llm_create_completion_job('g_part', input => 'x', target_column => 'y')});
 like($err, qr/ERROR:  role mal may make triggers on relation "parent"/, 'TRIGGER on its parent');
-ok(until_sql($node, q{SELECT state = 'failed' OR done > 0 FROM llm_jobs WHERE name = 'g_key'}),
+# the row may also have been looked at, and counted as done, before it had an input
+ok(until_sql($node, 'SELECT ' . ($node->pg_version < 18 ? q{state = 'failed'} : 'done > 0') . q{ FROM llm_jobs WHERE name = 'g_key'}),
 	"a foreign key's action on a table with an AFTER trigger");
 like(sql(q{SELECT last_error FROM llm_jobs WHERE name = 'g_key'}),
 	qr/^42501: role mal may make triggers on relation "follows"/, '... says why')
