@@ -64,6 +64,7 @@ typedef struct PoolRequest
 	int32_t		step_tag;		/* -1 = none */
 	IntVec		columns;		/* owned */
 	bool		alike;			/* a score: none of the two texts is a query */
+	bool		default_model;	/* nobody named the model for this: one that only generates refuses */
 	bool		want_labels;
 	const ChatModel *own_chat;	/* of the entry's options; NULL = none */
 	bool		want_offsets;	/* token tasks: where each token stands in the text */

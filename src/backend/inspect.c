@@ -231,6 +231,7 @@ put_tasks(Json *o, const ModelInfo *mi, const Conf *c)
 	PoolModel  *m = poolmodel_new(mi, NULL, mi->max_model_len, c, NULL, &e);
 
 	json_add_bool(o, "generates", mi->generates);
+	json_add_bool(o, "made_to_embed", mi->made_to_embed);
 	for (int t = PT_NONE + 1; t < PT_COUNT; t++)
 		if (t != PT_LOGPROBS && (mi->tasks & 1u << t))
 			put_pooling(tasks, mi, (PoolTask) t);

@@ -78,6 +78,7 @@ typedef struct ModelInfo
 								 * kept of it */
 	int			reach;			/* fewest positions that a layer sees to either side; 0 = all */
 	bool		generates;		/* it has a head for the vocabulary */
+	bool		made_to_embed;	/* it doesn't, or its files say how its rows become a vector */
 	unsigned	tasks;			/* 1 << PoolTask of those it has */
 	int			n_labels;		/* of its classifier, 0 = it has none */
 	PoolPlan	pools[PT_COUNT];

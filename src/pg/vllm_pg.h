@@ -12,6 +12,8 @@
 
 /* one variable per row of the table in guc.c; units in the comment */
 extern char *vllm_model;		/* vllm.model: default model name */
+extern char *vllm_embedding_model;	/* vllm.embedding_model; empty: vllm_model, if that was made for it */
+extern char *vllm_rerank_model; /* vllm.rerank_model; empty: the same */
 extern char *vllm_default_params;	/* vllm.default_params: json text, '' = none */
 extern int	vllm_default_max_tokens;	/* vllm.default_max_tokens, 0 = rest of the context */
 extern int	vllm_max_prompt_bytes;	/* kB */

@@ -160,3 +160,14 @@ DROP FUNCTION nearest, init_plans;
 DROP TABLE texts;
 SELECT llm_drop_model('short'), llm_drop_model('embedder');
 SELECT left_behind();
+
+-- ---- which model, where none is named ----
+SET vllm.embedding_model = 'no such embedder'; SET vllm.rerank_model = 'no such reranker';
+SELECT c, fails(format('SELECT %s', c)) FROM unnest(ARRAY['llm_embed(''x'')', 'llm_similarity(''x'', ''y'')', 'llm_score(''x'', ''y'')', 'llm_encode(''x'', ''token_embed'')', 'llm_reward(''x'')',
+    'llm_embed(''x'', model => ''tickets-2m'')', 'v1_embeddings(''{"input": "x"}'')', 'v1_score(''{"text_1": "x", "text_2": "y"}'')', 'v1_embeddings(''{"input": "x", "model": "tickets-2m"}'')',
+    'llm_api(''/pooling'', ''{"input": "x", "task": "classify"}'')', 'llm_api(''/v2/rerank'', ''{"query": "x", "documents": ["y"]}'')']) c;
+RESET vllm.rerank_model;
+-- changed by a function in the same statement
+SET vllm.embedding_model = 'embedder';
+SELECT i, fails(format('SELECT llm_embed(set_config(''vllm.embedding_model'', %L, false))', m)) FROM (VALUES (1, 'tickets-2m'), (2, 'gone'), (3, '')) v (i, m) ORDER BY i;
+RESET vllm.embedding_model;

@@ -162,7 +162,44 @@ is(join(' ', map { scalar finish($_) } @bg), '800 800 800', 'the other sessions 
 # ---- the bundled model ----
 
 is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE abs(1 - l) < 1e-3), min(n) = max(n) FROM (SELECT array_length(e, 1) AS n, (SELECT sum(x * x) FROM unnest(e) x) AS l
-	FROM (SELECT llm_embed(body) AS e FROM texts WHERE body IS NOT NULL LIMIT 20) s) s}), '20|t', 'a model that generates embeds');
+	FROM (SELECT llm_embed(body, model => 'tickets-2m') AS e FROM texts WHERE body IS NOT NULL LIMIT 20) s) s}), '20|t', 'a model that generates embeds');
+
+# ---- which model it is where none is named ----
+
+sub fails { return ($node->psql('postgres', $_[0]))[2] =~ s/\n.*HINT:/ HINT:/sr }
+
+$node->safe_psql('postgres', 'CREATE TABLE vectors (id int PRIMARY KEY, body text, e real[])');
+my $generates = 'ERROR: +the default model generates text, it was not made to';
+my $embed = qr/$generates embed texts HINT:.*vllm\.embedding_model/;
+for my $call (q{llm_embed('a')}, q{llm_embed_multi('a')}, q{llm_similarity('a', 'b')}, q{llm_encode('a', 'embed')}, q{llm_embed_bytes('a')}, q{llm_embed_batch('{a,b}')},
+	q{v1_embeddings('{"input": "a"}')}, q{v1_pooling('{"input": "a", "task": "token_embed"}')}, q{llm_result_embedding(llm_submit_embed('a'))},
+	q{llm_create_embedding_job('vectors', 'body', 'e')})
+{
+	like(fails("SELECT $call"), $embed, "$call by a model that generates");
+}
+my $rank = qr/$generates tell how relevant a text is HINT:.*vllm\.rerank_model/;
+for my $call (q{llm_score('a', 'b')}, q{llm_score_batch('a', '{b,c}')}, q{llm_rerank('a', '{b,c}')}, q{llm_rerank_agg('a', id, body) FROM texts},
+	q{v1_score('{"text_1": "a", "text_2": "b"}')}, q{v1_rerank('{"query": "a", "documents": ["b"]}')})
+{
+	like(fails("SELECT $call"), $rank, "$call by a model that generates");
+}
+is( $node->safe_psql('postgres', q{
+	SELECT llm_similarity('a', 'b', model => 'tickets-2m') > -2, llm_score('a', 'b', model => 'tickets-2m') > -2;
+	SET vllm.embedding_model = 'bert_embed'; SET vllm.rerank_model = 'bert_score';
+	SELECT llm_embed('a') = llm_embed('a', model => 'bert_embed'), llm_similarity('a', 'b') = llm_similarity('a', 'b', model => 'bert_embed'),
+		llm_score('a', 'b') = llm_score('a', 'b', model => 'bert_score'), llm_generate('a', 1) = llm_generate('a', 1, model => 'tickets-2m'),
+		(SELECT relevance_score FROM llm_rerank('a', '{b}')) = llm_score('a', 'b', model => 'bert_score'), v1_embeddings('{"input": "a"}')->>'model',
+		v1_score('{"text_1": "a", "text_2": "b"}')->>'model', v1_rerank('{"query": "a", "documents": ["b"]}')->>'model';
+	SET vllm.embedding_model = 'tickets-2m'; SET vllm.rerank_model = 'tickets-2m';
+	SELECT array_length(llm_embed('a'), 1) > 0, llm_score('a', 'b') > -2;
+	RESET vllm.embedding_model; RESET vllm.rerank_model; SET vllm.model = 'bert_embed';
+	SELECT array_length(llm_embed('a'), 1) > 0, llm_score('a', 'b') > -2;
+	SET vllm.model = '';
+	SET vllm.embedding_model = 'bert_embed';
+	SELECT array_length(llm_embed('a'), 1) > 0}), "t|t\nt|t|t|t|t|bert_embed|bert_score|bert_score\nt|t\nt|t\nt", 'who is asked');
+like(fails(q{SET vllm.model = ''; SELECT llm_embed('a')}), qr/no model was given HINT:.*vllm\.embedding_model/, 'none is named');
+like(fails(q{SET vllm.rerank_model = 'no such'; SELECT llm_score('a', 'b')}), qr/model "no such" does not exist/, 'a name that is nobody\'s');
+
 like(($node->psql('postgres', q{SELECT llm_class('x')}))[2], qr/does not support the task "classify"/, 'and has no labels');
 
 is($node->safe_psql('postgres', 'SELECT slots_total - slots_free, running, waiting, kv_blocks_used FROM llm_stat_engine'), '0|0|0|0', 'nothing is left');

@@ -64,6 +64,22 @@ no_task(const PoolModel *m, PoolTask t, Err *e)
 	return err_hint(e, "It supports: %s.", all);
 }
 
+/*
+ * A vector of a model that was trained to generate is of little use, so it takes somebody who asks that
+ * model for one, not only a default.
+ */
+static bool
+only_generates(const PoolRequest *pr, Err *e)
+{
+	bool		relevance = pr->task == PT_SCORE && !pr->alike;
+
+	err_set(e, ERR_UNSUPPORTED, "the default model generates text, it was not made to %s",
+			relevance ? "tell how relevant a text is" : "embed texts");
+	return err_hint(e, "Name a model that was in the setting %s, or in the call. A model that is named is "
+					"asked, whatever it was made for.",
+					relevance ? "vllm.rerank_model" : "vllm.embedding_model");
+}
+
 static bool __attribute__((format(printf, 3, 4)))
 invalid(Err *e, const char *param, const char *fmt,...)
 {
@@ -784,6 +800,9 @@ pooling_make(const PoolModel *m, const PoolRequest *pr, PoolSpec *out, PoolExtra
 					   .step_tag = pr->step_tag};
 	k.cut = pr->truncate != 0 || pr->long_input == LONG_TRUNCATE;
 	k.limit = pr->truncate > 0 && pr->truncate < m->max_len ? pr->truncate : m->max_len;
+	if (pr->default_model && m->info->generates && !m->info->made_to_embed && has_task(m, PT_EMBED) &&
+		(embeds(pr->task) || pr->task == PT_SCORE))
+		return only_generates(pr, e);
 	if (pr->task == PT_SCORE && !has_task(m, PT_SCORE) &&
 		(has_task(m, PT_EMBED) || has_task(m, PT_TOKEN_EMBED)))
 		return make_similarity(&k, has_task(m, PT_EMBED) ? PT_EMBED : PT_TOKEN_EMBED);

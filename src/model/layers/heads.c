@@ -399,6 +399,16 @@ usual_pooler(const Decoder *d, const Conf *conf)
 	return d->c.both_ways ? POOL_MEAN : POOL_LAST;
 }
 
+/* Do the model's files say how its rows become a vector? */
+static bool
+says_how(const Conf *conf)
+{
+	int64_t		number = conf_int(conf, "gguf.pooling_type", 0);
+
+	return conf_has(conf, "st.pooling") || conf_bool(conf, "st.by_token", false) ||
+		conf_str(conf, "pooling", "")[0] != '\0' || (number >= 1 && number <= 3);
+}
+
 /* The poolers of a sentence-transformers directory, or what is usual. */
 static bool
 embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
@@ -544,6 +554,7 @@ heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 	}
 	if (!embed_plan(d, conf, &embed, e))
 		return false;
+	info->made_to_embed = !info->generates || says_how(conf);
 	if (conf_bool(conf, "st.by_token", false))
 	{
 		add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.row}, PA_LENGTH1);

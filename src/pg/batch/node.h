@@ -65,6 +65,8 @@ typedef struct HeadSettings
 	CommandId	cid;
 	int			max_tokens;
 	char	   *model;
+	char	   *embedding_model;
+	char	   *rerank_model;
 	char	   *params;
 	TimestampTz at;
 } HeadSettings;

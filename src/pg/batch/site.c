@@ -135,6 +135,8 @@ settings_fit(const HeadSettings *h)
 		h->cid == GetCurrentCommandId(false) &&
 		h->max_tokens == vllm_default_max_tokens &&
 		same_string(h->model, vllm_model) &&
+		same_string(h->embedding_model, vllm_embedding_model) &&
+		same_string(h->rerank_model, vllm_rerank_model) &&
 		same_string(h->params, vllm_default_params) &&
 		!TimestampDifferenceExceeds(h->at, GetCurrentTimestamp(), HEAD_MS);
 }
@@ -187,6 +189,8 @@ make_head(BatchNode *n, BatchSite *s)
 		.role = GetUserId(),.cid = GetCurrentCommandId(false),
 			.max_tokens = vllm_default_max_tokens,
 			.model = pstrdup(vllm_model ? vllm_model : ""),
+			.embedding_model = pstrdup(vllm_embedding_model ? vllm_embedding_model : ""),
+			.rerank_model = pstrdup(vllm_rerank_model ? vllm_rerank_model : ""),
 			.params = pstrdup(vllm_default_params ? vllm_default_params : ""),
 			.at = GetCurrentTimestamp()
 	};

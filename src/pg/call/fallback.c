@@ -49,6 +49,7 @@ is_models(int tag)
 		case WTAG_LORA:
 		case WTAG_LORA_PATH:
 		case WTAG_SECRET_PATHS:
+		case WTAG_DEFAULT_MODEL:
 		case WTAG_URL:
 		case WTAG_SECRET:
 		case WTAG_PRICE_INPUT:

@@ -43,6 +43,7 @@ typedef struct PoolFunc
 
 #define POOL_WANT_LABELS	1
 #define POOL_WANT_OFFSETS	2
+#define POOL_WANT_ALIKE		4	/* none of two texts is a query */
 
 /* pooling_options.c */
 

@@ -90,12 +90,22 @@ check_values(const PoolFunc *f, const OptValue *v)
 				 errhint("\"truncate\" leaves out what the model does not take.")));
 }
 
+/* Alike texts are compared by their vectors, a query and a document by what tells relevance. */
+static ModelUse
+model_use(const PoolFunc *f)
+{
+	if (f->kind == POOL_EMBED || (f->wants & POOL_WANT_ALIKE))
+		return USE_EMBED;
+	return f->kind == POOL_SCORE ? USE_RERANK : USE_ANY;
+}
+
 void
 pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 {
 	OptValue	v[POPT_COUNT] = {0};
 	const char *params = NULL;
 	ModelRow   *model;
+	bool		by_default;
 	WireOut		out = vclient_out(&r->body);
 
 	for (int i = 0; i < f->n_args; i++)
@@ -112,8 +122,8 @@ pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 	if (params)
 		options_json(&table, v, params, "params");
 	check_values(f, v);
-	model = catalog_for_use(v[POPT_model].set ? v[POPT_model].strs[0] : NULL,
-							v[POPT_lora].set ? v[POPT_lora].strs[0] : NULL);
+	model = catalog_for_use_as(model_use(f), v[POPT_model].set ? v[POPT_model].strs[0] : NULL,
+							   v[POPT_lora].set ? v[POPT_lora].strs[0] : NULL, &by_default);
 	r->kind = WK_POOL;
 	r->model = model->name;
 	r->timeout_ms = v[POPT_timeout_ms].set ? (int) v[POPT_timeout_ms].i : 0;
@@ -121,12 +131,15 @@ pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 	if (v[POPT_on_error].set)
 		r->on_error = on_error_option(v[POPT_on_error].strs[0]);
 	catalog_put(model, &out);
+	catalog_put_default(model, by_default, &out);
 	wire_put_str(&out, WTAG_TASK, f->task, strlen(f->task));
 	options_send(&table, v, &out);
 	if (f->wants & POOL_WANT_LABELS)
 		wire_put_int(&out, WTAG_WANT_LABELS, 1);
 	if (f->wants & POOL_WANT_OFFSETS)
 		wire_put_int(&out, WTAG_WANT_IDS, 1);
+	if (f->wants & POOL_WANT_ALIKE)
+		wire_put_int(&out, WTAG_ALIKE, 1);
 }
 
 /* ---- inputs ---- */

@@ -374,6 +374,15 @@ check_use(const ModelRow *m)
 				 errhint("The owner of a model can grant its use with llm_grant().")));
 }
 
+static void
+no_model(const char *setting)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("no model was given"),
+			 errhint("Name one with model => '...' or in the setting %s.", setting)));
+}
+
 ModelRow *
 catalog_for_use(const char *name, const char *lora)
 {
@@ -393,10 +402,7 @@ catalog_for_use(const char *name, const char *lora)
 	if (name == NULL)
 		name = vllm_model;
 	if (l == NULL && (name == NULL || name[0] == '\0'))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("no model was given"),
-				 errhint("Name one with model => '...' or in the setting vllm.model.")));
+		no_model("vllm.model");
 	m = catalog_find(l != NULL ? l->model : name);
 	if (m == NULL && l == NULL)
 		l = lora_resolve(name);
@@ -410,6 +416,30 @@ catalog_for_use(const char *name, const char *lora)
 	}
 	m->lora = l;
 	return m;
+}
+
+/* An adapter of the database says by itself which model it is of. */
+ModelRow *
+catalog_for_use_as(ModelUse use, const char *name, const char *lora, bool *by_default)
+{
+	const char *own = use == USE_EMBED ? vllm_embedding_model : use == USE_RERANK ? vllm_rerank_model : NULL;
+
+	*by_default = false;
+	if (name == NULL && own != NULL && own[0] != '\0' && (lora == NULL || lora_find(lora) == NULL))
+		name = own;
+	if (name != NULL || lora != NULL || use == USE_ANY)
+		return catalog_for_use(name, lora);
+	*by_default = true;
+	if (vllm_shared != NULL && (vllm_model == NULL || vllm_model[0] == '\0'))
+		no_model(use == USE_EMBED ? "vllm.embedding_model" : "vllm.rerank_model");
+	return catalog_for_use(NULL, NULL);
+}
+
+void
+catalog_put_default(const ModelRow *m, bool by_default, WireOut *out)
+{
+	if (by_default && !catalog_is_remote(m))
+		wire_put_int(out, WTAG_DEFAULT_MODEL, 1);
 }
 
 ModelRow *

@@ -38,6 +38,22 @@ List	   *catalog_list(void);
  * lora set.  For its owner: ERROR unless the current user has the owner's privileges.
  */
 ModelRow   *catalog_for_use(const char *name, const char *lora);
+
+/* What a call is for, where that has a default model of its own. */
+typedef enum ModelUse
+{
+	USE_ANY,					/* vllm.model */
+	USE_EMBED,					/* vllm.embedding_model */
+	USE_RERANK					/* vllm.rerank_model */
+} ModelUse;
+
+/*
+ * The same of a call for that.  *by_default: neither it nor the setting of its own names a model, so that
+ * vllm.model's is asked, which may not be made for it.
+ */
+ModelRow   *catalog_for_use_as(ModelUse use, const char *name, const char *lora, bool *by_default);
+/* DEFAULT_MODEL, if the engine is to refuse a model that only generates. */
+void		catalog_put_default(const ModelRow *m, bool by_default, WireOut *out);
 ModelRow   *catalog_model_for_use(const char *name);
 /* The row, for who may do what he wants with any model; ERROR if there is none. */
 ModelRow   *catalog_model(const char *name);

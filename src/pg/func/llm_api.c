@@ -202,12 +202,37 @@ put_list(WireOut *out)
 	}
 }
 
+/* What the endpoint asks its model for. */
+static ModelUse
+path_use(const char *path, FunctionCallInfo fcinfo)
+{
+	static const char *const versions[] = {"/v1/", "/v2/", "/"};
+	const char *name = path;
+	char	   *task;
+
+	for (int i = 0; i < (int) lengthof(versions); i++)
+		if (strncmp(path, versions[i], strlen(versions[i])) == 0)
+		{
+			name += strlen(versions[i]);
+			break;
+		}
+	if (strcmp(name, "score") == 0 || strcmp(name, "rerank") == 0)
+		return USE_RERANK;
+	if (strcmp(name, "embeddings") == 0)
+		return USE_EMBED;
+	if (strcmp(name, "pooling") != 0)
+		return USE_ANY;
+	task = body_member(fcinfo, "task");
+	return is_text(task, "embed") || is_text(task, "token_embed") ? USE_EMBED : USE_ANY;
+}
+
 static void
 put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 	char	   *path = get_path(fcinfo);
 	ModelRow   *model;
+	bool		by_default;
 
 	if (strcmp(path, RESPONSES_PATH) == 0 && !is_text(body_member(fcinfo, "store"), "false"))
 	{
@@ -231,9 +256,10 @@ put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("%s is not answered by llm_api()", path),
 				 errhint("Call v1_%s().", path + strlen("/v1/"))));
-	model = catalog_model_for_use(body_model(fcinfo));
+	model = catalog_for_use_as(path_use(path, fcinfo), body_model(fcinfo), NULL, &by_default);
 	r->model = model->name;
 	catalog_put(model, &out);
+	catalog_put_default(model, by_default, &out);
 }
 
 /*

@@ -45,12 +45,9 @@ void
 similarity_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
-	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
-	WireOut		out;
+	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, POOL_WANT_ALIKE};
 
 	pool_head(r, fcinfo, &f);
-	out = vclient_out(&r->body);
-	wire_put_int(&out, WTAG_ALIKE, 1);
 }
 
 /* llm_score(query, document, use_activation, instruction, truncate, model, params, timeout_ms, lora) */
@@ -79,7 +76,7 @@ typedef struct Scorer
 	const EngineFunc *func;
 	SqlRequest	request;		/* of the pair that starts: the head, then its input */
 	int			head_len;
-	text	   *model;			/* of the head; NULL: vllm.model */
+	text	   *model;			/* of the head; NULL: none is named */
 	FunctionCallInfo input;		/* a pair, as the first arguments of llm_score */
 } Scorer;
 

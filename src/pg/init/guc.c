@@ -26,6 +26,8 @@
 
 /* initialized for a library that is loaded without preload */
 char	   *vllm_model = "tickets-2m";
+char	   *vllm_embedding_model = "";
+char	   *vllm_rerank_model = "";
 char	   *vllm_default_params = "";
 int			vllm_default_max_tokens = 256;
 int			vllm_max_prompt_bytes = 16 * 1024;
@@ -332,6 +334,12 @@ typedef struct StringRow
 static const StringRow string_rows[] = {
 	{"vllm.model", &vllm_model, "tickets-2m", PGC_USERSET, 0, NULL, NULL,
 	"Names the model that is used when a call names none."},
+	{"vllm.embedding_model", &vllm_embedding_model, "", PGC_USERSET, 0, NULL, NULL,
+	"Names the model that embeds when a call names none; empty means that of vllm.model, if it was made to "
+	"embed."},
+	{"vllm.rerank_model", &vllm_rerank_model, "", PGC_USERSET, 0, NULL, NULL,
+	"Names the model that tells relevance when a call names none; empty means that of vllm.model, if it was "
+	"made to embed or to rerank."},
 	{"vllm.default_params", &vllm_default_params, "", PGC_USERSET, 0, check_default_params, NULL,
 	"JSON object of sampling parameters that apply when a call does not give them."},
 	{"vllm.role_cost_window", &vllm_role_cost_window, "month", PGC_SUSET, 0, check_cost_window, NULL,

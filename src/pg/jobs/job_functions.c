@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/catalog/model_catalog.h"
+#include "pg/catalog/model_kind.h"
 #include "pg/compat.h"
 #include "pg/jobs/job_new.h"
 #include "pg/vllm_pg.h"
@@ -121,11 +122,26 @@ set_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
 					   SPI_getvalue(rows->vals[i], rows->tupdesc, 2));
 }
 
-/* NULL: vllm.model, as it is now.  The job keeps the name. */
+/*
+ * NULL: the default, as it is now.  The job keeps the name, and so its calls name the model: whether that
+ * was made to embed is asked here.
+ */
 static void
 set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 {
-	n->def.model = pstrdup(catalog_called(catalog_model_for_use(text_arg(fcinfo, arg))));
+	bool		embeds = strcmp(n->def.kind, "embedding") == 0;
+	bool		by_default;
+	ModelRow   *m;
+
+	m = catalog_for_use_as(embeds ? USE_EMBED : USE_ANY, text_arg(fcinfo, arg), NULL, &by_default);
+	if (by_default && model_only_generates(m))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the default model generates text, it was not made to embed texts"),
+				 errdetail("It is \"%s\".", m->name),
+				 errhint("Name a model that was in the setting vllm.embedding_model, or in the call. A model "
+						 "that is named is asked, whatever it was made for.")));
+	n->def.model = pstrdup(catalog_called(m));
 	job_set_argument(n, "model", n->def.model);
 }
 

@@ -780,6 +780,8 @@ make_head(ApiCall *a, const Request *r)
 	}
 	if (r->secret_paths != 0)
 		wire_put_int(&o, WTAG_SECRET_PATHS, r->secret_paths);
+	if (r->pool.default_model)
+		wire_put_int(&o, WTAG_DEFAULT_MODEL, 1);
 }
 
 /* How much each of the models to be listed takes, as far as it is known. */

@@ -87,6 +87,9 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_ALIKE:
 			p->alike = f->i != 0;
 			return true;
+		case WTAG_DEFAULT_MODEL:
+			p->default_model = f->i != 0;
+			return true;
 		default:
 			*known = false;
 			return true;
