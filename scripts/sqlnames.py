@@ -108,7 +108,7 @@ class Checker:
     def statement(self, ts, runtime, fragment):
         first = ts[0].low
         words = [t.low for t in ts]
-        aggregate = words[:2] == ["create", "aggregate"]
+        aggregate = words[:2] in (["create", "aggregate"], ["create", "type"])
         revoke = first in ("revoke", "grant")
         depth, extracts, with_options = 0, [], None
         for i, t in enumerate(ts):
@@ -254,7 +254,7 @@ def check_file(name):
 GOOD = ["SELECT a OPERATOR(pg_catalog.=) 1 FROM x.t", "SELECT pg_catalog.count(*), -1 FROM x.t AS u (a, b)", "UPDATE x.t SET a = 1, b = '='",
         "SELECT coalesce(a, 'a = b IN (x)') -- = \n FROM x.f(a => 1) WITH ORDINALITY AS e(item, n)", "/* a = /* b */ c */ SELECT 1",
         "CREATE TABLE x.t (a int, b numeric(3, 1) DEFAULT 0.5) WITH (fillfactor = 70)", "SELECT CASE WHEN a IS NULL THEN 1 END FROM x.t",
-        "SELECT extract(epoch FROM a OPERATOR(pg_catalog.-) b)", "CREATE AGGREGATE x.a(text) (SFUNC = x.b, STYPE = internal)",
+        "SELECT extract(epoch FROM a OPERATOR(pg_catalog.-) b)", "CREATE AGGREGATE x.a(text) (SFUNC = x.b, STYPE = internal)", "CREATE TYPE x.t (INPUT = x.i, OUTPUT = x.o)",
         "DO $$ BEGIN FOR f IN SELECT a FROM x.t LOOP NULL; END LOOP; END $$", "SELECT pg_catalog.sum(a) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM x.t",
         "SELECT nullif(a, b) FROM x.t -- exact: text = text", "CREATE FUNCTION x.f() RETURNS int LANGUAGE sql AS $$ SELECT 1::pg_catalog.int4 $$"]
 BAD = ["SELECT a = 1", "SELECT count(*)", "SELECT a IN (1, 2)", "SELECT a BETWEEN 1 AND 2", "SELECT a LIKE 'x'", "SELECT nullif(a, b)",

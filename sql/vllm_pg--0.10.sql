@@ -29,6 +29,52 @@ AS 'MODULE_PATHNAME', 'llm_check_preload' LANGUAGE C VOLATILE;
 SELECT vllm.check_preload();
 DROP FUNCTION vllm.check_preload();
 
+/* ---- types of arguments (number_array.c, own_type.c; docs/user/sql.md) ---- */
+
+-- JSON of callers: json, jsonb and text become it by themselves, which don't become each other.  It is stored as json is.
+CREATE TYPE vllm.json;
+CREATE FUNCTION vllm.json_in(cstring) RETURNS vllm.json AS 'json_in' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.json_out(vllm.json) RETURNS cstring AS 'json_out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.json_recv(internal) RETURNS vllm.json AS 'json_recv' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.json_send(vllm.json) RETURNS bytea AS 'json_send' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE TYPE vllm.json (
+    INPUT = vllm.json_in, OUTPUT = vllm.json_out, RECEIVE = vllm.json_recv, SEND = vllm.json_send, STORAGE = extended
+);
+CREATE CAST (json AS vllm.json) WITHOUT FUNCTION AS IMPLICIT;
+CREATE CAST (vllm.json AS json) WITHOUT FUNCTION AS IMPLICIT;
+CREATE CAST (jsonb AS vllm.json) WITH INOUT AS IMPLICIT;
+CREATE CAST (text AS vllm.json) WITH INOUT AS IMPLICIT;
+CREATE CAST (varchar AS vllm.json) WITH INOUT AS IMPLICIT;
+
+-- Texts, or one: text[] is stored so, too, and a text becomes an array of one.
+CREATE TYPE vllm.texts;
+CREATE FUNCTION vllm.texts_in(cstring, oid, int) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_texts_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.texts_out(vllm.texts) RETURNS cstring AS 'array_out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.texts_recv(internal, oid, int) RETURNS vllm.texts AS 'array_recv' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.texts_send(vllm.texts) RETURNS bytea AS 'array_send' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.texts_subscript(internal) RETURNS internal AS 'array_subscript_handler' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE TYPE vllm.texts (
+    INPUT = vllm.texts_in, OUTPUT = vllm.texts_out, RECEIVE = vllm.texts_recv, SEND = vllm.texts_send,
+    ELEMENT = text, SUBSCRIPT = vllm.texts_subscript, CATEGORY = 'A', STORAGE = extended
+);
+CREATE FUNCTION vllm.texts_of(text[]) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_texts_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.texts_of(varchar[]) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_texts_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.texts_of(text) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_one_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.texts_of(varchar) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_one_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE CAST (text[] AS vllm.texts) WITH FUNCTION vllm.texts_of(text[]) AS IMPLICIT;
+CREATE CAST (varchar[] AS vllm.texts) WITH FUNCTION vllm.texts_of(varchar[]) AS IMPLICIT;
+CREATE CAST (text AS vllm.texts) WITH FUNCTION vllm.texts_of(text) AS IMPLICIT;
+CREATE CAST (varchar AS vllm.texts) WITH FUNCTION vllm.texts_of(varchar) AS IMPLICIT;
+
+-- A vector.  Functions take this or float8[]: whatever becomes real[] becomes it, and as it is preferred a literal and a
+-- parameter without a type do.
+CREATE DOMAIN vllm.reals AS real[];
+UPDATE pg_catalog.pg_type SET typispreferred = true WHERE oid OPERATOR(pg_catalog.=) 'vllm.reals'::regtype::oid;
+
+-- A schema, where a type may stand in its place or jsonb: preferred as well.
+CREATE DOMAIN vllm.schema AS json;
+UPDATE pg_catalog.pg_type SET typispreferred = true WHERE oid OPERATOR(pg_catalog.=) 'vllm.schema'::regtype::oid;
+
 /* ---- roles in dumps ---- */
 
 -- A dump has the number of a role that is gone, which may be another role's where it is restored.  So a dump has texts
@@ -79,13 +125,13 @@ SELECT pg_catalog.pg_extension_config_dump('vllm.model',
 CREATE FUNCTION @extschema@.llm_create_model(
     name text,
     path text DEFAULT NULL,
-    options json DEFAULT NULL,
+    options vllm.json DEFAULT NULL,
     provider text DEFAULT 'local',
     url text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'llm_create_model' LANGUAGE C VOLATILE;
 
-CREATE FUNCTION @extschema@.llm_inspect_model(path text, options json DEFAULT NULL) RETURNS json
+CREATE FUNCTION @extschema@.llm_inspect_model(path text, options vllm.json DEFAULT NULL) RETURNS json
 AS 'MODULE_PATHNAME', 'llm_inspect_model' LANGUAGE C VOLATILE;
 
 CREATE FUNCTION @extschema@.llm_drop_model(name text) RETURNS void
@@ -108,10 +154,10 @@ CREATE FUNCTION @extschema@.llm_revoke(model text, role text) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_revoke' LANGUAGE C VOLATILE;
 
 -- a path is opened by the server's user
-REVOKE EXECUTE ON FUNCTION @extschema@.llm_create_model(text, text, json, text, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.llm_create_model(text, text, json, text, text) TO pg_read_server_files;
-REVOKE EXECUTE ON FUNCTION @extschema@.llm_inspect_model(text, json) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION @extschema@.llm_inspect_model(text, json) TO pg_read_server_files;
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_create_model(text, text, vllm.json, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.llm_create_model(text, text, vllm.json, text, text) TO pg_read_server_files;
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_inspect_model(text, vllm.json) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.llm_inspect_model(text, vllm.json) TO pg_read_server_files;
 
 CREATE FUNCTION vllm.model_list(
     OUT name text, OUT path text, OUT arch text, OUT state text, OUT provider text,
@@ -260,10 +306,10 @@ AS 'MODULE_PATHNAME', 'llm_load_lora' LANGUAGE C VOLATILE;
 CREATE FUNCTION @extschema@.llm_unload_lora(name text) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_unload_lora' LANGUAGE C VOLATILE;
 
-CREATE FUNCTION @extschema@.v1_load_lora_adapter(request json) RETURNS text
+CREATE FUNCTION @extschema@.v1_load_lora_adapter(request vllm.json) RETURNS text
 AS 'MODULE_PATHNAME', 'llm_v1_load_lora_adapter' LANGUAGE C VOLATILE STRICT;
 
-CREATE FUNCTION @extschema@.v1_unload_lora_adapter(request json) RETURNS text
+CREATE FUNCTION @extschema@.v1_unload_lora_adapter(request vllm.json) RETURNS text
 AS 'MODULE_PATHNAME', 'llm_v1_unload_lora_adapter' LANGUAGE C VOLATILE STRICT;
 
 -- parent and root as in vLLM's list of models: the model, and where the files are
@@ -309,20 +355,20 @@ CREATE FUNCTION @extschema@.llm_generate(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -334,6 +380,39 @@ RETURNS text
 AS 'MODULE_PATHNAME', 'llm_generate'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
+CREATE FUNCTION @extschema@.llm_generate(
+    prompt_token_ids bigint[],
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_generate_ids'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
 CREATE FUNCTION @extschema@.llm_generate_full(
     prompt text,
     max_tokens int DEFAULT NULL,
@@ -342,20 +421,20 @@ CREATE FUNCTION @extschema@.llm_generate_full(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -367,6 +446,39 @@ RETURNS @extschema@.llm_result
 AS 'MODULE_PATHNAME', 'llm_generate_full'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
+CREATE FUNCTION @extschema@.llm_generate_full(
+    prompt_token_ids bigint[],
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_result
+AS 'MODULE_PATHNAME', 'llm_generate_full_ids'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
 CREATE FUNCTION @extschema@.llm_generate_stream(
     prompt text,
     max_tokens int DEFAULT NULL,
@@ -375,20 +487,20 @@ CREATE FUNCTION @extschema@.llm_generate_stream(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -401,44 +513,78 @@ RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_generate_stream'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
 
-/* ---- chat: messages through the model's template (chat.c; docs/user/chat.md) ---- */
-
-CREATE FUNCTION @extschema@.llm_chat(
-    messages json,
+CREATE FUNCTION @extschema@.llm_generate_stream(
+    prompt_token_ids bigint[],
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    tools json DEFAULT NULL,
-    chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
-    add_generation_prompt bool DEFAULT NULL,
-    continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
-    content_format text DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    tool_choice json DEFAULT NULL,
+    stream_interval int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
+AS 'MODULE_PATHNAME', 'llm_generate_stream_ids'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
+
+/* ---- chat: messages through the model's template (chat.c; docs/user/chat.md) ---- */
+
+CREATE FUNCTION @extschema@.llm_chat(
+    messages vllm.json,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools vllm.json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice vllm.json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
@@ -449,41 +595,41 @@ AS 'MODULE_PATHNAME', 'llm_chat'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
 CREATE FUNCTION @extschema@.llm_chat_text(
-    messages json,
+    messages vllm.json,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    tools json DEFAULT NULL,
+    tools vllm.json DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
     content_format text DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    tool_choice json DEFAULT NULL,
+    tool_choice vllm.json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
@@ -494,41 +640,41 @@ AS 'MODULE_PATHNAME', 'llm_chat_text'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
 CREATE FUNCTION @extschema@.llm_chat_stream(
-    messages json,
+    messages vllm.json,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    tools json DEFAULT NULL,
+    tools vllm.json DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
     content_format text DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    tool_choice json DEFAULT NULL,
+    tool_choice vllm.json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
@@ -548,22 +694,22 @@ CREATE FUNCTION @extschema@.llm_ask(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -576,13 +722,13 @@ AS 'MODULE_PATHNAME', 'llm_ask'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
 CREATE FUNCTION @extschema@.llm_render_chat(
-    messages json,
-    tools json DEFAULT NULL,
+    messages vllm.json,
+    tools vllm.json DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     content_format text DEFAULT NULL)
 RETURNS text
@@ -590,13 +736,13 @@ AS 'MODULE_PATHNAME', 'llm_render_chat'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
 CREATE FUNCTION @extschema@.llm_tokenize_chat(
-    messages json,
-    tools json DEFAULT NULL,
+    messages vllm.json,
+    tools vllm.json DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     content_format text DEFAULT NULL)
 RETURNS int[]
@@ -623,20 +769,20 @@ CREATE FUNCTION @extschema@.llm_submit(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -648,42 +794,75 @@ RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_submit'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
 
-CREATE FUNCTION @extschema@.llm_submit_chat(
-    messages json,
+CREATE FUNCTION @extschema@.llm_submit(
+    prompt_token_ids bigint[],
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    tools json DEFAULT NULL,
-    chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
-    add_generation_prompt bool DEFAULT NULL,
-    continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
-    content_format text DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    tool_choice json DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_submit_ids'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_submit_chat(
+    messages vllm.json,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools vllm.json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice vllm.json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
@@ -724,20 +903,20 @@ CREATE FUNCTION @extschema@.llm_generate_batch(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -759,20 +938,20 @@ CREATE FUNCTION @extschema@.llm_generate_query(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -808,7 +987,7 @@ AS 'MODULE_PATHNAME', 'llm_tokenize'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
 CREATE FUNCTION @extschema@.llm_detokenize(
-    ids int[],
+    ids bigint[],
     skip_special_tokens bool DEFAULT false,
     model text DEFAULT NULL)
 RETURNS text
@@ -876,27 +1055,27 @@ CREATE FUNCTION @extschema@.llm_output(
     n int DEFAULT NULL,
     logprobs int DEFAULT NULL,
     prompt_logprobs int DEFAULT NULL,
-    logprob_token_ids int[] DEFAULT NULL,
+    logprob_token_ids bigint[] DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -908,32 +1087,69 @@ RETURNS @extschema@.llm_output
 AS 'MODULE_PATHNAME', 'llm_output'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
-CREATE FUNCTION @extschema@.llm_completions(
-    prompt text,
+CREATE FUNCTION @extschema@.llm_output(
+    prompt_token_ids bigint[],
     n int DEFAULT NULL,
     logprobs int DEFAULT NULL,
     prompt_logprobs int DEFAULT NULL,
-    logprob_token_ids int[] DEFAULT NULL,
+    logprob_token_ids bigint[] DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_output
+AS 'MODULE_PATHNAME', 'llm_output_ids'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_completions(
+    prompt text,
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids bigint[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -950,46 +1166,88 @@ BEGIN ATOMIC
         allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)).completions) AS c;
 END;
 
-CREATE FUNCTION @extschema@.llm_chat_full(
-    messages json,
+CREATE FUNCTION @extschema@.llm_completions(
+    prompt_token_ids bigint[],
     n int DEFAULT NULL,
     logprobs int DEFAULT NULL,
     prompt_logprobs int DEFAULT NULL,
-    logprob_token_ids int[] DEFAULT NULL,
+    logprob_token_ids bigint[] DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    tools json DEFAULT NULL,
-    chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
-    add_generation_prompt bool DEFAULT NULL,
-    continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
-    content_format text DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    tool_choice json DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS SETOF @extschema@.llm_completion
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 4
+BEGIN ATOMIC
+    SELECT c.* FROM pg_catalog.unnest((@extschema@.llm_output(prompt_token_ids, n, logprobs, prompt_logprobs, logprob_token_ids,
+        max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params,
+        model, timeout_ms, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
+        allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)).completions) AS c;
+END;
+
+CREATE FUNCTION @extschema@.llm_chat_full(
+    messages vllm.json,
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids bigint[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools vllm.json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice vllm.json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
@@ -1000,45 +1258,45 @@ AS 'MODULE_PATHNAME', 'llm_chat_full'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
 CREATE FUNCTION @extschema@.llm_chat_batch(
-    conversations json[],
+    conversations vllm.json[],
     n int DEFAULT NULL,
     logprobs int DEFAULT NULL,
     prompt_logprobs int DEFAULT NULL,
-    logprob_token_ids int[] DEFAULT NULL,
+    logprob_token_ids bigint[] DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    tools json DEFAULT NULL,
+    tools vllm.json DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     add_generation_prompt bool DEFAULT NULL,
     continue_final_message bool DEFAULT NULL,
-    documents json DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
     content_format text DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    tool_choice json DEFAULT NULL,
+    tool_choice vllm.json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
@@ -1068,7 +1326,7 @@ CREATE FUNCTION @extschema@.llm_beams(
     temperature float8 DEFAULT NULL,
     length_penalty float8 DEFAULT NULL,
     include_stop_str_in_output bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
@@ -1084,7 +1342,7 @@ CREATE FUNCTION @extschema@.llm_beam_search(
     temperature float8 DEFAULT NULL,
     length_penalty float8 DEFAULT NULL,
     include_stop_str_in_output bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
@@ -1103,7 +1361,7 @@ CREATE FUNCTION @extschema@.llm_beam_search_batch(
     temperature float8 DEFAULT NULL,
     length_penalty float8 DEFAULT NULL,
     include_stop_str_in_output bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
@@ -1155,27 +1413,27 @@ END;
 /* ---- prompts of embeddings (embeds_generate.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_embeds_generate(
-    prompt_embeds real[],
+    prompt_embeds float8[],
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -1188,30 +1446,30 @@ AS 'MODULE_PATHNAME', 'llm_embeds_generate'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 
 CREATE FUNCTION @extschema@.llm_embeds_output(
-    prompt_embeds real[],
+    prompt_embeds float8[],
     n int DEFAULT NULL,
     logprobs int DEFAULT NULL,
-    logprob_token_ids int[] DEFAULT NULL,
+    logprob_token_ids bigint[] DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -1228,7 +1486,7 @@ AS 'MODULE_PATHNAME', 'llm_token_embeddings' LANGUAGE C STABLE PARALLEL RESTRICT
 
 /* ---- grammars, and SQL types as schemas (grammar_functions.c, shape.c, generate_as.c; docs/user/structured-output.md) ---- */
 
-CREATE FUNCTION @extschema@.llm_grammar_accepts(schema json, instance text) RETURNS bool
+CREATE FUNCTION @extschema@.llm_grammar_accepts(schema vllm.json, instance text) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_grammar_accepts' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
 CREATE FUNCTION @extschema@.llm_type_schema(type regtype, readable bool DEFAULT false) RETURNS json
@@ -1239,7 +1497,7 @@ AS 'MODULE_PATHNAME', 'llm_from_json' LANGUAGE C STABLE PARALLEL SAFE;
 
 CREATE FUNCTION @extschema@.llm_generate_json(
     prompt text,
-    schema json,
+    schema vllm.json,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
     top_p float8 DEFAULT NULL,
@@ -1249,9 +1507,9 @@ CREATE FUNCTION @extschema@.llm_generate_json(
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     on_error text DEFAULT 'error',
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     priority int DEFAULT NULL,
@@ -1274,9 +1532,9 @@ CREATE FUNCTION @extschema@.llm_generate_as(
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     on_error text DEFAULT 'error',
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     priority int DEFAULT NULL,
@@ -1300,16 +1558,16 @@ CREATE FUNCTION @extschema@.llm_extract(
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     on_error text DEFAULT 'error',
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS anyelement
 AS 'MODULE_PATHNAME', 'llm_extract'
@@ -1317,7 +1575,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
 
 CREATE FUNCTION @extschema@.llm_extract(
     input text,
-    schema json,
+    schema vllm.schema,
     instruction text DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
@@ -1328,39 +1586,70 @@ CREATE FUNCTION @extschema@.llm_extract(
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     on_error text DEFAULT 'error',
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS json
 AS 'MODULE_PATHNAME', 'llm_extract_json'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
 
+-- inlined by the planner, so that the calls of many rows are batched
+CREATE FUNCTION @extschema@.llm_extract(
+    input text,
+    schema jsonb,
+    instruction text DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
+    on_error text DEFAULT 'error',
+    params vllm.json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
+RETURN @extschema@.llm_extract(input, schema::json::vllm.schema, instruction, max_tokens, temperature, top_p, top_k, min_p, seed, presence_penalty,
+    frequency_penalty, repetition_penalty, logit_bias, on_error, params, model, timeout_ms, priority, cache_salt,
+    truncate, chat_template, chat_template_kwargs, lora);
+
 /* ---- tools and reasoning (parse_output.c, sql_tools.c, chat_run.c; docs/user/tools.md) ---- */
 
 CREATE TYPE @extschema@.llm_reasoning AS (reasoning text, content text);
 
-CREATE FUNCTION @extschema@.llm_parse_tool_calls(output text, parser text, tools json DEFAULT NULL) RETURNS json
+CREATE FUNCTION @extschema@.llm_parse_tool_calls(output text, parser text, tools vllm.json DEFAULT NULL) RETURNS json
 AS 'MODULE_PATHNAME', 'llm_parse_tool_calls' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
-CREATE FUNCTION @extschema@.llm_parse_reasoning(output text, parser text, chat_template_kwargs json DEFAULT NULL) RETURNS @extschema@.llm_reasoning
+CREATE FUNCTION @extschema@.llm_parse_reasoning(output text, parser text, chat_template_kwargs vllm.json DEFAULT NULL) RETURNS @extschema@.llm_reasoning
 AS 'MODULE_PATHNAME', 'llm_parse_reasoning' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
 CREATE FUNCTION @extschema@.llm_tool(function regprocedure) RETURNS json
 AS 'MODULE_PATHNAME', 'llm_tool' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
-CREATE FUNCTION @extschema@.llm_call_tool(tool_call json, tools regprocedure[], read_only bool DEFAULT true) RETURNS json
+CREATE FUNCTION @extschema@.llm_call_tool(tool_call vllm.json, tools regprocedure[], read_only bool DEFAULT true) RETURNS json
 AS 'MODULE_PATHNAME', 'llm_call_tool' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 CREATE FUNCTION @extschema@.llm_chat_run(
-    messages json,
+    messages vllm.json,
     tools regprocedure[],
     max_rounds int DEFAULT 8,
     read_only bool DEFAULT true,
@@ -1370,31 +1659,31 @@ CREATE FUNCTION @extschema@.llm_chat_run(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    params json DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    tool_choice json DEFAULT NULL,
+    tool_choice vllm.json DEFAULT NULL,
     parallel_tool_calls bool DEFAULT NULL,
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    documents json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    documents vllm.json DEFAULT NULL,
     content_format text DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -1424,7 +1713,7 @@ CREATE FUNCTION @extschema@.llm_embed(
     truncate int DEFAULT NULL,
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1440,7 +1729,7 @@ CREATE FUNCTION @extschema@.llm_embed_multi(
     truncate int DEFAULT NULL,
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1456,7 +1745,7 @@ CREATE FUNCTION @extschema@.llm_embed_batch(
     truncate int DEFAULT NULL,
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS SETOF real[]
@@ -1477,7 +1766,7 @@ CREATE FUNCTION @extschema@.llm_embed_bytes(
     truncate int DEFAULT NULL,
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS bytea
@@ -1491,13 +1780,13 @@ CREATE FUNCTION @extschema@.llm_encode(
     dimensions int DEFAULT NULL,
     use_activation bool DEFAULT NULL,
     step_tag_id int DEFAULT NULL,
-    returned_token_ids int[] DEFAULT NULL,
+    returned_token_ids bigint[] DEFAULT NULL,
     instruction text DEFAULT NULL,
     prompt_name text DEFAULT NULL,
     truncate int DEFAULT NULL,
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1513,7 +1802,7 @@ CREATE FUNCTION @extschema@.llm_submit_embed(
     truncate int DEFAULT NULL,
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS bigint
@@ -1527,7 +1816,7 @@ CREATE FUNCTION @extschema@.llm_similarity(
     a text,
     b text,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real
@@ -1541,7 +1830,7 @@ CREATE FUNCTION @extschema@.llm_score(
     instruction text DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real
@@ -1555,7 +1844,7 @@ CREATE FUNCTION @extschema@.llm_score_batch(
     instruction text DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1569,7 +1858,7 @@ CREATE FUNCTION @extschema@.llm_score_pairs(
     instruction text DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1587,7 +1876,7 @@ CREATE FUNCTION @extschema@.llm_rerank(
     instruction text DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS TABLE (index int, relevance_score real, document text)
@@ -1645,7 +1934,7 @@ CREATE FUNCTION vllm.classify(
     top int DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS @extschema@.llm_label[]
@@ -1658,7 +1947,7 @@ CREATE FUNCTION @extschema@.llm_classify(
     top int DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS TABLE (index int, label text, prob real)
@@ -1672,7 +1961,7 @@ CREATE FUNCTION @extschema@.llm_class(
     input text,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS text
@@ -1684,7 +1973,7 @@ CREATE FUNCTION @extschema@.llm_classify_probs(
     use_activation bool DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1696,7 +1985,7 @@ CREATE FUNCTION vllm.token_scores(
     aggregation text DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS vllm.token_scores
@@ -1712,7 +2001,7 @@ CREATE FUNCTION @extschema@.llm_token_classify(
     aggregation text DEFAULT 'none',
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS TABLE (pos int, token text, start int, stop int, label text, score real)
@@ -1727,7 +2016,7 @@ CREATE FUNCTION @extschema@.llm_reward(
     use_activation bool DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real
@@ -1739,7 +2028,7 @@ CREATE FUNCTION @extschema@.llm_reward_tokens(
     use_activation bool DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1749,11 +2038,11 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
 CREATE FUNCTION @extschema@.llm_reward_steps(
     input text,
     step_tag_id int,
-    returned_token_ids int[] DEFAULT NULL,
+    returned_token_ids bigint[] DEFAULT NULL,
     use_activation bool DEFAULT NULL,
     truncate int DEFAULT NULL,
     model text DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     lora text DEFAULT NULL)
 RETURNS real[]
@@ -1905,25 +2194,54 @@ END;
 
 /* ---- nearest neighbours (nearest.c) ---- */
 
-CREATE FUNCTION @extschema@.llm_cosine_distance(a real[], b real[]) RETURNS float8
+CREATE FUNCTION @extschema@.llm_cosine_distance(a vllm.reals, b vllm.reals) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_l2_distance(a real[], b real[]) RETURNS float8
+CREATE FUNCTION @extschema@.llm_cosine_distance(a float8[], b float8[]) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION @extschema@.llm_l2_distance(a vllm.reals, b vllm.reals) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_inner_product(a real[], b real[]) RETURNS float8
+CREATE FUNCTION @extschema@.llm_l2_distance(a float8[], b float8[]) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION @extschema@.llm_inner_product(a vllm.reals, b vllm.reals) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION @extschema@.llm_inner_product(a float8[], b float8[]) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
 -- NaN is greater than any number: a vector of zeros would be similar to everything
-CREATE FUNCTION @extschema@.llm_similarity(a real[], b real[]) RETURNS real
+CREATE FUNCTION @extschema@.llm_similarity(a vllm.reals, b vllm.reals) RETURNS real
 LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10
 RETURN nullif(1::float8 OPERATOR(pg_catalog.-) @extschema@.llm_cosine_distance(a, b), 'NaN'::float8)::real; -- exact: float8 = float8
 
-CREATE FUNCTION @extschema@.llm_binary_quantize(v real[]) RETURNS bit
+CREATE FUNCTION @extschema@.llm_similarity(a float8[], b float8[]) RETURNS real
+LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10
+RETURN nullif(1::float8 OPERATOR(pg_catalog.-) @extschema@.llm_cosine_distance(a, b), 'NaN'::float8)::real; -- exact: float8 = float8
+
+CREATE FUNCTION @extschema@.llm_binary_quantize(v vllm.reals) RETURNS bit
+AS 'MODULE_PATHNAME', 'llm_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION @extschema@.llm_binary_quantize(v float8[]) RETURNS bit
 AS 'MODULE_PATHNAME', 'llm_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
 CREATE FUNCTION @extschema@.llm_nearest(
-    query real[],
+    query vllm.reals,
+    source regclass,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10)
+RETURNS TABLE (distance float8, row_id tid, source_table regclass)
+AS 'MODULE_PATHNAME', 'llm_nearest'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
+
+CREATE FUNCTION @extschema@.llm_nearest(
+    query float8[],
     source regclass,
     "column" name,
     k int DEFAULT 10,
@@ -1937,7 +2255,20 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
 
 CREATE FUNCTION @extschema@.llm_nearest_rows(
     rows anyelement,
-    query real[],
+    query vllm.reals,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME', 'llm_nearest_rows'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
+
+CREATE FUNCTION @extschema@.llm_nearest_rows(
+    rows anyelement,
+    query float8[],
     "column" name,
     k int DEFAULT 10,
     metric text DEFAULT 'cosine',
@@ -1981,14 +2312,14 @@ LANGUAGE sql STABLE PARALLEL RESTRICTED COST 200000 ROWS 10
 BEGIN ATOMIC
     SELECT n.distance, n.row_id, n.source_table
     FROM @extschema@.llm_nearest(@extschema@.llm_embed(query, NULL::int, NULL::bool, instruction, prompt_name, NULL::int, NULL::text, model,
-                                                       NULL::json, NULL::int, lora),
+                                                       NULL::vllm.json, NULL::int, lora)::vllm.reals,
                                  source, "column", k, metric, filter, codes, oversample) n;
 END;
 
 -- follows llm_embed wherever the extension's schema is renamed to
 CREATE FUNCTION vllm.embed_query(query text, instruction text, prompt_name text, model text, lora text) RETURNS real[]
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
-RETURN @extschema@.llm_embed(query, NULL::int, NULL::bool, instruction, prompt_name, NULL::int, NULL::text, model, NULL::json, NULL::int, lora);
+RETURN @extschema@.llm_embed(query, NULL::int, NULL::bool, instruction, prompt_name, NULL::int, NULL::text, model, NULL::vllm.json, NULL::int, lora);
 
 -- polymorphic, so the body is a string: it is read at each call, under the search_path of who calls
 CREATE FUNCTION @extschema@.llm_nearest_rows(
@@ -2023,22 +2354,22 @@ CREATE FUNCTION vllm.reduce(
     top_k int,
     min_p float8,
     seed bigint,
-    stop text[],
-    stop_token_ids int[],
+    stop vllm.texts,
+    stop_token_ids bigint[],
     min_tokens int,
     ignore_eos bool,
-    params json,
+    params vllm.json,
     model text,
     timeout_ms int,
     chat_template text,
-    chat_template_kwargs json,
+    chat_template_kwargs vllm.json,
     presence_penalty float8,
     frequency_penalty float8,
     repetition_penalty float8,
-    logit_bias json,
+    logit_bias vllm.json,
     bad_words text[],
-    allowed_token_ids int[],
-    json_schema json,
+    allowed_token_ids bigint[],
+    json_schema vllm.json,
     regex text,
     choice text[],
     grammar text,
@@ -2066,22 +2397,22 @@ CREATE FUNCTION @extschema@.llm_reduce(
     top_k int DEFAULT NULL,
     min_p float8 DEFAULT NULL,
     seed bigint DEFAULT NULL,
-    stop text[] DEFAULT NULL,
-    stop_token_ids int[] DEFAULT NULL,
+    stop vllm.texts DEFAULT NULL,
+    stop_token_ids bigint[] DEFAULT NULL,
     min_tokens int DEFAULT NULL,
     ignore_eos bool DEFAULT NULL,
-    params json DEFAULT NULL,
+    params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
     chat_template text DEFAULT NULL,
-    chat_template_kwargs json DEFAULT NULL,
+    chat_template_kwargs vllm.json DEFAULT NULL,
     presence_penalty float8 DEFAULT NULL,
     frequency_penalty float8 DEFAULT NULL,
     repetition_penalty float8 DEFAULT NULL,
-    logit_bias json DEFAULT NULL,
+    logit_bias vllm.json DEFAULT NULL,
     bad_words text[] DEFAULT NULL,
-    allowed_token_ids int[] DEFAULT NULL,
-    json_schema json DEFAULT NULL,
+    allowed_token_ids bigint[] DEFAULT NULL,
+    json_schema vllm.json DEFAULT NULL,
     regex text DEFAULT NULL,
     choice text[] DEFAULT NULL,
     grammar text DEFAULT NULL,
@@ -2099,13 +2430,13 @@ RETURN vllm.reduce(vllm.reduce_texts(inputs), instruction, combine, split, max_t
 CREATE FUNCTION vllm.agg_step(internal, text, text) RETURNS internal
 AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION vllm.agg_step(internal, text, text, json) RETURNS internal
+CREATE FUNCTION vllm.agg_step(internal, text, text, vllm.json) RETURNS internal
 AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 CREATE FUNCTION vllm.summarize_step(internal, text) RETURNS internal
 AS 'MODULE_PATHNAME', 'llm_summarize_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION vllm.summarize_step(internal, text, json) RETURNS internal
+CREATE FUNCTION vllm.summarize_step(internal, text, vllm.json) RETURNS internal
 AS 'MODULE_PATHNAME', 'llm_summarize_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 CREATE FUNCTION vllm.agg_combine(internal, internal) RETURNS internal
@@ -2125,7 +2456,7 @@ CREATE AGGREGATE @extschema@.llm_agg(input text, instruction text) (
     SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
 );
 
-CREATE AGGREGATE @extschema@.llm_agg(input text, instruction text, params json) (
+CREATE AGGREGATE @extschema@.llm_agg(input text, instruction text, params vllm.json) (
     SFUNC = vllm.agg_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
     SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
 );
@@ -2135,7 +2466,7 @@ CREATE AGGREGATE @extschema@.llm_summarize_agg(input text) (
     SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
 );
 
-CREATE AGGREGATE @extschema@.llm_summarize_agg(input text, params json) (
+CREATE AGGREGATE @extschema@.llm_summarize_agg(input text, params vllm.json) (
     SFUNC = vllm.summarize_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
     SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
 );
@@ -2265,7 +2596,7 @@ CREATE FUNCTION @extschema@.llm_create_embedding_job(
     dimensions int DEFAULT NULL,
     instruction text DEFAULT NULL,
     prompt_name text DEFAULT NULL,
-    options json DEFAULT NULL,
+    options vllm.json DEFAULT NULL,
     columns name[] DEFAULT NULL,
     template text DEFAULT NULL,
     name name DEFAULT NULL,
@@ -2280,7 +2611,7 @@ CREATE FUNCTION @extschema@.llm_create_completion_job(
     target_column name DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     model text DEFAULT NULL,
-    options json DEFAULT NULL,
+    options vllm.json DEFAULT NULL,
     input text DEFAULT NULL,
     name name DEFAULT NULL,
     backfill text DEFAULT 'missing',
@@ -2302,7 +2633,7 @@ CREATE FUNCTION @extschema@.llm_alter_job(
     instruction text DEFAULT NULL,
     prompt_name text DEFAULT NULL,
     max_tokens int DEFAULT NULL,
-    options json DEFAULT NULL,
+    options vllm.json DEFAULT NULL,
     max_attempts int DEFAULT NULL,
     priority int DEFAULT NULL,
     batch_size int DEFAULT NULL,
@@ -2365,87 +2696,87 @@ GRANT SELECT ON @extschema@.llm_jobs, @extschema@.llm_job_failures TO PUBLIC;
 
 /* ---- bodies of OpenAI's and Anthropic's interfaces (llm_api.c; docs/user/openai-api.md) ---- */
 
-CREATE FUNCTION @extschema@.llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json
+CREATE FUNCTION @extschema@.llm_api(path text, body vllm.json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json
 AS 'MODULE_PATHNAME', 'llm_api' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
 
-CREATE FUNCTION @extschema@.llm_api_stream(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json
+CREATE FUNCTION @extschema@.llm_api_stream(path text, body vllm.json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json
 AS 'MODULE_PATHNAME', 'llm_api_stream' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100;
 
 CREATE FUNCTION @extschema@.v1_models() RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
-RETURN @extschema@.llm_api('/v1/models'::text, '{}'::json, 'raise'::text);
+RETURN @extschema@.llm_api('/v1/models'::text, '{}'::vllm.json, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_tokenize(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_tokenize(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
 RETURN @extschema@.llm_api('/tokenize'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_detokenize(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_detokenize(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
 RETURN @extschema@.llm_api('/detokenize'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_completions(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_completions(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
 RETURN @extschema@.llm_api('/v1/completions'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_completions_stream(request json) RETURNS SETOF json
+CREATE FUNCTION @extschema@.v1_completions_stream(request vllm.json) RETURNS SETOF json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
 BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/completions'::text, request, 'raise'::text); END;
 
-CREATE FUNCTION @extschema@.v1_chat_completions(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_chat_completions(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
 RETURN @extschema@.llm_api('/v1/chat/completions'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_chat_completions_stream(request json) RETURNS SETOF json
+CREATE FUNCTION @extschema@.v1_chat_completions_stream(request vllm.json) RETURNS SETOF json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
 BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/chat/completions'::text, request, 'raise'::text); END;
 
-CREATE FUNCTION @extschema@.v1_embeddings(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_embeddings(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
 RETURN @extschema@.llm_api('/v1/embeddings'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_classify(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_classify(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
 RETURN @extschema@.llm_api('/classify'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_pooling(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_pooling(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
 RETURN @extschema@.llm_api('/pooling'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_score(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_score(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
 RETURN @extschema@.llm_api('/score'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_rerank(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_rerank(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
 RETURN @extschema@.llm_api('/rerank'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_messages(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_messages(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
 RETURN @extschema@.llm_api('/v1/messages'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_messages_stream(request json) RETURNS SETOF json
+CREATE FUNCTION @extschema@.v1_messages_stream(request vllm.json) RETURNS SETOF json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
 BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/messages'::text, request, 'raise'::text); END;
 
-CREATE FUNCTION @extschema@.v1_messages_count_tokens(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_messages_count_tokens(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
 RETURN @extschema@.llm_api('/v1/messages/count_tokens'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_responses(request json) RETURNS json
+CREATE FUNCTION @extschema@.v1_responses(request vllm.json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000
 RETURN @extschema@.llm_api('/v1/responses'::text, request, 'raise'::text);
 
-CREATE FUNCTION @extschema@.v1_responses_stream(request json) RETURNS SETOF json
+CREATE FUNCTION @extschema@.v1_responses_stream(request vllm.json) RETURNS SETOF json
 LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
 BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/responses'::text, request, 'raise'::text); END;
 
 CREATE FUNCTION @extschema@.v1_responses_get(id text) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
-RETURN @extschema@.llm_api('/v1/responses/'::text OPERATOR(pg_catalog.||) id, '{}'::json, 'raise'::text);
+RETURN @extschema@.llm_api('/v1/responses/'::text OPERATOR(pg_catalog.||) id, '{}'::vllm.json, 'raise'::text);
 
 CREATE FUNCTION @extschema@.v1_responses_cancel(id text) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
-RETURN @extschema@.llm_api('/v1/responses/'::text OPERATOR(pg_catalog.||) id OPERATOR(pg_catalog.||) '/cancel'::text, '{}'::json, 'raise'::text);
+RETURN @extschema@.llm_api('/v1/responses/'::text OPERATOR(pg_catalog.||) id OPERATOR(pg_catalog.||) '/cancel'::text, '{}'::vllm.json, 'raise'::text);
 
 -- responses that are kept (response_store.c): each role's its own
 CREATE TABLE vllm.response (
@@ -2593,19 +2924,19 @@ AS 'MODULE_PATHNAME', 'llm_reset_prefix_cache' LANGUAGE C VOLATILE;
 
 REVOKE EXECUTE ON FUNCTION @extschema@.llm_reset_prefix_cache() FROM PUBLIC;
 
-CREATE FUNCTION @extschema@.llm_pin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params json DEFAULT NULL,
+CREATE FUNCTION @extschema@.llm_pin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params vllm.json DEFAULT NULL,
     lora text DEFAULT NULL) RETURNS int
 AS 'MODULE_PATHNAME', 'llm_pin_prefix' LANGUAGE C VOLATILE;
 
-CREATE FUNCTION @extschema@.llm_unpin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params json DEFAULT NULL,
+CREATE FUNCTION @extschema@.llm_unpin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params vllm.json DEFAULT NULL,
     lora text DEFAULT NULL) RETURNS int
 AS 'MODULE_PATHNAME', 'llm_unpin_prefix' LANGUAGE C VOLATILE;
 
 CREATE FUNCTION @extschema@.llm_unpin_prefix(id bigint) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_unpin_id' LANGUAGE C VOLATILE;
 
-REVOKE ALL ON FUNCTION @extschema@.llm_pin_prefix(text, text, text, int, json, text),
-    @extschema@.llm_unpin_prefix(text, text, text, int, json, text), @extschema@.llm_unpin_prefix(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.llm_pin_prefix(text, text, text, int, vllm.json, text),
+    @extschema@.llm_unpin_prefix(text, text, text, int, vllm.json, text), @extschema@.llm_unpin_prefix(bigint) FROM PUBLIC;
 
 CREATE FUNCTION vllm.pin_list(
     OUT id bigint, OUT model text, OUT role text, OUT isolation text, OUT lora text, OUT salted bool, OUT tokens int, OUT bytes bigint,
@@ -2828,17 +3159,17 @@ AS 'MODULE_PATHNAME', 'llm_cache_clear' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 -- extension's schema and put another in its place.  Each has the privileges of what it calls, whose EXECUTE is checked, too.
 CREATE FUNCTION vllm.http_api(path text, request json) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
-RETURN @extschema@.llm_api(path, request, 'return'::text);
+RETURN @extschema@.llm_api(path, request::vllm.json, 'return'::text);
 
 CREATE FUNCTION vllm.http_api_stream(path text, request json) RETURNS SETOF json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
-BEGIN ATOMIC SELECT @extschema@.llm_api_stream(path, request, 'return'::text); END;
+BEGIN ATOMIC SELECT @extschema@.llm_api_stream(path, request::vllm.json, 'return'::text); END;
 
 CREATE FUNCTION vllm.http_load_lora_adapter(request json) RETURNS text LANGUAGE sql VOLATILE
-RETURN @extschema@.v1_load_lora_adapter(request);
+RETURN @extschema@.v1_load_lora_adapter(request::vllm.json);
 
 CREATE FUNCTION vllm.http_unload_lora_adapter(request json) RETURNS text LANGUAGE sql VOLATILE
-RETURN @extschema@.v1_unload_lora_adapter(request);
+RETURN @extschema@.v1_unload_lora_adapter(request::vllm.json);
 
 CREATE FUNCTION vllm.http_metrics() RETURNS text LANGUAGE sql VOLATILE
 RETURN @extschema@.llm_metrics_text();
@@ -2871,9 +3202,35 @@ COMMENT ON FUNCTION vllm.dumped_role(regrole) IS
 COMMENT ON FUNCTION vllm.dumped_roles(regrole[]) IS
     'Text forms of an array of roles for pg_dump; dropped roles are left out.';
 COMMENT ON TABLE vllm.model IS 'Models of this database: files or URL, options, owner, grants.';
-COMMENT ON FUNCTION @extschema@.llm_create_model(text, text, json, text, text) IS
+COMMENT ON TYPE vllm.json IS 'JSON of an argument: json, jsonb and text become it.';
+COMMENT ON TYPE vllm.texts IS 'Texts of an argument: an array, or one text.';
+COMMENT ON DOMAIN vllm.reals IS 'A vector of an argument.';
+COMMENT ON DOMAIN vllm.schema IS 'A JSON schema of an argument.';
+COMMENT ON FUNCTION vllm.json_in(cstring) IS 'Input of vllm.json.';
+COMMENT ON FUNCTION vllm.json_out(vllm.json) IS 'Output of vllm.json.';
+COMMENT ON FUNCTION vllm.json_recv(internal) IS 'Binary input of vllm.json.';
+COMMENT ON FUNCTION vllm.json_send(vllm.json) IS 'Binary output of vllm.json.';
+COMMENT ON FUNCTION vllm.texts_in(cstring, oid, integer) IS 'Input of vllm.texts.';
+COMMENT ON FUNCTION vllm.texts_out(vllm.texts) IS 'Output of vllm.texts.';
+COMMENT ON FUNCTION vllm.texts_recv(internal, oid, integer) IS 'Binary input of vllm.texts.';
+COMMENT ON FUNCTION vllm.texts_send(vllm.texts) IS 'Binary output of vllm.texts.';
+COMMENT ON FUNCTION vllm.texts_subscript(internal) IS 'Subscripts of vllm.texts.';
+COMMENT ON FUNCTION vllm.texts_of(text[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.texts_of(varchar[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.texts_of(text) IS 'An array of one text.';
+COMMENT ON FUNCTION vllm.texts_of(varchar) IS 'An array of one text.';
+COMMENT ON CAST (json AS vllm.json) IS 'JSON as an argument.';
+COMMENT ON CAST (vllm.json AS json) IS 'JSON of an argument.';
+COMMENT ON CAST (jsonb AS vllm.json) IS 'JSON as an argument.';
+COMMENT ON CAST (text AS vllm.json) IS 'JSON as an argument.';
+COMMENT ON CAST (varchar AS vllm.json) IS 'JSON as an argument.';
+COMMENT ON CAST (text[] AS vllm.texts) IS 'Texts as an argument.';
+COMMENT ON CAST (varchar[] AS vllm.texts) IS 'Texts as an argument.';
+COMMENT ON CAST (text AS vllm.texts) IS 'A text as an argument.';
+COMMENT ON CAST (varchar AS vllm.texts) IS 'A text as an argument.';
+COMMENT ON FUNCTION @extschema@.llm_create_model(text, text, vllm.json, text, text) IS
     'Registers a model in a directory or file of the server, or a remote model at a URL.';
-COMMENT ON FUNCTION @extschema@.llm_inspect_model(text, json) IS
+COMMENT ON FUNCTION @extschema@.llm_inspect_model(text, vllm.json) IS
     'Reports what model files contain and whether they load, without loading them.';
 COMMENT ON FUNCTION @extschema@.llm_drop_model(text) IS 'Drops a model; fails while it has LoRA adapters.';
 COMMENT ON FUNCTION @extschema@.llm_drop_model(text, boolean) IS
@@ -3002,9 +3359,9 @@ COMMENT ON FUNCTION @extschema@.llm_load_lora(text, boolean) IS
     'Loads a LoRA adapter and waits until it is ready; pin keeps it in memory.';
 COMMENT ON FUNCTION @extschema@.llm_unload_lora(text) IS
     'Removes a LoRA adapter from memory; the next call loads it again.';
-COMMENT ON FUNCTION @extschema@.v1_load_lora_adapter(json) IS
+COMMENT ON FUNCTION @extschema@.v1_load_lora_adapter(vllm.json) IS
     'Endpoint /v1/load_lora_adapter: registers and loads a LoRA adapter.';
-COMMENT ON FUNCTION @extschema@.v1_unload_lora_adapter(json) IS
+COMMENT ON FUNCTION @extschema@.v1_unload_lora_adapter(vllm.json) IS
     'Endpoint /v1/unload_lora_adapter: drops a LoRA adapter.';
 COMMENT ON FUNCTION vllm.lora_list() IS 'Rows of llm_loras.';
 COMMENT ON VIEW @extschema@.llm_loras IS 'LoRA adapters of this database and loaded ones of vllm.lora_dir.';
@@ -3046,45 +3403,60 @@ COMMENT ON COLUMN @extschema@.llm_result.timings IS 'Durations in ms and the num
 COMMENT ON FUNCTION vllm.llm_support(internal) IS
     'Planner support function of functions that generate: cost and rows of a call.';
 COMMENT ON FUNCTION @extschema@.llm_generate(text, integer, double precision, double precision, integer,
-    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double precision,
-    double precision, double precision, json, text[], integer[], json, text, text[], text, integer, text,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
+    double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
     integer, text) IS
     'Generates a continuation of a prompt.';
+COMMENT ON FUNCTION @extschema@.llm_generate(bigint[], integer, double precision, double precision, integer,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
+    double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
+    integer, text) IS
+    'Generates a continuation of a prompt of token ids.';
 COMMENT ON FUNCTION @extschema@.llm_generate_full(text, integer, double precision, double precision,
-    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
-    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
     integer, text, integer, text) IS
     'Generates a continuation of a prompt, with tokens, finish reason, usage and timings.';
+COMMENT ON FUNCTION @extschema@.llm_generate_full(bigint[], integer, double precision, double precision,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
+    integer, text, integer, text) IS
+    'Generates a continuation of a prompt of token ids, with tokens, finish reason, usage and timings.';
 COMMENT ON FUNCTION @extschema@.llm_generate_stream(text, integer, double precision, double precision,
-    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
-    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
     integer, text, integer, integer, text) IS
     'Generates a continuation of a prompt and returns rows as tokens arrive.';
-COMMENT ON FUNCTION @extschema@.llm_chat(json, integer, double precision, double precision, integer, double
-    precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json, boolean,
-    boolean, json, text, double precision, double precision, double precision, json, text[], integer[],
-    json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_generate_stream(bigint[], integer, double precision, double precision,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
+    integer, text, integer, integer, text) IS
+    'Generates a continuation of a prompt of token ids and returns rows as tokens arrive.';
+COMMENT ON FUNCTION @extschema@.llm_chat(vllm.json, integer, double precision, double precision, integer, double
+    precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json, boolean,
+    boolean, vllm.json, text, double precision, double precision, double precision, vllm.json, text[], bigint[],
+    vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer, text) IS
     'Generates the assistant''s message of a chat.';
-COMMENT ON FUNCTION @extschema@.llm_chat_text(json, integer, double precision, double precision, integer,
-    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json,
-    boolean, boolean, json, text, double precision, double precision, double precision, json, text[],
-    integer[], json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer,
+COMMENT ON FUNCTION @extschema@.llm_chat_text(vllm.json, integer, double precision, double precision, integer,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json,
+    boolean, boolean, vllm.json, text, double precision, double precision, double precision, vllm.json, text[],
+    bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer,
     text) IS
     'Generates the assistant''s message of a chat and returns its content.';
-COMMENT ON FUNCTION @extschema@.llm_chat_stream(json, integer, double precision, double precision, integer,
-    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json,
-    boolean, boolean, json, text, double precision, double precision, double precision, json, text[],
-    integer[], json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer,
+COMMENT ON FUNCTION @extschema@.llm_chat_stream(vllm.json, integer, double precision, double precision, integer,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json,
+    boolean, boolean, vllm.json, text, double precision, double precision, double precision, vllm.json, text[],
+    bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer,
     integer, text) IS
     'Generates the assistant''s message of a chat and returns rows as tokens arrive.';
 COMMENT ON FUNCTION @extschema@.llm_ask(text, text, integer, double precision, double precision, integer,
-    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, text, json, double
-    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, text, vllm.json, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
     integer, text, integer, text) IS
     'Generates the assistant''s content for one user message and an optional system message.';
-COMMENT ON FUNCTION @extschema@.llm_render_chat(json, json, text, json, boolean, boolean, json, text, text) IS
+COMMENT ON FUNCTION @extschema@.llm_render_chat(vllm.json, vllm.json, text, vllm.json, boolean, boolean, vllm.json, text, text) IS
     'Renders messages through a chat template, without generating.';
-COMMENT ON FUNCTION @extschema@.llm_tokenize_chat(json, json, text, json, boolean, boolean, json, text,
+COMMENT ON FUNCTION @extschema@.llm_tokenize_chat(vllm.json, vllm.json, text, vllm.json, boolean, boolean, vllm.json, text,
     text) IS
     'Tokens of messages rendered through a chat template.';
 COMMENT ON FUNCTION vllm.chat_agg_step(internal, text, text) IS 'Transition function of llm_chat_agg.';
@@ -3092,14 +3464,19 @@ COMMENT ON FUNCTION vllm.chat_agg_final(internal) IS 'Final function of llm_chat
 COMMENT ON AGGREGATE @extschema@.llm_chat_agg(text, text) IS
     'Aggregates rows of role and content into a JSON array of messages.';
 COMMENT ON FUNCTION @extschema@.llm_submit(text, integer, double precision, double precision, integer,
-    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double precision,
-    double precision, double precision, json, text[], integer[], json, text, text[], text, integer, text,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
+    double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
     integer, text) IS
     'Starts a generate request and returns its id at once.';
-COMMENT ON FUNCTION @extschema@.llm_submit_chat(json, integer, double precision, double precision, integer,
-    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json,
-    boolean, boolean, json, text, double precision, double precision, double precision, json, text[],
-    integer[], json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer,
+COMMENT ON FUNCTION @extschema@.llm_submit(bigint[], integer, double precision, double precision, integer,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
+    double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
+    integer, text) IS
+    'Starts a generate request and returns its id at once, for a prompt of token ids.';
+COMMENT ON FUNCTION @extschema@.llm_submit_chat(vllm.json, integer, double precision, double precision, integer,
+    double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json,
+    boolean, boolean, vllm.json, text, double precision, double precision, double precision, vllm.json, text[],
+    bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer,
     text) IS
     'Starts a chat request and returns its id at once.';
 COMMENT ON FUNCTION @extschema@.llm_poll(bigint) IS 'Whether a submitted request has ended; never waits.';
@@ -3116,13 +3493,13 @@ COMMENT ON COLUMN @extschema@.llm_futures.state IS 'running, finished or failed.
 COMMENT ON COLUMN @extschema@.llm_futures.model IS 'Name of the model.';
 COMMENT ON COLUMN @extschema@.llm_futures.submitted IS 'Time of submission.';
 COMMENT ON FUNCTION @extschema@.llm_generate_batch(text[], integer, double precision, double precision,
-    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
-    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
     integer, text, integer, text) IS
     'Generates continuations of an array of prompts in one batch.';
 COMMENT ON FUNCTION @extschema@.llm_generate_query(text, name, integer, double precision, double precision,
-    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
-    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
     integer, text, integer, text) IS
     'Generates a continuation for each row of a query given as text.';
 COMMENT ON FUNCTION vllm.progress_list() IS 'Rows of llm_progress.';
@@ -3141,7 +3518,7 @@ COMMENT ON COLUMN @extschema@.llm_progress.output_tokens IS 'Generated tokens of
 COMMENT ON COLUMN @extschema@.llm_progress.rows_per_s IS 'Rows per second since started.';
 COMMENT ON COLUMN @extschema@.llm_progress.tokens_per_s IS 'Generated tokens per second since started.';
 COMMENT ON FUNCTION @extschema@.llm_tokenize(text, boolean, text) IS 'Token ids of a text.';
-COMMENT ON FUNCTION @extschema@.llm_detokenize(integer[], boolean, text) IS 'Text of token ids.';
+COMMENT ON FUNCTION @extschema@.llm_detokenize(bigint[], boolean, text) IS 'Text of token ids.';
 COMMENT ON FUNCTION @extschema@.llm_count_tokens(text, text, boolean) IS 'Number of tokens of a text.';
 COMMENT ON TYPE @extschema@.llm_logprob IS 'Log-probability of one token at one position.';
 COMMENT ON COLUMN @extschema@.llm_logprob.pos IS 'Position of the token, from 0.';
@@ -3183,88 +3560,102 @@ COMMENT ON COLUMN @extschema@.llm_beam.token_ids IS 'Generated tokens.';
 COMMENT ON COLUMN @extschema@.llm_beam.cum_logprob IS 'Sum of the log-probabilities of the generated tokens.';
 COMMENT ON COLUMN @extschema@.llm_beam.score IS 'Score after the length penalty.';
 COMMENT ON COLUMN @extschema@.llm_beam.finish_reason IS 'Why generation ended.';
-COMMENT ON FUNCTION @extschema@.llm_output(text, integer, integer, integer, integer[], integer, double
-    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
-    json, text, integer, double precision, double precision, double precision, json, text[], integer[],
-    json, text, text[], text, integer, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_output(text, integer, integer, integer, bigint[], integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
+    vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
+    vllm.json, text, text[], text, integer, text, integer, text) IS
     'Generates n completions of a prompt as one value, with log-probabilities.';
-COMMENT ON FUNCTION @extschema@.llm_completions(text, integer, integer, integer, integer[], integer, double
-    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
-    json, text, integer, double precision, double precision, double precision, json, text[], integer[],
-    json, text, text[], text, integer, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_output(bigint[], integer, integer, integer, bigint[], integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
+    vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
+    vllm.json, text, text[], text, integer, text, integer, text) IS
+    'Generates n completions of a prompt of token ids as one value, with log-probabilities.';
+COMMENT ON FUNCTION @extschema@.llm_completions(text, integer, integer, integer, bigint[], integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
+    vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
+    vllm.json, text, text[], text, integer, text, integer, text) IS
     'Generates n completions of a prompt as rows, with log-probabilities.';
-COMMENT ON FUNCTION @extschema@.llm_chat_full(json, integer, integer, integer, integer[], integer, double
-    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
-    json, text, integer, json, text, json, boolean, boolean, json, text, double precision, double precision,
-    double precision, json, text[], integer[], json, text, text[], text, integer, text, integer, json,
+COMMENT ON FUNCTION @extschema@.llm_completions(bigint[], integer, integer, integer, bigint[], integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
+    vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
+    vllm.json, text, text[], text, integer, text, integer, text) IS
+    'Generates n completions of a prompt of token ids as rows, with log-probabilities.';
+COMMENT ON FUNCTION @extschema@.llm_chat_full(vllm.json, integer, integer, integer, bigint[], integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
+    vllm.json, text, integer, vllm.json, text, vllm.json, boolean, boolean, vllm.json, text, double precision, double precision,
+    double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json,
     boolean, boolean, text, integer, text) IS
     'Generates n assistant messages of a chat as one value, with log-probabilities.';
-COMMENT ON FUNCTION @extschema@.llm_chat_batch(json[], integer, integer, integer, integer[], integer, double
-    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
-    json, text, integer, json, text, json, boolean, boolean, json, text, double precision, double precision,
-    double precision, json, text[], integer[], json, text, text[], text, integer, text, integer, json,
+COMMENT ON FUNCTION @extschema@.llm_chat_batch(vllm.json[], integer, integer, integer, bigint[], integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
+    vllm.json, text, integer, vllm.json, text, vllm.json, boolean, boolean, vllm.json, text, double precision, double precision,
+    double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json,
     boolean, boolean, text, integer, text) IS
     'Generates assistant messages of an array of chats in one batch.';
 COMMENT ON FUNCTION @extschema@.llm_beams(text, integer, integer, boolean, double precision, double
-    precision, boolean, json, text, integer, text) IS
+    precision, boolean, vllm.json, text, integer, text) IS
     'Beam search for the most likely completions, as an array.';
 COMMENT ON FUNCTION @extschema@.llm_beam_search(text, integer, integer, boolean, double precision, double
-    precision, boolean, json, text, integer, text) IS
+    precision, boolean, vllm.json, text, integer, text) IS
     'Beam search for the most likely completions, as rows.';
 COMMENT ON FUNCTION @extschema@.llm_beam_search_batch(text[], integer, integer, boolean, double precision,
-    double precision, boolean, json, text, integer, text) IS
+    double precision, boolean, vllm.json, text, integer, text) IS
     'Beam search over an array of prompts.';
 COMMENT ON FUNCTION vllm.logprobs_json(@extschema@.llm_logprob[]) IS
     'Log-probabilities in the JSON form of OpenAI''s completions.';
 COMMENT ON FUNCTION @extschema@.llm_output_json(@extschema@.llm_output) IS
     'JSON form of an llm_output, as OpenAI''s completions API has it.';
-COMMENT ON FUNCTION @extschema@.llm_embeds_generate(real[], integer, double precision, double precision,
-    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
-    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+COMMENT ON FUNCTION @extschema@.llm_embeds_generate(double precision[], integer, double precision, double precision,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
+    precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
     integer, text, integer, text) IS
     'Generates a continuation of a prompt given as token embeddings.';
-COMMENT ON FUNCTION @extschema@.llm_embeds_output(real[], integer, integer, integer[], integer, double
-    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
-    json, text, integer, double precision, double precision, double precision, json, text[], integer[],
-    json, text, text[], text, integer, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_embeds_output(double precision[], integer, integer, bigint[], integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
+    vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
+    vllm.json, text, text[], text, integer, text, integer, text) IS
     'Generates n completions of a prompt given as token embeddings.';
 COMMENT ON FUNCTION @extschema@.llm_token_embeddings(text, boolean, text) IS
     'Input embeddings of the tokens of a text.';
-COMMENT ON FUNCTION @extschema@.llm_grammar_accepts(json, text) IS
+COMMENT ON FUNCTION @extschema@.llm_grammar_accepts(vllm.json, text) IS
     'Whether a text is a JSON document that is valid under a JSON schema.';
 COMMENT ON FUNCTION @extschema@.llm_type_schema(regtype, boolean) IS 'JSON schema of an SQL type.';
 COMMENT ON FUNCTION vllm.from_json(json, anyelement) IS 'Converts generated JSON to the SQL type of sample.';
-COMMENT ON FUNCTION @extschema@.llm_generate_json(text, json, integer, double precision, double precision,
-    integer, double precision, bigint, double precision, double precision, double precision, json, text,
-    json, text, integer, integer, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_generate_json(text, vllm.json, integer, double precision, double precision,
+    integer, double precision, bigint, double precision, double precision, double precision, vllm.json, text,
+    vllm.json, text, integer, integer, text, integer, text) IS
     'Generates JSON that is valid under a JSON schema.';
 COMMENT ON FUNCTION @extschema@.llm_generate_as(text, anyelement, integer, double precision, double
     precision, integer, double precision, bigint, double precision, double precision, double precision,
-    json, text, json, text, integer, integer, text, integer, text) IS
+    vllm.json, text, vllm.json, text, integer, integer, text, integer, text) IS
     'Generates a value of the SQL type of sample.';
 COMMENT ON FUNCTION @extschema@.llm_extract(text, anyelement, text, integer, double precision, double
     precision, integer, double precision, bigint, double precision, double precision, double precision,
-    json, text, json, text, integer, integer, text, integer, text, json, text) IS
+    vllm.json, text, vllm.json, text, integer, integer, text, integer, text, vllm.json, text) IS
     'Extracts a value of the SQL type of sample from a text.';
-COMMENT ON FUNCTION @extschema@.llm_extract(text, json, text, integer, double precision, double precision,
-    integer, double precision, bigint, double precision, double precision, double precision, json, text,
-    json, text, integer, integer, text, integer, text, json, text) IS
+COMMENT ON FUNCTION @extschema@.llm_extract(text, vllm.schema, text, integer, double precision, double precision,
+    integer, double precision, bigint, double precision, double precision, double precision, vllm.json, text,
+    vllm.json, text, integer, integer, text, integer, text, vllm.json, text) IS
+    'Extracts JSON that is valid under a JSON schema from a text.';
+COMMENT ON FUNCTION @extschema@.llm_extract(text, jsonb, text, integer, double precision, double precision,
+    integer, double precision, bigint, double precision, double precision, double precision, vllm.json, text,
+    vllm.json, text, integer, integer, text, integer, text, vllm.json, text) IS
     'Extracts JSON that is valid under a JSON schema from a text.';
 COMMENT ON TYPE @extschema@.llm_reasoning IS 'Output of a model, split into reasoning and content.';
 COMMENT ON COLUMN @extschema@.llm_reasoning.reasoning IS 'The reasoning.';
 COMMENT ON COLUMN @extschema@.llm_reasoning.content IS 'The content after the reasoning.';
-COMMENT ON FUNCTION @extschema@.llm_parse_tool_calls(text, text, json) IS
+COMMENT ON FUNCTION @extschema@.llm_parse_tool_calls(text, text, vllm.json) IS
     'Splits output of a model into tool calls and content.';
-COMMENT ON FUNCTION @extschema@.llm_parse_reasoning(text, text, json) IS
+COMMENT ON FUNCTION @extschema@.llm_parse_reasoning(text, text, vllm.json) IS
     'Splits output of a model into reasoning and content.';
 COMMENT ON FUNCTION @extschema@.llm_tool(regprocedure) IS
     'Tool definition of an SQL function in OpenAI''s JSON form.';
-COMMENT ON FUNCTION @extschema@.llm_call_tool(json, regprocedure[], boolean) IS
+COMMENT ON FUNCTION @extschema@.llm_call_tool(vllm.json, regprocedure[], boolean) IS
     'Executes one tool call with the SQL functions in tools.';
-COMMENT ON FUNCTION @extschema@.llm_chat_run(json, regprocedure[], integer, boolean, integer, double
-    precision, double precision, integer, double precision, bigint, text[], json, text, integer, text, json,
-    double precision, double precision, double precision, json, integer, text, integer, json, boolean,
-    boolean, text, integer[], integer, boolean, text[], integer[], json, text, json, text, text[], text,
+COMMENT ON FUNCTION @extschema@.llm_chat_run(vllm.json, regprocedure[], integer, boolean, integer, double
+    precision, double precision, integer, double precision, bigint, vllm.texts, vllm.json, text, integer, text, vllm.json,
+    double precision, double precision, double precision, vllm.json, integer, text, integer, vllm.json, boolean,
+    boolean, text, bigint[], integer, boolean, text[], bigint[], vllm.json, text, vllm.json, text, text[], text,
     integer, text) IS
     'Runs a chat in which the model may call SQL functions as tools.';
 COMMENT ON TYPE @extschema@.llm_label IS 'One label of a classifier.';
@@ -3278,41 +3669,41 @@ COMMENT ON COLUMN @extschema@.llm_ranked.document IS 'The document.';
 COMMENT ON TYPE vllm.token_scores IS 'Labels, scores and character offsets of a token classifier.';
 COMMENT ON FUNCTION vllm.llm_pool_support(internal) IS
     'Planner support function of pooling functions: cost and rows of a call.';
-COMMENT ON FUNCTION @extschema@.llm_embed(text, integer, boolean, text, text, integer, text, text, json,
+COMMENT ON FUNCTION @extschema@.llm_embed(text, integer, boolean, text, text, integer, text, text, vllm.json,
     integer, text) IS
     'Embedding of a text.';
 COMMENT ON FUNCTION @extschema@.llm_embed_multi(text, integer, boolean, text, text, integer, text, text,
-    json, integer, text) IS
+    vllm.json, integer, text) IS
     'Embeddings of all tokens of a text, one array row per token.';
 COMMENT ON FUNCTION @extschema@.llm_embed_batch(text[], integer, boolean, text, text, integer, text, text,
-    json, integer, text) IS
+    vllm.json, integer, text) IS
     'Embeddings of an array of texts, computed in one batch.';
 COMMENT ON FUNCTION vllm.embedding_bytes(real[], text, text) IS
     'Embedding as bytes of a float type and byte order.';
 COMMENT ON FUNCTION @extschema@.llm_embed_bytes(text, text, text, integer, boolean, text, text, integer,
-    text, text, json, integer, text) IS
+    text, text, vllm.json, integer, text) IS
     'Embedding of a text as bytes.';
-COMMENT ON FUNCTION @extschema@.llm_encode(text, text, integer, boolean, integer, integer[], text, text,
-    integer, text, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_encode(text, text, integer, boolean, integer, bigint[], text, text,
+    integer, text, text, vllm.json, integer, text) IS
     'Pooled output of a model for a text, for a given task.';
 COMMENT ON FUNCTION @extschema@.llm_submit_embed(text, integer, boolean, text, text, integer, text, text,
-    json, integer, text) IS
+    vllm.json, integer, text) IS
     'Starts an embedding request and returns its id at once.';
 COMMENT ON FUNCTION @extschema@.llm_result_embedding(bigint) IS
     'Waits for a submitted embedding request and returns the embedding.';
-COMMENT ON FUNCTION @extschema@.llm_similarity(text, text, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_similarity(text, text, text, vllm.json, integer, text) IS
     'Cosine similarity of the embeddings of two texts.';
-COMMENT ON FUNCTION @extschema@.llm_score(text, text, boolean, text, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_score(text, text, boolean, text, integer, text, vllm.json, integer, text) IS
     'Relevance of a document to a query.';
-COMMENT ON FUNCTION @extschema@.llm_score_batch(text, text[], boolean, text, integer, text, json, integer,
+COMMENT ON FUNCTION @extschema@.llm_score_batch(text, text[], boolean, text, integer, text, vllm.json, integer,
     text) IS
     'Relevance of each document of an array to a query.';
-COMMENT ON FUNCTION @extschema@.llm_score_pairs(text[], text[], boolean, text, integer, text, json, integer,
+COMMENT ON FUNCTION @extschema@.llm_score_pairs(text[], text[], boolean, text, integer, text, vllm.json, integer,
     text) IS
     'Scores of pairs of texts of two arrays.';
 COMMENT ON FUNCTION vllm.rerank_limit(integer) IS
     'Checks top_n and returns the number of rows for llm_rerank.';
-COMMENT ON FUNCTION @extschema@.llm_rerank(text, text[], integer, boolean, text, integer, text, json,
+COMMENT ON FUNCTION @extschema@.llm_rerank(text, text[], integer, boolean, text, integer, text, vllm.json,
     integer, text) IS
     'Documents of an array ordered by relevance to a query.';
 COMMENT ON FUNCTION vllm.rerank_agg_step(internal, text, "any", text) IS
@@ -3331,25 +3722,25 @@ COMMENT ON AGGREGATE @extschema@.llm_rerank_agg(text, "any", text, integer) IS
     'Aggregates the top_n documents most relevant to a query.';
 COMMENT ON AGGREGATE @extschema@.llm_rerank_agg(text, "any", text, integer, text) IS
     'Aggregates the top_n documents most relevant to a query, scored by a given model.';
-COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, vllm.json, integer, text) IS
     'Labels and probabilities of a classifier for a text, as an array.';
-COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, vllm.json, integer, text) IS
     'Labels of a classifier for a text, the most probable first.';
-COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, vllm.json, integer, text) IS
     'Most probable label of a classifier for a text.';
-COMMENT ON FUNCTION @extschema@.llm_classify_probs(text, boolean, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_classify_probs(text, boolean, integer, text, vllm.json, integer, text) IS
     'Probabilities of all labels of a classifier, in the model''s order.';
-COMMENT ON FUNCTION vllm.token_scores(text, text, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION vllm.token_scores(text, text, integer, text, vllm.json, integer, text) IS
     'Labels, scores and offsets of a token classifier for a text.';
 COMMENT ON FUNCTION vllm.token_labels(vllm.token_scores, text, text) IS
     'Groups token scores into labelled spans of a text.';
-COMMENT ON FUNCTION @extschema@.llm_token_classify(text, text, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_token_classify(text, text, integer, text, vllm.json, integer, text) IS
     'Labelled spans of a text found by a token classifier.';
-COMMENT ON FUNCTION @extschema@.llm_reward(text, boolean, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_reward(text, boolean, integer, text, vllm.json, integer, text) IS
     'Reward of a text.';
-COMMENT ON FUNCTION @extschema@.llm_reward_tokens(text, boolean, integer, text, json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_reward_tokens(text, boolean, integer, text, vllm.json, integer, text) IS
     'Reward of each token of a text.';
-COMMENT ON FUNCTION @extschema@.llm_reward_steps(text, integer, integer[], boolean, integer, text, json,
+COMMENT ON FUNCTION @extschema@.llm_reward_steps(text, integer, bigint[], boolean, integer, text, vllm.json,
     integer, text) IS
     'Process rewards at each step tag of a text.';
 COMMENT ON TYPE @extschema@.llm_choice IS 'One label of llm_choice_probs.';
@@ -3389,15 +3780,26 @@ COMMENT ON FUNCTION vllm.chunk_spans(text, text, integer, integer, text) IS
 COMMENT ON FUNCTION vllm.chunk_rows(text, integer[]) IS 'Rows of llm_chunk_text from offsets.';
 COMMENT ON FUNCTION @extschema@.llm_chunk_text(text, text, integer, integer, text) IS
     'Splits a text into chunks of at most size tokens.';
-COMMENT ON FUNCTION @extschema@.llm_cosine_distance(real[], real[]) IS 'Cosine distance of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_l2_distance(real[], real[]) IS 'Euclidean distance of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_inner_product(real[], real[]) IS 'Inner product of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_similarity(real[], real[]) IS 'Cosine similarity of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_binary_quantize(real[]) IS
+COMMENT ON FUNCTION @extschema@.llm_cosine_distance(vllm.reals, vllm.reals) IS 'Cosine distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_cosine_distance(double precision[], double precision[]) IS 'Cosine distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_l2_distance(vllm.reals, vllm.reals) IS 'Euclidean distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_l2_distance(double precision[], double precision[]) IS 'Euclidean distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_inner_product(vllm.reals, vllm.reals) IS 'Inner product of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_inner_product(double precision[], double precision[]) IS 'Inner product of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_similarity(vllm.reals, vllm.reals) IS 'Cosine similarity of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_similarity(double precision[], double precision[]) IS 'Cosine similarity of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_binary_quantize(vllm.reals) IS
     'One bit per dimension of a vector: 1 where the number is positive.';
-COMMENT ON FUNCTION @extschema@.llm_nearest(real[], regclass, name, integer, text, text, name, integer) IS
+COMMENT ON FUNCTION @extschema@.llm_binary_quantize(double precision[]) IS
+    'One bit per dimension of a vector: 1 where the number is positive.';
+COMMENT ON FUNCTION @extschema@.llm_nearest(vllm.reals, regclass, name, integer, text, text, name, integer) IS
     'Exact nearest-neighbour search for a vector: distances and row ids.';
-COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, real[], name, integer, text, text, name,
+COMMENT ON FUNCTION @extschema@.llm_nearest(double precision[], regclass, name, integer, text, text, name, integer) IS
+    'Exact nearest-neighbour search for a vector: distances and row ids.';
+COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, vllm.reals, name, integer, text, text, name,
+    integer) IS
+    'Exact nearest-neighbour search for a vector: rows of the table.';
+COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, double precision[], name, integer, text, text, name,
     integer) IS
     'Exact nearest-neighbour search for a vector: rows of the table.';
 COMMENT ON FUNCTION vllm.nearest_rows(anyelement, real[], name, integer, text, text, name, integer) IS
@@ -3411,21 +3813,21 @@ COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, text, name, integer
     text, text, text, text) IS
     'Exact nearest-neighbour search for the embedding of a text: rows of the table.';
 COMMENT ON FUNCTION vllm.reduce(text[], text, text, boolean, integer, double precision, double precision,
-    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, text, json,
-    double precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, text, vllm.json,
+    double precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
     integer, text, integer, text) IS
     'Implementation of llm_reduce.';
 COMMENT ON FUNCTION vllm.reduce_texts(text[]) IS
     'Texts of an array without NULLs, in one dimension; NULL if none is left.';
 COMMENT ON FUNCTION @extschema@.llm_reduce(text[], text, text, boolean, integer, double precision, double
-    precision, integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer,
-    text, json, double precision, double precision, double precision, json, text[], integer[], json, text,
+    precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer,
+    text, vllm.json, double precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text,
     text[], text, integer, text, integer, text) IS
     'Applies an instruction to many texts, in levels where they exceed the context.';
 COMMENT ON FUNCTION vllm.agg_step(internal, text, text) IS 'Transition function of llm_agg.';
-COMMENT ON FUNCTION vllm.agg_step(internal, text, text, json) IS 'Transition function of llm_agg.';
+COMMENT ON FUNCTION vllm.agg_step(internal, text, text, vllm.json) IS 'Transition function of llm_agg.';
 COMMENT ON FUNCTION vllm.summarize_step(internal, text) IS 'Transition function of llm_summarize_agg.';
-COMMENT ON FUNCTION vllm.summarize_step(internal, text, json) IS 'Transition function of llm_summarize_agg.';
+COMMENT ON FUNCTION vllm.summarize_step(internal, text, vllm.json) IS 'Transition function of llm_summarize_agg.';
 COMMENT ON FUNCTION vllm.agg_combine(internal, internal) IS
     'Combine function of llm_agg and llm_summarize_agg.';
 COMMENT ON FUNCTION vllm.agg_serial(internal) IS 'Serialization function of llm_agg and llm_summarize_agg.';
@@ -3434,10 +3836,10 @@ COMMENT ON FUNCTION vllm.agg_deserial(bytea, internal) IS
 COMMENT ON FUNCTION vllm.agg_final(internal) IS 'Final function of llm_agg and llm_summarize_agg.';
 COMMENT ON AGGREGATE @extschema@.llm_agg(text, text) IS
     'Aggregate: applies an instruction to all texts of a group.';
-COMMENT ON AGGREGATE @extschema@.llm_agg(text, text, json) IS
+COMMENT ON AGGREGATE @extschema@.llm_agg(text, text, vllm.json) IS
     'Aggregate: applies an instruction to all texts of a group, with options.';
 COMMENT ON AGGREGATE @extschema@.llm_summarize_agg(text) IS 'Aggregate: summarizes all texts of a group.';
-COMMENT ON AGGREGATE @extschema@.llm_summarize_agg(text, json) IS
+COMMENT ON AGGREGATE @extschema@.llm_summarize_agg(text, vllm.json) IS
     'Aggregate: summarizes all texts of a group, with options.';
 COMMENT ON TABLE vllm.job IS 'Embedding and completion jobs.';
 COMMENT ON SEQUENCE vllm.job_id_seq IS 'Ids of jobs.';
@@ -3451,13 +3853,13 @@ COMMENT ON FUNCTION vllm.job_ddl() IS 'Event trigger function that keeps jobs co
 COMMENT ON EVENT TRIGGER vllm_job_drop IS 'Removes or fails jobs whose objects are dropped.';
 COMMENT ON EVENT TRIGGER vllm_job_ddl IS 'Updates jobs whose source or target is altered.';
 COMMENT ON FUNCTION @extschema@.llm_create_embedding_job(regclass, text, name, text, text, text, integer,
-    integer, integer, text, text, json, name[], text, name, text, integer) IS
+    integer, integer, text, text, vllm.json, name[], text, name, text, integer) IS
     'Creates a job that keeps embeddings of a table''s rows up to date.';
-COMMENT ON FUNCTION @extschema@.llm_create_completion_job(regclass, text, name, integer, text, json, text,
+COMMENT ON FUNCTION @extschema@.llm_create_completion_job(regclass, text, name, integer, text, vllm.json, text,
     name, text, integer) IS
     'Creates a job that keeps generated text of a table''s rows up to date.';
 COMMENT ON FUNCTION @extschema@.llm_alter_job(name, text, text, name[], text, text, integer, integer,
-    integer, text, text, integer, json, integer, integer, integer, text, boolean, text) IS
+    integer, text, text, integer, vllm.json, integer, integer, integer, text, boolean, text) IS
     'Changes the options of a job.';
 COMMENT ON FUNCTION @extschema@.llm_drop_job(name) IS 'Drops a job with its triggers and queue.';
 COMMENT ON FUNCTION @extschema@.llm_pause_job(name) IS 'Pauses a job; changes are still queued.';
@@ -3503,32 +3905,32 @@ COMMENT ON COLUMN @extschema@.llm_job_failures.attempts IS 'Number of attempts.'
 COMMENT ON COLUMN @extschema@.llm_job_failures.sqlstate IS 'SQLSTATE of the last error.';
 COMMENT ON COLUMN @extschema@.llm_job_failures.message IS 'Message of the last error.';
 COMMENT ON COLUMN @extschema@.llm_job_failures.failed IS 'Time of the last attempt.';
-COMMENT ON FUNCTION @extschema@.llm_api(text, json, text) IS
+COMMENT ON FUNCTION @extschema@.llm_api(text, vllm.json, text) IS
     'Response of an endpoint of OpenAI''s or Anthropic''s API to a request body.';
-COMMENT ON FUNCTION @extschema@.llm_api_stream(text, json, text) IS
+COMMENT ON FUNCTION @extschema@.llm_api_stream(text, vllm.json, text) IS
     'Chunks of the streamed response of an endpoint to a request body.';
 COMMENT ON FUNCTION @extschema@.v1_models() IS 'Endpoint /v1/models: models that the current role may use.';
-COMMENT ON FUNCTION @extschema@.v1_tokenize(json) IS 'Endpoint /tokenize: tokens of a text or chat.';
-COMMENT ON FUNCTION @extschema@.v1_detokenize(json) IS 'Endpoint /detokenize: text of tokens.';
-COMMENT ON FUNCTION @extschema@.v1_completions(json) IS 'Endpoint /v1/completions of OpenAI''s API.';
-COMMENT ON FUNCTION @extschema@.v1_completions_stream(json) IS
+COMMENT ON FUNCTION @extschema@.v1_tokenize(vllm.json) IS 'Endpoint /tokenize: tokens of a text or chat.';
+COMMENT ON FUNCTION @extschema@.v1_detokenize(vllm.json) IS 'Endpoint /detokenize: text of tokens.';
+COMMENT ON FUNCTION @extschema@.v1_completions(vllm.json) IS 'Endpoint /v1/completions of OpenAI''s API.';
+COMMENT ON FUNCTION @extschema@.v1_completions_stream(vllm.json) IS
     'Endpoint /v1/completions of OpenAI''s API, streamed.';
-COMMENT ON FUNCTION @extschema@.v1_chat_completions(json) IS
+COMMENT ON FUNCTION @extschema@.v1_chat_completions(vllm.json) IS
     'Endpoint /v1/chat/completions of OpenAI''s API.';
-COMMENT ON FUNCTION @extschema@.v1_chat_completions_stream(json) IS
+COMMENT ON FUNCTION @extschema@.v1_chat_completions_stream(vllm.json) IS
     'Endpoint /v1/chat/completions of OpenAI''s API, streamed.';
-COMMENT ON FUNCTION @extschema@.v1_embeddings(json) IS 'Endpoint /v1/embeddings of OpenAI''s API.';
-COMMENT ON FUNCTION @extschema@.v1_classify(json) IS 'Endpoint /classify: labels and probabilities.';
-COMMENT ON FUNCTION @extschema@.v1_pooling(json) IS 'Endpoint /pooling: pooled output of a model.';
-COMMENT ON FUNCTION @extschema@.v1_score(json) IS 'Endpoint /score: scores of pairs of texts.';
-COMMENT ON FUNCTION @extschema@.v1_rerank(json) IS 'Endpoint /rerank: documents ordered by relevance.';
-COMMENT ON FUNCTION @extschema@.v1_messages(json) IS 'Endpoint /v1/messages of Anthropic''s API.';
-COMMENT ON FUNCTION @extschema@.v1_messages_stream(json) IS
+COMMENT ON FUNCTION @extschema@.v1_embeddings(vllm.json) IS 'Endpoint /v1/embeddings of OpenAI''s API.';
+COMMENT ON FUNCTION @extschema@.v1_classify(vllm.json) IS 'Endpoint /classify: labels and probabilities.';
+COMMENT ON FUNCTION @extschema@.v1_pooling(vllm.json) IS 'Endpoint /pooling: pooled output of a model.';
+COMMENT ON FUNCTION @extschema@.v1_score(vllm.json) IS 'Endpoint /score: scores of pairs of texts.';
+COMMENT ON FUNCTION @extschema@.v1_rerank(vllm.json) IS 'Endpoint /rerank: documents ordered by relevance.';
+COMMENT ON FUNCTION @extschema@.v1_messages(vllm.json) IS 'Endpoint /v1/messages of Anthropic''s API.';
+COMMENT ON FUNCTION @extschema@.v1_messages_stream(vllm.json) IS
     'Endpoint /v1/messages of Anthropic''s API, streamed.';
-COMMENT ON FUNCTION @extschema@.v1_messages_count_tokens(json) IS
+COMMENT ON FUNCTION @extschema@.v1_messages_count_tokens(vllm.json) IS
     'Endpoint /v1/messages/count_tokens of Anthropic''s API.';
-COMMENT ON FUNCTION @extschema@.v1_responses(json) IS 'Endpoint /v1/responses of OpenAI''s API.';
-COMMENT ON FUNCTION @extschema@.v1_responses_stream(json) IS
+COMMENT ON FUNCTION @extschema@.v1_responses(vllm.json) IS 'Endpoint /v1/responses of OpenAI''s API.';
+COMMENT ON FUNCTION @extschema@.v1_responses_stream(vllm.json) IS
     'Endpoint /v1/responses of OpenAI''s API, streamed.';
 COMMENT ON FUNCTION @extschema@.v1_responses_get(text) IS 'Stored response of /v1/responses by id.';
 COMMENT ON FUNCTION @extschema@.v1_responses_cancel(text) IS
@@ -3563,9 +3965,9 @@ COMMENT ON COLUMN @extschema@.llm_api_keys.created_by IS 'Role that created the 
 COMMENT ON COLUMN @extschema@.llm_api_keys.expires IS 'Time when the key expires; NULL means never.';
 COMMENT ON COLUMN @extschema@.llm_api_keys.revoked IS 'Time when the key was revoked.';
 COMMENT ON FUNCTION @extschema@.llm_reset_prefix_cache() IS 'Empties the prefix cache of all models.';
-COMMENT ON FUNCTION @extschema@.llm_pin_prefix(text, text, text, integer, json, text) IS
+COMMENT ON FUNCTION @extschema@.llm_pin_prefix(text, text, text, integer, vllm.json, text) IS
     'Keeps the KV cache of a prompt''s prefix; returns its tokens.';
-COMMENT ON FUNCTION @extschema@.llm_unpin_prefix(text, text, text, integer, json, text) IS
+COMMENT ON FUNCTION @extschema@.llm_unpin_prefix(text, text, text, integer, vllm.json, text) IS
     'Unpins the prefix of a prompt; returns its tokens.';
 COMMENT ON FUNCTION @extschema@.llm_unpin_prefix(bigint) IS
     'Unpins a row of llm_pinned_prefixes; false if there is none.';

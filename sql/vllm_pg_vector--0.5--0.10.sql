@@ -56,8 +56,8 @@ CREATE OR REPLACE FUNCTION %4$I.llm_embed_%2$s(
     timeout_ms int DEFAULT NULL)
 RETURNS %3$I.%2$I
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
-RETURN %1$I.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model, params,
-    timeout_ms, NULL::text)::%3$I.%2$I
+RETURN %1$I.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model,
+    params::vllm.json, timeout_ms, NULL::text)::%3$I.%2$I
 $sql$, ours, type, theirs, here);
         EXECUTE pg_catalog.format($sql$
 COMMENT ON FUNCTION %2$I.llm_embed_%1$s(text, int, bool, text, text, int, text, text, json, int) IS

@@ -2,8 +2,8 @@
 SET client_min_messages = warning;
 -- the arguments are those of llm_generate
 SELECT p.parallel, p.args = g.args AS same_arguments
-FROM (SELECT proparallel AS parallel, pg_get_function_arguments(oid) AS args FROM pg_proc WHERE proname = 'llm_submit') p,
-     (SELECT pg_get_function_arguments(oid) AS args FROM pg_proc WHERE proname = 'llm_generate') g;
+FROM (SELECT proparallel AS parallel, proargtypes[0] AS prompt, pg_get_function_arguments(oid) AS args FROM pg_proc WHERE proname = 'llm_submit') p
+JOIN (SELECT proargtypes[0] AS prompt, pg_get_function_arguments(oid) AS args FROM pg_proc WHERE proname = 'llm_generate') g USING (prompt);
 SELECT llm_submit('one two three', max_tokens => 2) AS a \gset
 SELECT llm_submit('@delay:100 late', timeout_ms => 60000) AS b \gset
 SELECT llm_submit_chat('[{"role": "user", "content": "a chat"}]', max_tokens => 50, chat_template => '{{ messages[0].content }} it is') AS chat \gset

@@ -3,7 +3,7 @@ SET client_min_messages = warning;
 -- the options are those of llm_generate
 SELECT proname, proparallel, provolatile,
        regexp_replace(pg_get_function_arguments(oid), '^.*max_tokens', 'max_tokens') =
-       (SELECT regexp_replace(pg_get_function_arguments(oid), '^.*max_tokens', 'max_tokens') FROM pg_proc WHERE proname = 'llm_generate') AS same_options
+       (SELECT regexp_replace(pg_get_function_arguments(oid), '^.*max_tokens', 'max_tokens') FROM pg_proc WHERE proname = 'llm_generate' AND proargtypes[0] = 'text'::regtype) AS same_options
 FROM pg_proc WHERE proname IN ('llm_generate_batch', 'llm_generate_query') ORDER BY 1;
 
 -- ---- arrays ----

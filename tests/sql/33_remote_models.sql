@@ -96,7 +96,7 @@ SELECT count(*) FROM vllm.secret;
 SET ROLE regress_remote_owner;
 SELECT fails($$SELECT llm_create_model('mine', provider => 'openai', url => 'https://llm.example.com/v1')$$);
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION llm_create_model(text, text, json, text, text) TO regress_remote_owner;
+GRANT EXECUTE ON FUNCTION llm_create_model(text, text, vllm.json, text, text) TO regress_remote_owner;
 SET ROLE regress_remote_owner;
 SELECT llm_create_model('mine', provider => 'openai', url => 'https://llm.example.com/v1', options => '{"headers": {"X-Team": "a"}}');
 SELECT fails($$SELECT llm_create_model('x', '/fake/x')$$),
@@ -132,5 +132,5 @@ RESET ROLE;
 
 SELECT llm_drop_model(name) FROM llm_models WHERE provider = 'openai';
 SELECT count(*) FROM vllm.secret;
-REVOKE EXECUTE ON FUNCTION llm_create_model(text, text, json, text, text) FROM regress_remote_owner;
+REVOKE EXECUTE ON FUNCTION llm_create_model(text, text, vllm.json, text, text) FROM regress_remote_owner;
 DROP ROLE regress_remote_owner, regress_remote_user;

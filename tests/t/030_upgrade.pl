@@ -88,7 +88,7 @@ for my $v ('0.9')
 	# a job that 0.9 had given to a new owner without asking
 	$node->safe_psql($db, q{INSERT INTO vllm.job VALUES (99, 'left', 'completion', current_user::regrole, 1, '{id}', '{a}', 'src.a', 'b', NULL, 'm', 'llm_generate', '', 'none', NULL, NULL,
 		5, 0, NULL, NULL, 'failed', 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()', now())});
-	my $looks = q{SELECT 'llm_generate'::regproc::oid, proacl::text, pg_get_viewdef('answers') FROM pg_proc WHERE oid = 'llm_generate'::regproc};
+	my $looks = q{SELECT oid, proacl::text, pg_get_viewdef('answers') FROM pg_proc WHERE proname = 'llm_generate' AND proargtypes[0] = 'text'::regtype};
 	my $before = $node->safe_psql($db, $looks);
 	my $session = $node->background_psql($db);
 	is($session->query_safe('PREPARE old AS SELECT a, b, c FROM answers; EXECUTE old'), 'VIEW OF A FUNCTION|B|stop', "a view in $v");
@@ -100,6 +100,8 @@ for my $v ('0.9')
 	is($node->safe_psql($db, q{SELECT uses FROM vllm.job WHERE name = 'old'}), '{"function public.low(pg_catalog.text) of a superuser"}', "update from $v: what its input uses is recorded");
 	$node->safe_psql($db, q{SELECT llm_drop_job('old'); DROP TABLE docs; DROP FUNCTION low});
 	is($node->safe_psql($db, $looks), $before, "update from $v: the function, its grants and a view of it stay");
+	is($node->safe_psql($db, qq{SELECT count(*), count(DISTINCT proacl::text), bool_and(has_function_privilege('${db}_role', oid, 'EXECUTE')) FROM pg_proc WHERE proname = 'llm_generate'}), '2|1|t',
+		"update from $v: the function of token ids has the same grants");
 	is($node->safe_psql($db, q{SELECT * FROM answers}), 'VIEW OF A FUNCTION|B|stop', "update from $v: the view goes on");
 	is($node->safe_psql($db, q{SELECT string_agg(text, '' ORDER BY seq) || max(finish_reason) FROM streamed; DROP VIEW streamed}), 'USER: VIEW OF A STREAM ASSISTANT:stop',
 		"update from $v: so does one of a function that has new columns") if $v >= 0.4;
@@ -107,7 +109,7 @@ for my $v ('0.9')
 		"update from $v: there are new arguments");
 	is($node->safe_psql($db, q{SELECT llm_create_lora('red', 'tickets-2m', '/fake/adapters/red'); SELECT llm_generate('a b', lora => 'red'), llm_drop_lora('red')}),
 		"\n[red] A B|", "update from $v: and adapters");
-	$node->safe_psql($db, q{UPDATE pg_proc SET proacl = NULL WHERE oid = 'llm_generate'::regproc; DROP VIEW answers});
+	$node->safe_psql($db, q{UPDATE pg_proc SET proacl = NULL WHERE proname = 'llm_generate'; DROP VIEW answers});
 	is($node->safe_psql($db, $shape), $fresh, "update from $v equals a fresh install");
 	is($node->safe_psql($db, 'SELECT * FROM vllm.model ORDER BY 1'), $fresh_rows, "update from $v: the same rows");
 	is($node->safe_psql($db, 'SELECT owner FROM vllm.job'), '-', "update from $v: the new owner of a job's table has not agreed to it");

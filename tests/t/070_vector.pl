@@ -81,7 +81,7 @@ SKIP:
 	# a schema of somebody who makes types and functions of these names
 	$node->safe_psql('postgres', 'CREATE DATABASE theirs');
 	$node->safe_psql('theirs', q{CREATE EXTENSION vllm_pg; CREATE EXTENSION vector; CREATE SCHEMA mine; CREATE DOMAIN mine.vector AS real[]; CREATE DOMAIN mine.halfvec AS real[];
-		CREATE FUNCTION mine.llm_embed(text, int, bool, text, text, int, text, text, json, int, text DEFAULT NULL) RETURNS real[] LANGUAGE sql AS 'SELECT NULL::real[]';
+		CREATE FUNCTION mine.llm_embed(text, int, bool, text, text, int, text, text, vllm.json, int, text DEFAULT NULL) RETURNS real[] LANGUAGE sql AS 'SELECT NULL::real[]';
 		CREATE EXTENSION vllm_pg_vector SCHEMA mine});
 	is($node->safe_psql('theirs', q{SELECT pg_get_function_result(oid), pg_get_function_sqlbody(oid) ~ 'mine' FROM pg_proc WHERE proname = 'llm_embed_vector'}),
 		'vector|f', 'types and the function are those of the extensions');

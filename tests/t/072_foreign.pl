@@ -33,7 +33,7 @@ sub make_database
 	sql('postgres', "CREATE DATABASE $db OWNER mal");
 	$node->safe_psql($db, q{CREATE EXTENSION vllm_pg; SET allow_system_table_mods = on;
 		INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion) VALUES (16000, 'vector', 10, 'public'::regnamespace, true, '0.8');
-		DO $do$ DECLARE t name; lib text := (SELECT probin FROM pg_proc WHERE oid = 'llm_cosine_distance'::regproc); BEGIN
+		DO $do$ DECLARE t name; lib text := (SELECT probin FROM pg_proc WHERE oid = 'llm_version'::regproc); BEGIN
 		FOREACH t IN ARRAY '{vector,halfvec}'::name[] LOOP
 			EXECUTE replace($$CREATE TYPE public.#;
 			CREATE FUNCTION public.#_in(cstring, oid, int) RETURNS public.# LANGUAGE internal IMMUTABLE STRICT AS 'array_in';
@@ -110,7 +110,7 @@ like($err, qr/extension "vector" of this database has no operator <-> for type p
 sql('postgres', 'CREATE DATABASE moved OWNER mal');
 $node->safe_psql('moved', q{CREATE EXTENSION vllm_pg; CREATE TABLE t (id int, v real[]); INSERT INTO t VALUES (1, llm_embed('one')), (2, llm_embed('two'))});
 is((sql('moved', q{ALTER SCHEMA public RENAME TO ext; CREATE SCHEMA public; CREATE SCHEMA s;} . $boom . q{
-	CREATE FUNCTION public.llm_embed(text, int, bool, text, text, int, text, text, json, int, text) RETURNS real[] LANGUAGE plpgsql AS $$BEGIN PERFORM s.boom('embed'); RETURN NULL; END$$;
+	CREATE FUNCTION public.llm_embed(text, int, bool, text, text, int, text, text, vllm.json, int, text) RETURNS real[] LANGUAGE plpgsql AS $$BEGIN PERFORM s.boom('embed'); RETURN NULL; END$$;
 	ALTER DATABASE moved SET search_path = ext, public}, 'mal'))[1], '', 'mal has moved the extension');
 is(sql('moved', q{SELECT id FROM llm_nearest_rows(NULL::ext.t, 'two'::text, 'v'::name, k => 1)}), '2', 'llm_nearest_rows() of a text finds what it needs');
 is(sql('moved', q{SELECT count(*) FROM llm_nearest('two'::text, 'ext.t', 'v'::name, k => 1)}), '1', 'as does llm_nearest()');

@@ -110,7 +110,7 @@ SKIP:
 		CREATE TABLE once (a int UNIQUE DEFERRABLE INITIALLY DEFERRED);
 		CREATE TABLE left_over (a text);
 		GRANT INSERT ON once, left_over TO app;
-		CREATE OR REPLACE FUNCTION llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json LANGUAGE plpgsql AS $$
+		CREATE OR REPLACE FUNCTION llm_api(path text, body vllm.json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json LANGUAGE plpgsql AS $$
 		BEGIN
 			IF body->>'sqlstate' IS NOT NULL THEN
 				RAISE EXCEPTION 'as asked' USING ERRCODE = body->>'sqlstate', DETAIL = 'a detail';
@@ -125,7 +125,7 @@ SKIP:
 			RETURN json_build_object('path', path, 'role', current_user, 'session', session_user, 'on_error', on_error,
 				'text', public.llm_generate(body->>'prompt', model => body->>'model'), 'length', length(body->>'long'));
 		END $$;
-		CREATE OR REPLACE FUNCTION llm_api_stream(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json LANGUAGE sql AS $$
+		CREATE OR REPLACE FUNCTION llm_api_stream(path text, body vllm.json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json LANGUAGE sql AS $$
 			SELECT json '{"id": 1}' WHERE body->>'late' IS NOT NULL UNION ALL
 			SELECT public.llm_api(path, body) WHERE body->>'left' IS NOT NULL UNION ALL
 			SELECT json_build_object('type', 'delta', 'role', current_user, 'chunk', public.llm_generate_stream(body->>'prompt', model => body->>'model'),
@@ -561,8 +561,8 @@ SKIP:
 	# ---- another schema takes the place of the extension's, while connections last ----
 
 	$node->safe_psql('door', q{ALTER SCHEMA other RENAME TO ext; CREATE SCHEMA other; GRANT USAGE ON SCHEMA other TO PUBLIC;
-		CREATE FUNCTION other.llm_api(path text, body json, on_error text) RETURNS json LANGUAGE plpgsql AS $$BEGIN RETURN '{"trap": true}'; END$$;
-		CREATE FUNCTION other.llm_api_stream(path text, body json, on_error text) RETURNS SETOF json LANGUAGE plpgsql AS $$BEGIN RETURN NEXT '{"trap": true}'; END$$;
+		CREATE FUNCTION other.llm_api(path text, body vllm.json, on_error text) RETURNS json LANGUAGE plpgsql AS $$BEGIN RETURN '{"trap": true}'; END$$;
+		CREATE FUNCTION other.llm_api_stream(path text, body vllm.json, on_error text) RETURNS SETOF json LANGUAGE plpgsql AS $$BEGIN RETURN NEXT '{"trap": true}'; END$$;
 		CREATE FUNCTION other.llm_metrics_text() RETURNS text LANGUAGE plpgsql AS $$BEGIN RETURN 'trap'; END$$});
 	like($say->('/v1/completions', 'not trapped', 'app'), qr/^200 .*NOT TRAPPED/, 'the functions called are the extension\'s');
 	unlike(join('', $post->('/v1/completions', '{"prompt": "a stream", "stream": true}', 'app')), qr/trap/, '... for a stream');

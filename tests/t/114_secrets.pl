@@ -47,7 +47,7 @@ sub log_of
 
 sql(q{SELECT llm_create_model('big', provider => 'openai', url => 'http://127.0.0.1:8000/v1');
 	CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN; CREATE ROLE reader LOGIN IN ROLE pg_read_all_data, pg_write_all_data, pg_monitor;
-	GRANT EXECUTE ON FUNCTION llm_create_model(text, text, json, text, text) TO owner});
+	GRANT EXECUTE ON FUNCTION llm_create_model(text, text, vllm.json, text, text) TO owner});
 
 # ---- every way in which a statement comes, and fails ----
 my @ways = (

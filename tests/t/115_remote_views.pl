@@ -67,7 +67,7 @@ my $node = new_node('remote_views', "vllm.allowed_hosts = '127.0.0.1:$port'\nvll
 sub sql { return $node->safe_psql('postgres', shift); }
 
 sql(qq{CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_read_all_stats;
-	GRANT EXECUTE ON FUNCTION llm_create_model(text, text, json, text, text) TO owner});
+	GRANT EXECUTE ON FUNCTION llm_create_model(text, text, vllm.json, text, text) TO owner});
 is(finish(bg_as($node, 'owner', qq{SELECT llm_create_model('m', provider => 'openai', url => '$url/',
 	options => '{"model": "there", "max_retries": 0, "headers": {"X-Team": "blue"}}')},
 	q{SELECT llm_grant('m', 'other')})), "\n", 'a model');

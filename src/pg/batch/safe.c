@@ -17,6 +17,7 @@
 #include "utils/fmgroids.h"
 
 #include "pg/batch/split.h"
+#include "pg/util/own_type.h"
 
 /* Comparisons, concatenation, widening casts: total over their types. */
 static const Oid safe_functions[] = {
@@ -92,6 +93,16 @@ is_safe_like(OpExpr *op)
 		strchr(TextDatumGetCString(pattern->constvalue), '\\') == NULL;
 }
 
+static bool
+is_safe_conversion(CoerceViaIO *c)
+{
+	Oid			from = exprType((Node *) c->arg);
+
+	if (c->resulttype == TEXTOID || c->resulttype == VARCHAROID)
+		return listed(from, printable_types, lengthof(printable_types));
+	return from == JSONBOID && (c->resulttype == JSONOID || is_own_json(c->resulttype));
+}
+
 /* The node itself, whatever its operands are. */
 static bool
 node_is_safe(Node *node)
@@ -117,7 +128,8 @@ node_is_safe(Node *node)
 		case T_Param:			/* the others may run an init plan */
 			return ((Param *) node)->paramkind == PARAM_EXTERN;
 		case T_FuncExpr:
-			return is_safe_function(((FuncExpr *) node)->funcid);
+			return is_safe_function(((FuncExpr *) node)->funcid) ||
+				is_own_conversion(((FuncExpr *) node)->funcid);
 		case T_OpExpr:
 			return is_safe_function(((OpExpr *) node)->opfuncid) || is_safe_like((OpExpr *) node);
 		case T_DistinctExpr:
@@ -127,11 +139,10 @@ node_is_safe(Node *node)
 			return is_safe_function(((ScalarArrayOpExpr *) node)->opfuncid);
 		case T_ArrayExpr:		/* nested arrays may differ in size */
 			return !((ArrayExpr *) node)->multidims;
+		case T_ArrayCoerceExpr: /* what converts an element is a part of it */
+			return true;
 		case T_CoerceViaIO:
-			return (((CoerceViaIO *) node)->resulttype == TEXTOID ||
-					((CoerceViaIO *) node)->resulttype == VARCHAROID) &&
-				listed(exprType((Node *) ((CoerceViaIO *) node)->arg), printable_types,
-					   lengthof(printable_types));
+			return is_safe_conversion((CoerceViaIO *) node);
 		case T_Aggref:
 			return listed(((Aggref *) node)->aggfnoid, safe_aggregates, lengthof(safe_aggregates));
 		case T_SortGroupClause:

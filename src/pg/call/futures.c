@@ -55,6 +55,7 @@
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_submit);
+PG_FUNCTION_INFO_V1(llm_submit_ids);
 PG_FUNCTION_INFO_V1(llm_submit_chat);
 PG_FUNCTION_INFO_V1(llm_submit_embed);
 PG_FUNCTION_INFO_V1(llm_poll);
@@ -432,6 +433,13 @@ Datum
 llm_submit(PG_FUNCTION_ARGS)
 {
 	return submit(fcinfo, "llm_generate", TEXTOID);
+}
+
+/* llm_submit(prompt_token_ids bigint[], ...) */
+Datum
+llm_submit_ids(PG_FUNCTION_ARGS)
+{
+	return submit(fcinfo, "llm_generate_ids", TEXTOID);
 }
 
 /* llm_submit_chat(messages json, ... as llm_chat); its result is a text */

@@ -47,6 +47,8 @@ ErrorData  *generate_check_length(const char *what, const text *t);
 void		generate_head(SqlRequest *r, FunctionCallInfo fcinfo);
 void		generate_full_head(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *generate_input(SqlRequest *r, FunctionCallInfo fcinfo);
+/* token ids in place of a text */
+ErrorData  *generate_ids_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		generate_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		generate_full_result(const Reply *reply, Oid rettype, bool *isnull);
 

@@ -35,6 +35,8 @@
 #include "pg/call/default_params.h"
 #include "pg/util/encoding.h"
 #include "pg/util/named_args.h"
+#include "pg/util/number_array.h"
+#include "pg/util/own_type.h"
 #include "pg/util/option_hint.h"
 #include "pg/call/options.h"
 #include "ipc/beam_fields.h"
@@ -171,27 +173,31 @@ set_array(const OptDef *d, OptValue *v, ArrayType *array)
 	Datum	   *elems;
 	bool	   *nulls;
 	int			n;
-	bool		strs = d->type == OPT_TYPE_STRS;
-	void	   *values;
+	char	  **strs;
 
-	if (strs)
-		deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls, &n);
-	else
-		deconstruct_array(array, INT4OID, 4, true, TYPALIGN_INT, &elems, &nulls, &n);
-	values = palloc0(Max(n, 1) * (strs ? sizeof(char *) : sizeof(int32)));
+	if (array_contains_nulls(array))
+		options_refuse(d, "cannot contain a null value", "null");
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls, &n);
+	strs = palloc(sizeof(char *) * Max(n, 1));
 	for (int i = 0; i < n; i++)
-	{
-		if (nulls[i])
-			options_refuse(d, "cannot contain a null value", "null");
-		if (strs)
-			((char **) values)[i] = TextDatumGetCString(elems[i]);
-		else
-			((int32 *) values)[i] = DatumGetInt32(elems[i]);
-	}
-	if (strs)
-		set_strs(d, v, values, n);
-	else
-		set_ids(d, v, values, n);
+		strs[i] = TextDatumGetCString(elems[i]);
+	set_strs(d, v, strs, n);
+}
+
+static void
+set_id_array(const OptDef *d, OptValue *v, ArrayType *array)
+{
+	int			n;
+	int64		bad;
+	int32	   *ids;
+
+	if (array_contains_nulls(array))
+		options_refuse(d, "cannot contain a null value", "null");
+	ids = number_array_ints(array, &n, &bad);
+	if (ids == NULL)
+		options_refuse(d, bad < d->lo ? d->rule : "has an id beyond any vocabulary",
+					   psprintf(INT64_FORMAT, bad));
+	set_ids(d, v, ids, n);
 }
 
 /*
@@ -241,8 +247,10 @@ options_argument(const OptDef *d, OptValue *v, Datum arg)
 			set_strs(d, v, str, 1);
 			break;
 		case OPT_TYPE_STRS:
-		case OPT_TYPE_IDS:
 			set_array(d, v, DatumGetArrayTypeP(arg));
+			break;
+		case OPT_TYPE_IDS:
+			set_id_array(d, v, DatumGetArrayTypeP(arg));
 			break;
 		case OPT_TYPE_JSON:
 			set_json_text(d, v, TextDatumGetCString(arg));
@@ -571,15 +579,22 @@ options_finish(GenOptions *o)
 #define ARG_PARAMS	2000
 #define ARG_OTHER	(-1)
 
+static bool
+has_type(Oid type, OptType of)
+{
+	return type == arg_types[of] || (of == OPT_TYPE_JSON && is_own_json(type)) ||
+		(of == OPT_TYPE_IDS && type == INT8ARRAYOID) || (of == OPT_TYPE_STRS && is_own_texts(type));
+}
+
 static int
 argument_number(const char *name, Oid type)
 {
-	if (strcmp(name, "params") == 0 && type == JSONOID)
+	if (strcmp(name, "params") == 0 && has_type(type, OPT_TYPE_JSON))
 		return ARG_PARAMS;
 	for (int i = 0; i < OPT_COUNT; i++)
 		if (strcmp(name, optdefs[i].name) == 0)
 		{
-			if (type != arg_types[optdefs[i].type])
+			if (!has_type(type, optdefs[i].type))
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
 						 errmsg("argument \"%s\" must be of type %s", name,

@@ -15,6 +15,7 @@
 
 #include "pg/client/client.h"
 #include "pg/util/encoding.h"
+#include "pg/util/number_array.h"
 #include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
@@ -59,7 +60,7 @@ refuse(int sqlstate, char *message)
 ErrorData *
 embeds_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
-	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(0);
+	ArrayType  *a = number_array_reals(PG_GETARG_ARRAYTYPE_P(0));
 	int			n = ArrayGetNItems(ARR_NDIM(a), ARR_DIMS(a));
 	WireOut		out = vclient_out(&r->body);
 

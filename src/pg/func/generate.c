@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
@@ -36,6 +37,7 @@
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_generate_stream);
+PG_FUNCTION_INFO_V1(llm_generate_stream_ids);
 
 ErrorData *
 generate_check_length(const char *what, const text *t)
@@ -123,6 +125,25 @@ generate_input(SqlRequest *r, FunctionCallInfo fcinfo)
 	return refused;
 }
 
+ErrorData *
+generate_ids_input(SqlRequest *r, FunctionCallInfo fcinfo)
+{
+	ArrayType  *ids = PG_GETARG_ARRAYTYPE_P(GEN_ARG_PROMPT);
+	int64		n = ArrayGetNItems(ARR_NDIM(ids), ARR_DIMS(ids));
+	ErrorData  *e;
+
+	if (n * sizeof(int32) <= (Size) vllm_max_prompt_bytes * 1024)
+		return detokenize_input(r, fcinfo);
+	e = palloc0(sizeof(ErrorData));
+	e->elevel = ERROR;
+	e->sqlerrcode = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+	e->message = psprintf("prompt of " INT64_FORMAT " token ids is too long", n);
+	e->detail = psprintf("The limit is %d kB, of 4 bytes an id (vllm.max_prompt_bytes).",
+						 vllm_max_prompt_bytes);
+	e->assoc_context = CurrentMemoryContext;
+	return e;
+}
+
 Datum
 generate_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -166,14 +187,26 @@ typedef struct GenerateStream
 } GenerateStream;
 
 static void
-stream_request(SqlRequest *r, FunctionCallInfo fcinfo)
+stream_of(SqlRequest *r, FunctionCallInfo fcinfo, ErrorData *(*input) (SqlRequest *, FunctionCallInfo))
 {
 	ErrorData  *refused;
 
 	generate_head_with(r, fcinfo, GEN_STREAM | GEN_WANT_IDS);
-	refused = generate_input(r, fcinfo);
+	refused = input(r, fcinfo);
 	if (refused)
 		ThrowErrorData(refused);
+}
+
+static void
+stream_request(SqlRequest *r, FunctionCallInfo fcinfo)
+{
+	stream_of(r, fcinfo, generate_input);
+}
+
+static void
+stream_ids_request(SqlRequest *r, FunctionCallInfo fcinfo)
+{
+	stream_of(r, fcinfo, generate_ids_input);
 }
 
 /* Send the rows that the protocol has buffered; only ever whole messages. */
@@ -324,4 +357,10 @@ Datum
 llm_generate_stream(PG_FUNCTION_ARGS)
 {
 	return generate_stream(fcinfo, stream_request);
+}
+
+Datum
+llm_generate_stream_ids(PG_FUNCTION_ARGS)
+{
+	return generate_stream(fcinfo, stream_ids_request);
 }

@@ -53,6 +53,7 @@
 
 #include "pg/jobs/job.h"
 #include "pg/util/vector_math.h"
+#include "pg/util/number_array.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_cosine_distance);
@@ -71,6 +72,18 @@ typedef struct Vec
 	const float *x;
 	int			n;
 } Vec;
+
+/* real[], also of a float8[]: then it is a copy, which PG_FREE_IF_COPY() frees. */
+static ArrayType *
+vector_arg(FunctionCallInfo fcinfo, int arg)
+{
+	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(arg);
+	ArrayType  *reals = number_array_reals(a);
+
+	if (reals != a)
+		PG_FREE_IF_COPY(a, arg);
+	return reals;
+}
 
 static Vec
 read_vec(ArrayType *array)
@@ -107,8 +120,8 @@ typedef enum Metric
 static Datum
 two_vectors(FunctionCallInfo fcinfo, Metric metric)
 {
-	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(0);
-	ArrayType  *b = PG_GETARG_ARRAYTYPE_P(1);
+	ArrayType  *a = vector_arg(fcinfo, 0);
+	ArrayType  *b = vector_arg(fcinfo, 1);
 	Vec			x = read_vec(a);
 	Vec			y = read_vec(b);
 	const VecOps *ops = vec_ops();
@@ -148,7 +161,7 @@ llm_inner_product(PG_FUNCTION_ARGS)
 Datum
 llm_binary_quantize(PG_FUNCTION_ARGS)
 {
-	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(0);
+	ArrayType  *a = vector_arg(fcinfo, 0);
 	Vec			v = read_vec(a);
 	int			len = VARBITTOTALLEN(v.n);
 	VarBit	   *bits = palloc0(len);
@@ -266,7 +279,7 @@ check_column(NearestSearch *s, const char *column)
 	HeapTuple	tuple;
 
 	s->column = psprintf("s.%s", quote_identifier(column));
-	if (type == FLOAT4ARRAYOID)
+	if (type == FLOAT4ARRAYOID || type == FLOAT8ARRAYOID)
 		return;
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	if (HeapTupleIsValid(tuple))
@@ -437,8 +450,9 @@ append_distance(StringInfo q, const NearestSearch *s)
 		appendStringInfo(q, "(%s::%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_type, s->vector_schema,
 						 s->metric->op, s->vector_type);
 	else
-		appendStringInfo(q, "%s%s.%s(%s::pg_catalog.float4[], $1)", s->metric == &metrics[METRIC_IP]
-						 ? "0 OPERATOR(pg_catalog.-) " : "", s->schema, s->metric->function, s->column);
+		appendStringInfo(q, "%s%s.%s(%s::pg_catalog.float4[]::vllm.reals, $1::vllm.reals)",
+						 s->metric == &metrics[METRIC_IP] ? "0 OPERATOR(pg_catalog.-) " : "", s->schema,
+						 s->metric->function, s->column);
 }
 
 /* A comment at the filter's end must not hide what follows it. */
@@ -459,7 +473,7 @@ append_best(StringInfo q, const NearestSearch *s)
 	{
 		append_from(q, s, s->codes);
 		appendStringInfo(q, " ORDER BY pg_catalog.bit_count(%s OPERATOR(pg_catalog.#) "
-							"%s.llm_binary_quantize($1)), 1, 2 LIMIT "
+							"%s.llm_binary_quantize($1::vllm.reals)), 1, 2 LIMIT "
 						 INT64_FORMAT ")", s->codes, s->schema, (int64) s->k * s->oversample);
 		return;
 	}
@@ -502,7 +516,7 @@ run(const NearestSearch *s, const char *query, Datum vector)
 static Datum
 query_vector(FunctionCallInfo fcinfo, int arg)
 {
-	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(arg);
+	ArrayType  *array = vector_arg(fcinfo, arg);
 
 	(void) read_vec(array);
 	return PointerGetDatum(array);

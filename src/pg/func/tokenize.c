@@ -15,6 +15,7 @@
 #include "pg/client/client.h"
 #include "pg/util/encoding.h"
 #include "pg/util/named_args.h"
+#include "pg/util/number_array.h"
 #include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
@@ -119,13 +120,19 @@ detokenize_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
 	WireOut		out = vclient_out(&r->body);
+	int			n;
+	int64		bad;
+	int32	   *ids;
 
 	if (ARR_NDIM(array) > 1)
 		return refuse_ids(ERRCODE_ARRAY_SUBSCRIPT_ERROR, "token ids must be a one-dimensional array");
 	if (array_contains_nulls(array))
 		return refuse_ids(ERRCODE_NULL_VALUE_NOT_ALLOWED, "token ids must not contain null values");
-	wire_put_ints(&out, WTAG_PROMPT_IDS, (int32 *) ARR_DATA_PTR(array),
-				  ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)));
+	ids = number_array_ints(array, &n, &bad);
+	if (ids == NULL)
+		return refuse_ids(ERRCODE_INVALID_PARAMETER_VALUE,
+						  psprintf("token id " INT64_FORMAT " is beyond any vocabulary", bad));
+	wire_put_ints(&out, WTAG_PROMPT_IDS, ids, n);
 	return NULL;
 }
 

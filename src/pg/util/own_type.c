@@ -1,0 +1,93 @@
+/*
+ * own_type.c
+ *	  The types that the extension makes for arguments of its functions.
+ *
+ * An argument of type json takes no jsonb, and one of text[] no text, since PostgreSQL turns one into the
+ * other in an assignment at most, and casts between its types are not ours to make.  So the extension has
+ * types of its own, to which implicit casts lead.  What drivers find of vllm.texts is an array of text, and
+ * they send lists as such.
+ *
+ * Tests: tests/sql/43_drivers.sql.
+ */
+#include "postgres.h"
+
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "pg/util/own_type.h"
+
+PG_FUNCTION_INFO_V1(llm_texts_in);
+PG_FUNCTION_INFO_V1(llm_texts_of);
+PG_FUNCTION_INFO_V1(llm_one_text);
+
+/* Anybody may call a type of theirs json; schema vllm is the extension's where that is installed. */
+static bool
+is_own(Oid type, const char *name)
+{
+	Oid			nsp = get_namespace_oid("vllm", true);
+
+	return OidIsValid(nsp) && OidIsValid(type) &&
+		type == GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(name),
+								ObjectIdGetDatum(nsp)) &&
+		getExtensionOfObject(TypeRelationId, type) == get_extension_oid("vllm_pg", true);
+}
+
+bool
+is_own_json(Oid type)
+{
+	return is_own(type, "json");
+}
+
+bool
+is_own_texts(Oid type)
+{
+	return is_own(type, "texts");
+}
+
+bool
+is_own_conversion(Oid function)
+{
+	return getExtensionOfObject(ProcedureRelationId, function) == get_extension_oid("vllm_pg", true) &&
+		is_own_texts(get_func_rettype(function));
+}
+
+static ArrayType *
+one_text(Datum t)
+{
+	return construct_array(&t, 1, TEXTOID, -1, false, TYPALIGN_INT);
+}
+
+/* vllm.texts_in(cstring, oid, int): an array's text, which begins with a brace or bounds, or else one text */
+Datum
+llm_texts_in(PG_FUNCTION_ARGS)
+{
+	char	   *s = PG_GETARG_CSTRING(0);
+	const char *at = s + strspn(s, " \t\n\r\v\f");
+
+	if (*at != '{' && *at != '[')
+		PG_RETURN_ARRAYTYPE_P(one_text(CStringGetTextDatum(s)));
+	/* it keeps what it knows of text with this call */
+	fcinfo->args[1].value = ObjectIdGetDatum(TEXTOID);
+	return array_in(fcinfo);
+}
+
+/* vllm.texts_of(text[]), vllm.texts_of(varchar[]): the array, which is stored alike */
+Datum
+llm_texts_of(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+}
+
+/* vllm.texts_of(text), vllm.texts_of(varchar): an array of it */
+Datum
+llm_one_text(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_ARRAYTYPE_P(one_text(PG_GETARG_DATUM(0)));
+}
