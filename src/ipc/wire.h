@@ -212,6 +212,9 @@ int			wire_hist_bucket(WireHistId id, int64_t value);
  */
 #define WIRE_TIMED_OUT	"canceling LLM request due to timeout"
 
+/* An error of this text says that nothing was asked: a row's prompt is empty. */
+#define WIRE_EMPTY_PROMPT	"prompt must not be empty"
+
 /* What instances of models count: one row each in metrics.def. */
 typedef struct WireFigures
 {

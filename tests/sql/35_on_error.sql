@@ -58,3 +58,25 @@ SELECT llm_generate('x', params => '{"on_error": "ignore"}');
 SET vllm.on_error = 'ignore';
 RESET vllm.on_error;
 DROP TABLE f, g;
+
+-- a row whose input is nothing, or too much, is one that could not be answered
+CREATE TABLE e AS SELECT i, CASE i WHEN 2 THEN '' WHEN 4 THEN repeat('x', 20) ELSE 'ok ' || i END AS p FROM generate_series(1, 5) i;
+SELECT llm_generate(p) FROM e;
+SELECT llm_embed(p) IS NULL FROM e;
+SELECT i, llm_embed(p, 2, params => '{"on_error": "null"}') IS NULL AS embed, llm_similarity(p, 'x', params => '{"on_error": "null"}') IS NULL AS similarity,
+       llm_score('x', p, params => '{"on_error": "null"}') IS NULL AS score, llm_class(p, params => '{"on_error": "null"}') IS NULL AS class,
+       llm_generate(p, 1, params => '{"on_error": "null"}') IS NULL AS generate FROM e ORDER BY i;
+SET vllm.on_error = 'null';
+SELECT i, llm_generate(p, 1) IS NULL AS generate, llm_embed(p) IS NULL AS embed, llm_similarity('x', p) IS NULL AS similarity, llm_ask(p, max_tokens => 1) IS NULL AS ask FROM e ORDER BY i;
+SET vllm.batch = off;
+SELECT i, llm_generate(p, 1) IS NULL AS generate, llm_embed(p) IS NULL AS embed, llm_similarity('x', p) IS NULL AS similarity, llm_ask(p, max_tokens => 1) IS NULL AS ask FROM e ORDER BY i;
+RESET vllm.batch;
+SELECT e IS NULL AS failed FROM llm_embed_batch(ARRAY['a', '', 'c']) e;
+SELECT i FROM e WHERE llm_embed(p, 2) IS NULL;
+SELECT llm_generate('{}'::int[]) IS NULL AS no_ids, llm_generate('{1,NULL}'::int[]) IS NULL AS null_id;
+-- options are not a row's
+SELECT i, llm_embed(p, 0) FROM e;
+SELECT i, llm_embed(p, i - 2) IS NULL FROM e WHERE i = 2;
+SELECT llm_embed('', model => 'nobody');
+RESET vllm.on_error;
+DROP TABLE e;

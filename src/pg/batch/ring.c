@@ -217,7 +217,7 @@ convert_early(BatchNode *n, const BatchSite *s, RowCall *rc)
 	old = MemoryContextSwitchTo(n->ahead->ecxt_per_tuple_memory);
 	value = batch_request_try_value(rc->request, s->rettype, &rc->isnull, &refused);
 	if (refused != NULL)
-		failed = batch_request_failed(n->pool, refused);
+		failed = batch_request_failed(n->pool, refused, false);
 	else if (!rc->isnull)
 	{
 		MemoryContextSwitchTo(n->rows_cxt);
@@ -331,6 +331,8 @@ start_call(BatchNode *n, BatchSite *s, BatchRow *row)
 			break;
 		case SITE_REFUSED:
 			rc->phase = CALL_FAILED;
+			if (batch_request_is_forgiven(rc->request))
+				land(n, s, rc);
 			break;
 		case SITE_PENDING:
 			if (!send_pending(n, s))

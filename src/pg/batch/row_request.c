@@ -444,7 +444,7 @@ copy_error(BatchPool *p, const ErrorData *from)
 }
 
 BatchRequest *
-batch_request_failed(BatchPool *p, ErrorData *err)
+batch_request_failed(BatchPool *p, ErrorData *err, bool forgiven)
 {
 	ErrorData  *copy = copy_error(p, err);
 	BatchRequest *q;
@@ -453,6 +453,8 @@ batch_request_failed(BatchPool *p, ErrorData *err)
 	q = take_request(p);
 	q->err = copy;
 	q->finished = true;
+	q->forgiven = forgiven;
+	p->stats.failed += forgiven;
 	return q;
 }
 
@@ -860,6 +862,12 @@ batch_request_keep(BatchRequest *q)
 			result_cache_keep(&q->cache, q->reply, q->reply_len);
 	}
 	q->cache.on = false;
+}
+
+bool
+batch_request_is_forgiven(const BatchRequest *q)
+{
+	return q->forgiven;
 }
 
 bool

@@ -99,8 +99,11 @@ BatchRequest *batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRe
  */
 BatchRequest *batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r);
 
-/* A request that failed before it was sent: finished, holds err. */
-BatchRequest *batch_request_failed(BatchPool *p, ErrorData *err);
+/*
+ * A request that failed before it was sent: finished, holds err.  forgiven: it is that of an input, for which
+ * NULL is asked.
+ */
+BatchRequest *batch_request_failed(BatchPool *p, ErrorData *err, bool forgiven);
 
 /* Finished?  Moves bytes, never blocks. */
 bool		batch_request_poll(BatchRequest *q);
@@ -115,6 +118,7 @@ bool		batch_request_charged(const BatchRequest *q);
  * to the caller, who has said so.
  */
 bool		batch_request_forgive(BatchRequest *q);
+bool		batch_request_is_forgiven(const BatchRequest *q);
 /* The answer of a finished one is kept, if it is to be and was not yet; in a transaction. */
 void		batch_request_keep(BatchRequest *q);
 /* Of a finished one without error: the value, in the current context. */

@@ -241,18 +241,25 @@ reset_buffer(BatchNode *n, StringInfo s)
 	MemoryContextSwitchTo(old);
 }
 
-/* The input's fields to s->input; the error of an input that is refused, or NULL. */
+/*
+ * The input's fields to s->input; the error of an input that is refused, or NULL.  *forgiven: the error is
+ * NULL to the caller, which the head says.
+ */
 static ErrorData *
-take_input(BatchNode *n, BatchSite *s)
+take_input(BatchNode *n, BatchSite *s, bool *forgiven)
 {
 	SqlRequest	r = {0};
 	ErrorData  *refused;
+	ErrorData  *wrong = NULL;
 
 	reset_buffer(n, &s->input);
 	r.body = s->input;
 	refused = s->engine->input(&r, s->fcinfo);
 	s->input = r.body;
-	return refused;
+	if (refused != NULL && (!s->have_head || (s->fixed_head && !settings_fit(&s->head_settings))))
+		wrong = make_head(n, s);
+	*forgiven = refused != NULL && wrong == NULL && on_error_is_null(s->head.on_error);
+	return wrong ? wrong : refused;
 }
 
 SiteStart
@@ -260,6 +267,7 @@ batch_site_eval(BatchNode *n, BatchSite *s, BatchRow *row, BatchRequest **reques
 {
 	MemoryContext old;
 	ErrorData  *refused = NULL;
+	bool		forgiven = false;
 
 	ASSERT(s->pending == NULL);
 	ResetExprContext(n->ahead);
@@ -275,11 +283,14 @@ batch_site_eval(BatchNode *n, BatchSite *s, BatchRow *row, BatchRequest **reques
 	if (!s->fixed_head && (!s->have_head || !settings_fit(&s->head_settings) || !args_fit(s)))
 		refused = make_head(n, s);
 	if (refused == NULL)
-		refused = take_input(n, s);
+		refused = take_input(n, s, &forgiven);
 	if (refused == NULL)
 		s->pending = row;
 	else
-		*request = batch_request_failed(n->pool, refused);
+	{
+		*request = batch_request_failed(n->pool, refused, forgiven);
+		n->stats.failed += forgiven;
+	}
 	MemoryContextSwitchTo(old);
 	return refused == NULL ? SITE_PENDING : SITE_REFUSED;
 }

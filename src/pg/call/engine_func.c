@@ -231,6 +231,15 @@ engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool else
 	return to_next_model(r, route, &err, elsewhere, frame) ? ask(r, route, frame, call) : err;
 }
 
+/* What a forgiven error becomes. */
+static Datum
+null_for(FunctionCallInfo fcinfo, const ErrorData *err)
+{
+	on_error_count(err);
+	on_error_check();
+	PG_RETURN_NULL();
+}
+
 Datum
 engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 {
@@ -249,8 +258,10 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	initStringInfo(&r.body);
 	f->head(&r, fcinfo);
 	refused = f->input(&r, fcinfo);
-	if (refused)
+	if (refused && !on_error_is_null(r.on_error))
 		ThrowErrorData(refused);
+	if (refused)
+		return null_for(fcinfo, refused);
 	result_cache_key(&cache, r.kind, &r.body, r.model, r.deterministic);
 	if (cache.on && (frame.data = result_cache_find(&cache, &frame.len)) != NULL)
 		return value_of(f, &r, &frame, fcinfo);
@@ -262,10 +273,8 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	{
 		if (!on_error_forgives(r.on_error, refused))
 			ThrowErrorData(refused);
-		on_error_count(refused);
-		on_error_check();
 		vcall_end(call);
-		PG_RETURN_NULL();
+		return null_for(fcinfo, refused);
 	}
 	on_error_count(NULL);
 	on_error_check();

@@ -129,7 +129,7 @@ start_pair(Scorer *s, Datum query, Datum document, bool wait)
 	s->input->args[0] = (NullableDatum) {.value = query};
 	s->input->args[1] = (NullableDatum) {.value = document};
 	refused = s->func->input(&s->request, s->input);
-	q = refused ? batch_request_failed(s->pool, refused) :
+	q = refused ? batch_request_failed(s->pool, refused, false) :
 		batch_request_start(s->pool, s->func, &s->request, NULL, wait);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(s->tmp);

@@ -42,10 +42,19 @@ on_error_option(const char *how)
 }
 
 bool
+on_error_is_null(OnError how)
+{
+	return how == ON_ERROR_NULL || (how == ON_ERROR_SETTING && vllm_on_error[0] == 'n');
+}
+
+bool
 on_error_forgives(OnError how, const ErrorData *e)
 {
-	if (how == ON_ERROR_RAISE || (how == ON_ERROR_SETTING && vllm_on_error[0] != 'n'))
+	if (!on_error_is_null(how))
 		return false;
+	/* of options the same SQLSTATE tells */
+	if (e->sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE)
+		return e->message != NULL && strcmp(e->message, WIRE_EMPTY_PROMPT) == 0;
 	/* who cancels wants an end; a request that was too slow has the same SQLSTATE */
 	if (e->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		return e->message != NULL && strcmp(e->message, WIRE_TIMED_OUT) == 0;

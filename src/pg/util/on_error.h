@@ -3,8 +3,8 @@
  *	  NULL instead of a request's error, where the caller has asked for it.
  *
  * What can become NULL is that a request could not be answered: the engine or an endpoint failed, was
- * overloaded or too slow, or the input was too long.  Not what the caller has done or asked for: cancelling,
- * privileges, models that there aren't, wrong options, budgets.
+ * overloaded or too slow, or the input was empty, too long or none at all.  Not what the caller has done or
+ * asked for: cancelling, privileges, models that there aren't, wrong options, budgets.
  */
 #ifndef VLLM_PG_UTIL_ON_ERROR_H
 #define VLLM_PG_UTIL_ON_ERROR_H
@@ -22,7 +22,12 @@ typedef enum OnError
 /* error, null; ERROR 22023 for anything else */
 OnError		on_error_option(const char *how);
 
-/* Is NULL asked for, and may this error become one? */
+/* Is NULL asked for? */
+bool		on_error_is_null(OnError how);
+/*
+ * ... and may this error of a request become one?  That of an input, before anything was sent, always may: it
+ * is the row's own.
+ */
 bool		on_error_forgives(OnError how, const ErrorData *e);
 
 /*
