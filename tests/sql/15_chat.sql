@@ -63,6 +63,8 @@ SELECT fails($$SELECT llm_chat('[{"role":"user","content":"x"}]', add_generation
 SELECT llm_detokenize(llm_tokenize_chat('[{"role":"user","content":"Hi"}]'));
 SELECT llm_chat('[{"role":"user","content":"say \"it\""}]'), llm_chat('[{"role":"user","content":"a b c"}]', max_tokens => 2)->>'finish_reason' AS reason;
 SELECT llm_chat_text('[{"role":"user","content":"a b c"}]', 2), llm_chat_text('[{"role":"user","content":"x"}]', chat_template => '{{ messages|length }} m');
+-- without the space that templates leave to the model
+SELECT llm_ask(E'@say: \n\tneutral x@end') = 'neutral x' AS trimmed, llm_chat_text('[{"role": "user", "content": "@say: neutral@end"}]') = ' neutral' AS as_it_is, llm_ask('@say:  @end') = '' AS nothing;
 SELECT llm_ask('why', 'be brief'), llm_ask('why'), llm_ask('why', NULL, 1), llm_ask('a "q" \ ', chat_template => '{{ messages[0].content }}', params => '{"stop":"Q"}');
 SELECT string_agg(text, '|' ORDER BY seq), max(finish_reason) FROM llm_chat_stream('[{"role":"user","content":"one two"}]');
 SELECT count(*) FROM llm_chat_stream(NULL);

@@ -115,6 +115,7 @@ void		tokenize_chat_head(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *chat_input(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *ask_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		chat_result(const Reply *reply, Oid rettype, bool *isnull);
+Datum		ask_result(const Reply *reply, Oid rettype, bool *isnull);
 
 
 /* generate_as.c */

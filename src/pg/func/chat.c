@@ -119,6 +119,25 @@ append_json_string(StringInfo s, const text *t)
 }
 
 /*
+ * What a template leaves to the model begins with white space in many models, which is no part of an answer
+ * that is compared: llm_ask(...) = 'yes'.
+ */
+Datum
+ask_result(const Reply *reply, Oid rettype, bool *isnull)
+{
+	const char *s = reply->text;
+	size_t		n = reply->text_len;
+
+	*isnull = false;
+	while (n > 0 && strchr(" \t\r\n", *s) != NULL)
+	{
+		s++;
+		n--;
+	}
+	return PointerGetDatum(text_from_wire(s, n));
+}
+
+/*
  * {"role": "assistant", "content": ..., "reasoning": ..., "tool_calls": [...], "finish_reason": ..., "usage":
  * {...}}
  */
