@@ -25,7 +25,8 @@ CREATE CAST (jsonb AS vllm.json) WITH INOUT AS IMPLICIT;
 CREATE CAST (text AS vllm.json) WITH INOUT AS IMPLICIT;
 CREATE CAST (varchar AS vllm.json) WITH INOUT AS IMPLICIT;
 
--- Texts, or one: text[] is stored so, too, and a text becomes an array of one.
+-- Texts, or one: text[] is stored so, too, and a text becomes an array of one.  Of the category of strings, which a literal
+-- is taken for where another function has an argument of another kind.
 CREATE TYPE vllm.texts;
 CREATE FUNCTION vllm.texts_in(cstring, oid, int) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_texts_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION vllm.texts_out(vllm.texts) RETURNS cstring AS 'array_out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
@@ -34,12 +35,13 @@ CREATE FUNCTION vllm.texts_send(vllm.texts) RETURNS bytea AS 'array_send' LANGUA
 CREATE FUNCTION vllm.texts_subscript(internal) RETURNS internal AS 'array_subscript_handler' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
 CREATE TYPE vllm.texts (
     INPUT = vllm.texts_in, OUTPUT = vllm.texts_out, RECEIVE = vllm.texts_recv, SEND = vllm.texts_send,
-    ELEMENT = text, SUBSCRIPT = vllm.texts_subscript, CATEGORY = 'A', STORAGE = extended
+    ELEMENT = text, SUBSCRIPT = vllm.texts_subscript, CATEGORY = 'S', STORAGE = extended
 );
 CREATE FUNCTION vllm.texts_of(text[]) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_texts_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION vllm.texts_of(varchar[]) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_texts_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION vllm.texts_of(text) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_one_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION vllm.texts_of(varchar) RETURNS vllm.texts AS 'MODULE_PATHNAME', 'llm_one_text' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.array_of(vllm.texts) RETURNS text[] AS 'MODULE_PATHNAME', 'llm_texts_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE CAST (text[] AS vllm.texts) WITH FUNCTION vllm.texts_of(text[]) AS IMPLICIT;
 CREATE CAST (varchar[] AS vllm.texts) WITH FUNCTION vllm.texts_of(varchar[]) AS IMPLICIT;
 CREATE CAST (text AS vllm.texts) WITH FUNCTION vllm.texts_of(text) AS IMPLICIT;
@@ -932,6 +934,26 @@ RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME', 'llm_nearest_rows'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
 
+/* ---- labels of the caller (choose.c) ---- */
+
+-- a label of the caller's own; inlined by the planner, so that the calls of many rows are batched
+CREATE FUNCTION @extschema@.llm_classify(
+    input text,
+    labels vllm.texts,
+    instruction text DEFAULT NULL,
+    normalization text DEFAULT 'sum',
+    chat bool DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
+RETURN @extschema@.llm_choose(
+    coalesce(instruction OPERATOR(pg_catalog.||) E'\n'::text, ''::text) OPERATOR(pg_catalog.||) 'Text: '::text OPERATOR(pg_catalog.||) input
+        OPERATOR(pg_catalog.||) E'\nWhich of these labels fits the text best: '::text OPERATOR(pg_catalog.||) pg_catalog.array_to_string(vllm.array_of(labels), ', '::text)
+        OPERATOR(pg_catalog.||) E'? Answer with the label alone.\nLabel: '::text,
+    vllm.array_of(labels), normalization, chat, model, timeout_ms, lora);
+
 /* ---- a schema of jsonb (generate_as.c) ---- */
 
 -- inlined by the planner, so that the calls of many rows are batched
@@ -1233,6 +1255,7 @@ COMMENT ON FUNCTION vllm.texts_of(text[]) IS 'The array.';
 COMMENT ON FUNCTION vllm.texts_of(varchar[]) IS 'The array.';
 COMMENT ON FUNCTION vllm.texts_of(text) IS 'An array of one text.';
 COMMENT ON FUNCTION vllm.texts_of(varchar) IS 'An array of one text.';
+COMMENT ON FUNCTION vllm.array_of(vllm.texts) IS 'The array.';
 COMMENT ON CAST (json AS vllm.json) IS 'JSON as an argument.';
 COMMENT ON CAST (vllm.json AS json) IS 'JSON of an argument.';
 COMMENT ON CAST (jsonb AS vllm.json) IS 'JSON as an argument.';
@@ -1740,6 +1763,8 @@ COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, vllm.js
     'Labels and probabilities of a classifier for a text, as an array.';
 COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, vllm.json, integer, text) IS
     'Labels of a classifier for a text, the most probable first.';
+COMMENT ON FUNCTION @extschema@.llm_classify(text, vllm.texts, text, text, boolean, text, integer, text) IS
+    'One of the caller''s labels for a text, as judged by the model.';
 COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, vllm.json, integer, text) IS
     'Most probable label of a classifier for a text.';
 COMMENT ON FUNCTION @extschema@.llm_classify_probs(text, boolean, integer, text, vllm.json, integer, text) IS

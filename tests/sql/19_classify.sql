@@ -67,3 +67,11 @@ SELECT * FROM request_log() ORDER BY 1;
 SELECT fails($$SELECT id, c.label FROM said, llm_classify(CASE id WHEN 4 THEN '' ELSE body END) c$$);
 DROP TABLE said;
 SELECT left_behind();
+
+-- ---- the caller's own labels ----
+SELECT llm_classify('good', '{bad,good}') AS literal, llm_classify('good', ARRAY['bad', 'good']) AS an_array, llm_classify('good', NULL) IS NULL AS no_labels, llm_classify(NULL, '{a,b}') IS NULL AS no_input,
+       llm_classify('good', ARRAY['bad', 'good']::varchar[], instruction => 'What is the mood?') AS instructed, (SELECT count(*) FROM llm_classify('good', top => 2)) AS classifier,
+       (SELECT count(*) FROM llm_classify('good', NULL::bool, 1)) AS named_type;
+SELECT fails($$SELECT llm_classify('x', '{}')$$), fails($$SELECT llm_classify('x', '{a,NULL}')$$), fails($$SELECT llm_classify('x', '{a,b}', normalization => 'none')$$);
+EXPLAIN (COSTS OFF) SELECT llm_classify(i::text, '{a,b}') FROM generate_series(1, 3) i;
+PREPARE labels AS SELECT llm_classify($1, $2); EXECUTE labels('good', '{bad,good}'); DEALLOCATE labels;

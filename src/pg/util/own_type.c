@@ -51,11 +51,22 @@ is_own_texts(Oid type)
 	return is_own(type, "texts");
 }
 
+static Oid
+first_argument(Oid function)
+{
+	Oid		   *types;
+	int			n;
+
+	(void) get_func_signature(function, &types, &n);
+	return types[0];
+}
+
 bool
 is_own_conversion(Oid function)
 {
 	return getExtensionOfObject(ProcedureRelationId, function) == get_extension_oid("vllm_pg", true) &&
-		is_own_texts(get_func_rettype(function));
+		(is_own_texts(get_func_rettype(function)) ||
+		 (get_func_nargs(function) == 1 && is_own_texts(first_argument(function))));
 }
 
 static ArrayType *
@@ -78,7 +89,7 @@ llm_texts_in(PG_FUNCTION_ARGS)
 	return array_in(fcinfo);
 }
 
-/* vllm.texts_of(text[]), vllm.texts_of(varchar[]): the array, which is stored alike */
+/* vllm.texts_of(text[]), vllm.texts_of(varchar[]), vllm.array_of(vllm.texts): the array, stored alike */
 Datum
 llm_texts_of(PG_FUNCTION_ARGS)
 {

@@ -11,7 +11,7 @@
 bool		is_own_json(Oid type);
 /* Is it vllm.texts, whose values are stored as those of text[] are? */
 bool		is_own_texts(Oid type);
-/* Is it one of those that make vllm.texts, which fail for no value? */
+/* Is it one of those between vllm.texts and arrays, which fail for no value? */
 bool		is_own_conversion(Oid function);
 
 #endif
