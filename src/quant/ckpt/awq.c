@@ -163,6 +163,36 @@ padded_groups(const Ckpt *c, CkptReader *r, const GptqSpec *s, const KTensor *t,
 				t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }
 
+/* Has a group scales, in any row? */
+static bool
+group_has_scales(const CkptReader *r, int64_t group)
+{
+	for (int64_t row = 0; row < r->n; row++)
+		if (ckpt_element(r->scale, row * r->row_step + group * r->group_step) != 0)
+			return true;
+	return false;
+}
+
+/*
+ * All groups but no padding have scales: only so it shows that "group_size" is another than that of the
+ * codes, as the padding hides how many groups there are.
+ */
+static bool
+check_padding(const Ckpt *c, const CkptReader *r, int64_t has, Err *e)
+{
+	int64_t		groups = (r->k + r->group - 1) / r->group;
+
+	for (int64_t g = 0; g < has; g++)
+		if (group_has_scales(r, g) != (g < groups))
+		{
+			err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" doesn't have the scales of %lld groups",
+					r->scale->name, ckpt_where(c, r->scale), (long long) groups);
+			return err_detail(e, "With groups of %lld columns, group %lld has %s.", (long long) r->group,
+							  (long long) g, g < groups ? "none" : "some");
+		}
+	return true;
+}
+
 static float
 gemv_zero(const CkptReader *r, int64_t row, int64_t group)
 {
@@ -184,7 +214,7 @@ gemv(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
 	return (r->q = ckpt_part(c, r, module, ".qweight", ckpt_i32, 2, r->n, r->k / 8, e)) != NULL &&
 		(r->zeros = ckpt_part(c, r, module, ".qzeros", ckpt_i32, 2, r->n, r->row_step / 8, e)) != NULL &&
 		(r->scale = ckpt_part(c, r, module, ".scales", ckpt_floats, 2, r->n, r->row_step, e)) != NULL &&
-		padded_groups(c, r, s, z, r->row_step, e);
+		padded_groups(c, r, s, z, r->row_step, e) && check_padding(c, r, r->row_step, e);
 }
 
 static void
@@ -253,7 +283,7 @@ gemv_fast(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
 		!padded_groups(c, r, s, t, lines, e) || !fast_zeros(c, r, e))
 		return false;
 	ckpt_scale_cols(r, r->scale, r->group);
-	return true;
+	return check_padding(c, r, lines, e);
 }
 
 /* ---- the configuration ---- */

@@ -13,11 +13,13 @@ typedef struct GptqSpec
 	int64_t		bits;			/* 16 and more: not quantized */
 	int64_t		group;			/* columns, -1 = all */
 	bool		sym;
+	bool		desc_act;		/* columns were ordered, */
+	bool		static_groups;	/* but after groups had been made: these are in place */
 	bool		v2;				/* zero points are stored as they are */
 	bool		marlin;			/* in the order of Marlin */
 } GptqSpec;
 
-/* Settings "bits", "group_size" and "sym" of an object, on top of those of *s. */
+/* Settings of an object (these, by their names in the files) on top of those of *s. */
 bool		gptq_settings(const Json *o, GptqSpec *s, Err *e);
 /* Describe a module's tensors in r, in GPTQ's layout, in AWQ's first one, or in Marlin's (whose
  * tensors have several names). */

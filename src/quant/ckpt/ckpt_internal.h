@@ -188,6 +188,9 @@ void		ckpt_scale_rows(CkptReader *r, const KTensor *t, int64_t group);
 void		ckpt_scale_cols(CkptReader *r, const KTensor *t, int64_t group);
 /* Of groups of `size` columns (-1 = all): columns of one, and how many there are. */
 bool		ckpt_groups(const CkptReader *r, int64_t size, int64_t *group, int64_t *groups, Err *e);
+/* The configuration has a setting that needs a tensor with the order of the columns: is it there? */
+bool		ckpt_needs_order(const Ckpt *c, const char *module, const char *ending, const char *setting,
+							 Err *e);
 /* The group of each column, if there is such a tensor, for r->g_idx. */
 bool		ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64_t groups,
 					   Err *e);

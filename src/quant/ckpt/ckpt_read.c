@@ -467,6 +467,18 @@ ckpt_groups(const CkptReader *r, int64_t size, int64_t *group, int64_t *groups, 
 }
 
 bool
+ckpt_needs_order(const Ckpt *c, const char *module, const char *ending, const char *setting, Err *e)
+{
+	if (ckpt_find(c, module, ending) != NULL)
+		return true;
+	/* columns in their own order would give other weights, without an error */
+	err_set(e, ERR_BAD_FILE, "tensor \"%s%s\" is missing in model \"%s\"", module, ending,
+			ckpt_where(c, NULL));
+	return err_detail(e, "The quantization configuration has %s: the tensor tells the group of each column.",
+					  setting);
+}
+
+bool
 ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64_t groups, Err *e)
 {
 	const KTensor *t;

@@ -29,7 +29,11 @@ typedef struct Scheme
 	bool		integer;
 	bool		symmetric;
 	bool		int8_acts;
+	bool		ordered;		/* groups of columns that aren't in place */
 } Scheme;
+
+/* "actorder": true is the first; the ones before "weight" need a tensor with the order */
+#define ORDERS "group dynamic weight static"
 
 #define FORMATS "dense pack-quantized int-quantized float-quantized naive-quantized nvfp4-pack-quantized " \
 	"mxfp4-pack-quantized mxfp8-quantized mixed-precision"
@@ -59,6 +63,7 @@ read_scheme(const Json *g, Scheme *s, Err *e)
 	const Json *w = ckpt_get(g, "weights");
 	const Json *acts = ckpt_get(g, "input_activations");
 	const Json *acts_type = ckpt_get(acts, "type");
+	const Json *order = ckpt_get(w, "actorder");
 	int			word;
 
 	*s = (Scheme) {0};
@@ -69,6 +74,9 @@ read_scheme(const Json *g, Scheme *s, Err *e)
 		!ckpt_int(w, "group_size", -1, 1 << 24, 0, &s->group, e))
 		return false;
 	s->integer = word == 0;
+	if (!json_is_bool(order) && !ckpt_word(w, "actorder", ORDERS, 2, &word, e))
+		return false;
+	s->ordered = json_is_bool(order) ? json_is_true(order) : word < 2;
 	s->group = s->group < 0 ? 0 : s->group;
 	s->int8_acts = s->integer && json_to_int(ckpt_get(acts, "num_bits")) == 8 &&
 		(acts_type == NULL || strcmp(acts_type->s != NULL ? acts_type->s : "", "int") == 0);
@@ -192,7 +200,10 @@ packed(Ckpt *c, CkptReader *r, const char *module, const Scheme *s, Err *e)
 	r->zero0 = (float) (1 << (r->bits - 1));
 	if ((r->q = ckpt_part(c, r, module, ".weight_packed", ckpt_i32, 2, r->n, words, e)) == NULL ||
 		(shape = ckpt_part(c, r, module, ".weight_shape", i64, 1, 2, 0, e)) == NULL ||
-		!scales(c, r, module, s, e) || !ckpt_order(c, r, module, ".weight_g_idx", groups, e))
+		!scales(c, r, module, s, e) ||
+		(s->ordered && groups > 1 &&
+		 !ckpt_needs_order(c, module, ".weight_g_idx", "\"actorder\": \"group\"", e)) ||
+		!ckpt_order(c, r, module, ".weight_g_idx", groups, e))
 		return false;
 	if (memcmp(shape->data, (int64_t[2]) {r->n, r->k}, 16) != 0)
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has not the shape [%lld, %lld]",

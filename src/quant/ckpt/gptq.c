@@ -93,6 +93,8 @@ gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *
 	if ((r->q = ckpt_part(c, r, module, ".qweight", ckpt_i32, 2, r->k * r->bits / 32, r->n, e)) == NULL ||
 		(r->zeros = ckpt_part(c, r, module, ".qzeros", ckpt_i32, 2, groups, r->n * r->bits / 32, e)) ==
 		NULL || (r->scale = ckpt_part(c, r, module, ".scales", ckpt_floats, 2, groups, r->n, e)) == NULL ||
+		(s->desc_act && !s->static_groups && groups > 1 &&
+		 !ckpt_needs_order(c, module, ".g_idx", "\"desc_act\": true", e)) ||
 		!ckpt_order(c, r, module, ".g_idx", groups, e))
 		return false;
 	ckpt_scale_cols(r, r->scale, group);
@@ -105,7 +107,9 @@ gptq_settings(const Json *o, GptqSpec *s, Err *e)
 {
 	if (!ckpt_int(o, "bits", 1, 32, s->bits, &s->bits, e) ||
 		!ckpt_int(o, "group_size", -1, 1 << 24, s->group, &s->group, e) ||
-		!ckpt_bool(o, "sym", s->sym, &s->sym, e))
+		!ckpt_bool(o, "sym", s->sym, &s->sym, e) ||
+		!ckpt_bool(o, "desc_act", s->desc_act, &s->desc_act, e) ||
+		!ckpt_bool(o, "static_groups", s->static_groups, &s->static_groups, e))
 		return false;
 	if (s->bits != 2 && s->bits != 3 && s->bits != 4 && s->bits != 8 && s->bits < 16)
 		return err_set(e, ERR_UNSUPPORTED,

@@ -70,6 +70,9 @@ marlin_reader(Ckpt *c, CkptReader *r, const char *module, const char *q, const c
 					   r->name, r->bits != 4 ? "other than 4 bits" : "zero points");
 	if (!ckpt_groups(r, s->group, &group, &groups, e))
 		return false;
+	if (s->desc_act && !s->static_groups && groups > 1)
+		return err_set(e, ERR_UNSUPPORTED, "matrix \"%s\" has \"desc_act\": true with groups of %lld "
+					   "columns, but this layout has no order of columns", r->name, (long long) group);
 	if (r->k % TILE != 0 || r->n % ROWS != 0)
 		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed in tiles of "
 										"[%d, %d]", r->name,

@@ -239,6 +239,9 @@ test_configurations(void)
 
 #define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32}"
 
+#define GPTQ_ACT(group, more) \
+	"{\"quant_method\":\"gptq\",\"desc_act\":true,\"group_size\":" group more "}"
+
 /* Is the bias a part, so that an architecture without one may leave it out? */
 static void
 uses_bias(const char *what, Fake *f, bool yes)
@@ -278,7 +281,18 @@ test_gptq(void)
 		else
 			good("no order", &f, GPTQ, KT_Q4_0);
 	}
+	/* columns in disorder, but nothing tells in which */
+	refused("an order that is missing", &f, GPTQ_ACT("32", ""), ERR_BAD_FILE, "\"m.g_idx\" is missing");
+	refused("of a module", &f, "{\"quant_method\":\"gptq\",\"group_size\":32,"
+							   "\"dynamic\":{\"m\":{\"desc_act\":true}}}", ERR_BAD_FILE,
+			"\"m.g_idx\" is missing");
+	refused("of AutoRound", &f, "{\"quant_method\":\"auto-round\",\"group_size\":32,\"desc_act\":true}",
+			ERR_BAD_FILE, "\"m.g_idx\" is missing");
+	good("groups in place", &f, GPTQ_ACT("32", ",\"static_groups\":true"), KT_Q4_0);
+	get(&f, "m.scales")->shape[0] = get(&f, "m.qzeros")->shape[0] = 1;
+	good("one group", &f, GPTQ_ACT("-1", ""), KT_Q4_0);
 	make_gptq(&f);
+	good("an order", &f, GPTQ_ACT("32", ""), KT_Q4_0);
 	refused("other bits", &f, "{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":32}", ERR_BAD_FILE,
 			"has shape [8, 8], expected [16, 8]");
 	refused("other groups", &f, "{\"quant_method\":\"gptq\",\"group_size\":-1}", ERR_BAD_FILE,
@@ -334,6 +348,14 @@ test_compressed(void)
 			"has type I32, but its group's is float");
 	refused("other bits", &f, CT("{\"num_bits\":8,\"group_size\":32}"), ERR_BAD_FILE, "expected [8, 16]");
 	refused("other groups", &f, CT("{\"num_bits\":4,\"group_size\":16}"), ERR_BAD_FILE, "that doesn't fit");
+	refused("an order", &f, CT("{\"num_bits\":4,\"group_size\":32,\"actorder\":\"group\"}"), ERR_BAD_FILE,
+			"weight_g_idx\" is missing");
+	refused("an order, as once", &f, CT("{\"num_bits\":4,\"group_size\":32,\"actorder\":true}"), ERR_BAD_FILE,
+			"weight_g_idx\" is missing");
+	refused("an unknown order", &f, CT("{\"num_bits\":4,\"group_size\":32,\"actorder\":\"x\"}"),
+			ERR_UNSUPPORTED, "\"actorder\" = \"x\"");
+	good("columns in place", &f, CT("{\"num_bits\":4,\"group_size\":32,\"actorder\":\"weight\"}"), KT_Q4_0);
+	good("no order", &f, CT("{\"num_bits\":4,\"group_size\":32,\"actorder\":false}"), KT_Q4_0);
 	refused("zero points", &f, CT("{\"num_bits\":4,\"group_size\":32,\"symmetric\":false}"), ERR_BAD_FILE,
 			"weight_zero_point\" is missing");
 	refused("no group", &f, "{\"quant_method\":\"compressed-tensors\"}", ERR_BAD_FILE,
@@ -523,11 +545,16 @@ test_layouts(void)
 {
 	static const char gemv[] = "{\"quant_method\":\"awq\",\"version\":\"gemv\",\"group_size\":32}";
 	static const char fast[] = "{\"quant_method\":\"awq\",\"version\":\"gemv_fast\",\"group_size\":32}";
+	static const char lie[] = "{\"quant_method\":\"awq\",\"version\":\"gemv\",\"group_size\":16}";
 	Fake		f = {0};
+	uint16_t   *s;
 
 	add(&f, "m.B", KT_I32, 2, K / 16, N * 2, 0x5a);
 	add(&f, "m.s", KT_F16, 2, K / 32, N, 0x20);
 	refused("8 rows of Marlin's 64", &f, MARLIN, ERR_BAD_FILE, "can't be packed in tiles of [64, 16]");
+	refused("Marlin in disorder", &f, "{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\","
+									  "\"group_size\":32,\"desc_act\":true}", ERR_UNSUPPORTED,
+			"\"desc_act\": true with groups of 32 columns");
 	refused("Marlin with 8 bits", &f, "{\"quant_method\":\"marlin\",\"bits\":8}", ERR_UNSUPPORTED,
 			"other than 4 bits");
 	refused("Marlin with zero points", &f, "{\"quant_method\":\"marlin\",\"sym\":false}", ERR_UNSUPPORTED,
@@ -541,8 +568,13 @@ test_layouts(void)
 
 	add(&f, "m.qweight", KT_I32, 2, N, K / 8, 0x5a);
 	add(&f, "m.qzeros", KT_I32, 2, N, 4, 0x77);
-	add(&f, "m.scales", KT_F16, 2, N, 32, 0x20);
+	s = add(&f, "m.scales", KT_F16, 2, N, 32, 0);
+	for (int i = 0; i < N * 32; i++)
+		s[i] = i % 32 < K / 32 ? 0x2020 : 0;
 	good("GEMV", &f, gemv, KT_Q4_1);
+	refused("groups without scales", &f, lie, ERR_BAD_FILE, "doesn't have the scales of 4 groups");
+	refused("scales without groups", &f, "{\"quant_method\":\"awq\",\"version\":\"gemv\",\"group_size\":64}",
+			ERR_BAD_FILE, "doesn't have the scales of 1 groups");
 	get(&f, "m.scales")->shape[1] = 24;
 	refused("fewer scales", &f, gemv, ERR_BAD_FILE, "tensor \"m.scales\"");
 	get(&f, "m.scales")->shape[1] = 32;
@@ -554,9 +586,12 @@ test_layouts(void)
 	clear(&f);
 
 	add(&f, "m.qweight", KT_I16, 2, N / 4, K, 0x5a);
-	add(&f, "m.scales", KT_F16, 2, 8, N, 0x20);
-	add(&f, "m.scaled_zeros", KT_F16, 2, 8, N, 0x20);
+	memset(add(&f, "m.scales", KT_F16, 2, 8, N, 0), 0x20, K / 32 * N * 2);
+	memset(add(&f, "m.scaled_zeros", KT_F16, 2, 8, N, 0), 0x20, K / 32 * N * 2);
 	good("GEMV_FAST", &f, fast, KT_Q4_1);
+	refused("groups without scales", &f,
+			"{\"quant_method\":\"awq\",\"version\":\"gemv_fast\",\"group_size\":16}", ERR_BAD_FILE,
+			"doesn't have the scales of 4 groups");
 	f.data[2][11] = 0x60;
 	refused("a zero point of no code", &f, fast, ERR_BAD_FILE, "has a zero point beyond the codes");
 	f.data[2][11] = 0x7e;
