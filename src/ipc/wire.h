@@ -64,9 +64,9 @@
 #define WIRE_VERSION	10
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
-#define WIRE_STATS_SIZE	(512 * 1024)
+#define WIRE_STATS_SIZE	(1024 * 1024)
 #define WIRE_MAX_DEVICES	16
-#define WIRE_MAX_MODELS	64
+#define WIRE_MAX_MODELS	128		/* most that vllm.max_models may be */
 #define WIRE_MAX_SLOTS	131072	/* settings allow half: there are spares behind (src/pg/shared_state.h) */
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
 #define WIRE_LORA_NAMES	512

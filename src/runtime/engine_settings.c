@@ -19,6 +19,7 @@
 #include "base/sandbox/seccomp.h"
 #include "runtime/devices.h"
 #include "model/weights/arena.h"
+#include "ipc/wire.h"
 
 typedef enum RowKind
 {
@@ -95,6 +96,7 @@ static const EngineSettingsRow rows[] = {
 	{"lora_dtype", ROW_STR, OFF(lora_dtype), 0, sizeof(((Settings *) 0)->lora_dtype), 1},
 	{"speculative_config", ROW_STR, OFF(speculative_config), 0, sizeof(((Settings *) 0)->speculative_config),
 	 1},
+	{"max_models", ROW_INT, OFF(max_models), 1, WIRE_MAX_MODELS, 1},
 	{"memory_limit", ROW_INT64, OFF(memory_limit), 0, INT64_C(1) << 26, 1 << 20},
 	{"memory_timeout_ms", ROW_INT, OFF(memory_timeout_ms), 0, INT32_MAX, 1},
 	{"keep_alive", ROW_INT, OFF(keep_alive), -1, INT32_MAX, 1},
@@ -139,6 +141,7 @@ settings_box_init(SettingsBox *b)
 			.max_lora_rank = 64,
 			.lora_dtype = "auto",
 			.max_logprobs = LOGPROBS_MAX,
+			.max_models = 64,
 			.memory_timeout_ms = 60000,
 			.keep_alive = -1,
 			.logprobs_mode = "raw_logprobs",

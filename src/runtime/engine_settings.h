@@ -72,6 +72,7 @@ typedef struct Settings
 	int			max_lora_rank;
 	char		lora_dtype[12]; /* auto, float16, bfloat16, float32 */
 	char		speculative_config[1024];	/* a JSON object, "" = none; checked when a model is loaded */
+	int			max_models;		/* that the engine knows, loaded or not */
 	int64_t		memory_limit;	/* of all models; 0 = none */
 	int			memory_timeout_ms;	/* how long a load waits for room */
 	int			keep_alive;		/* seconds that an idle model stays loaded; -1 = for ever */

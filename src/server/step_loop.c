@@ -36,7 +36,7 @@
 #include "server/model_scheduler.h"
 
 #define PUBLISH_US		20000
-#define MAX_INST		256
+#define MAX_INST		(2 * WIRE_MAX_MODELS)	/* those on their way out, too */
 
 typedef struct Lane
 {

@@ -98,6 +98,7 @@ static char *vllm_lora_dtype = "auto";
 char	   *vllm_repack_cache = "";
 char	   *vllm_kv_offload_directory = "";
 char	   *vllm_sleep_requests = "error";
+static int	vllm_max_models;
 int			vllm_memory_limit;
 static int	vllm_memory_timeout;
 static int	vllm_keep_alive;
@@ -201,6 +202,9 @@ static const IntRow int_rows[] = {
 	{"vllm.kv_offload_disk_bytes", &vllm_kv_offload_disk, 10240, 1, 1024 * 1024 * 1024, PGC_SIGHUP,
 	 GUC_UNIT_MB, "kv_offload_disk",
 	"Sets how much of it may be kept in the files of vllm.kv_offload_directory."},
+	{"vllm.max_models", &vllm_max_models, 64, 1, WIRE_MAX_MODELS, PGC_SIGHUP, 0, "max_models",
+	"Sets how many local models of all databases the engine knows at once; the least recently used ones that "
+	"are idle are unloaded for others."},
 	{"vllm.memory_limit", &vllm_memory_limit, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "memory_limit",
 	"Limits the memory of all loaded models together; the least recently used ones are unloaded for others.  "
 	"0 means no limit."},

@@ -39,6 +39,7 @@ models_new(struct Server *srv)
 	Models	   *m = mem_zalloc(sizeof(Models));
 
 	m->srv = srv;
+	m->rows = mem_alloc(WIRE_MAX_MODELS * sizeof(StatsRow));
 	return m;
 }
 
@@ -108,7 +109,7 @@ set_weights(Models *m)
 void
 models_show(Models *m)
 {
-	StatsRow	rows[WIRE_MAX_MODELS];
+	StatsRow   *rows = m->rows;
 	const ModelInstance *of[WIRE_MAX_MODELS];
 	Settings	set;
 	int			n = 0;
@@ -861,6 +862,59 @@ models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 
 /* ---- making entries ---- */
 
+/* No request has it, no load, and its options don't keep it. */
+static bool
+entry_idle(const ModelEntry *en)
+{
+	const ModelInstance *l = en->loaded;
+
+	if (en->refs > 1 || en->state == WM_LOADING)
+		return false;
+	return l == NULL || !(l->updates || l->updated || (en->opts.has_keep_alive && en->opts.keep_alive < 0));
+}
+
+/*
+ * Does an idle entry go before another one?  First those that have no weights to be loaded again, last those
+ * that somebody has put to sleep, as they would come back awake; of equals the least recently used one.
+ */
+static bool
+goes_before(const ModelEntry *a, const ModelEntry *b)
+{
+	if ((a->asleep != 0) != (b->asleep != 0))
+		return a->asleep == 0;
+	if ((a->loaded != NULL) != (b->loaded != NULL))
+		return a->loaded == NULL;
+	return a->used_us < b->used_us;
+}
+
+/* Make room for one entry more.  false: all that there are are in use. */
+static bool
+evict_entries(Models *m, const char *name, Err *e)
+{
+	Settings	set;
+
+	settings_get(m->srv->box, &set);
+	while (m->n_entries >= set.max_models)
+	{
+		ModelEntry *first = NULL;
+
+		for (ModelEntry *en = m->entries; en != NULL; en = en->next)
+			if (entry_idle(en) && (first == NULL || goes_before(en, first)))
+				first = en;
+		if (first == NULL)
+		{
+			err_set(e, ERR_TOO_LONG, "too many models in use (maximum is %d)", set.max_models);
+			err_detail(e, "Each of them has requests, is being loaded, or is kept by its option keep_alive.");
+			return err_hint(e, "Raise vllm.max_models, or unload a model.");
+		}
+		if (first->loaded != NULL)
+			log_line('I', "model \"%s\" is unloaded to make room for \"%s\" (vllm.max_models)", first->name,
+					 name);
+		entry_remove(m, first, "unloaded");
+	}
+	return true;
+}
+
 static ModelEntry *
 entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const char *options, Err *e)
 {
@@ -870,18 +924,10 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 
 	if (!model_opts_parse(options, &opts, e) || !chatmodel_of_options(options, &chat, e))
 		return NULL;
-	if (m->n_entries == WIRE_MAX_MODELS)
+	if (!evict_entries(m, name, e))
 	{
-		for (en = m->entries; en != NULL; en = en->next)
-			if (en->refs == 1 && (en->state == WM_UNLOADED || en->state == WM_FAILED))
-				break;
-		if (en == NULL)
-		{
-			chat_free(chat);
-			err_set(e, ERR_TOO_LONG, "too many models in use (maximum is %d)", WIRE_MAX_MODELS);
-			return NULL;
-		}
-		entry_remove(m, en, "dropped");
+		chat_free(chat);
+		return NULL;
 	}
 	/* a name is one entry's */
 	ASSERT(registry_find(m, dboid, name) == NULL);

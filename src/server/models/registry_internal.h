@@ -102,6 +102,7 @@ struct Models
 	struct Server *srv;
 	ModelEntry *entries;
 	int			n_entries;
+	StatsRow   *rows;			/* [WIRE_MAX_MODELS], for models_show() */
 	ModelInstance *loaded;
 	int			n_loading;
 	int64_t		shown_us;		/* rows last updated for progress */

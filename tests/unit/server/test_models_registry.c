@@ -333,7 +333,7 @@ test_many_entries(void)
 	char		name[32];
 	const char *r;
 
-	for (int i = 0; i < WIRE_MAX_MODELS; i++)
+	for (int i = 0; i < 64; i++)
 	{
 		snprintf(name, sizeof(name), "m%d", i);
 		act(WK_MODEL_FORGET, 1, NULL);
@@ -342,8 +342,72 @@ test_many_entries(void)
 	/* failed entries make room */
 	r = gen(21, "extra", "/fake/e", NULL, "fits");
 	CHECK(strcmp(r, "FITS") == 0, "%s", r);
-	CHECK(st->n_models <= WIRE_MAX_MODELS, "%u rows", st->n_models);
+	CHECK(st->n_models <= 64, "%u rows", st->n_models);
 	act(WK_MODEL_FORGET, 20, NULL);
+}
+
+static void
+set(const char *line)
+{
+	peer_tell(&P, line);
+	usleep(50000);
+}
+
+static int
+rows_of(int db)
+{
+	int			n = 0;
+
+	for (uint32_t i = 0; i < st->n_models; i++)
+		n += (int) st->models[i].dboid == db;
+	return n;
+}
+
+/* Loaded models that are idle go, the one that was used longest ago; others never do. */
+static void
+test_evict(void)
+{
+	Talk	   *run;
+	Talk	   *load;
+	const char *r;
+
+	act(WK_MODEL_FORGET, 1, NULL);
+	set("config max_models=3\n");
+	gen(22, "a", "/fake/a", NULL, "x");
+	gen(22, "b", "/fake/b", NULL, "x");
+	gen(22, "c", "/fake/c", NULL, "x");
+	gen(22, "a", "/fake/a", NULL, "x");
+	r = gen(22, "d", "/fake/d", NULL, "fits");
+	CHECK(strcmp(r, "FITS") == 0, "%s", r);
+	CHECK(row(22, "b") < 0 && row(22, "a") >= 0 && row(22, "c") >= 0, "the one used longest ago goes");
+	act(WK_MODEL_UNLOAD, 22, "d");
+	r = gen(22, "b", "/fake/b", NULL, "back");
+	CHECK(strcmp(r, "BACK") == 0 && row(22, "d") < 0 && row(22, "c") >= 0, "first one without weights: %s",
+		  r);
+	/* a request, a load, and one that stays */
+	act(WK_MODEL_FORGET, 22, NULL);
+	run = send_model(WK_GENERATE, 22, "a", "/fake/a", NULL, "@hang");
+	load = send_model(WK_MODEL_LOAD, 22, "b", "/fake/slow:300", NULL, NULL);
+	gen(22, "c", "/fake/c", "{\"keep_alive\": -1}", "x");
+	usleep(50000);
+	r = gen(22, "d", "/fake/d", NULL, "x");
+	CHECK(strncmp(r, "54000|too many models in use (maximum is 3)|Raise vllm.max_models", 64) == 0, "%s", r);
+	CHECK(strncmp(result(load, NULL), "arch fake", 9) == 0, "the load goes on");
+	r = gen(22, "d", "/fake/d", NULL, "loaded, thus idle");
+	CHECK(strcmp(r, "LOADED, THUS IDLE") == 0 && row(22, "b") < 0, "%s", r);
+	/* a lower limit counts for the next one */
+	set("config max_models=2\n");
+	CHECK(rows_of(22) == 3, "none goes by itself");
+	r = gen(22, "e", "/fake/e", NULL, "x");
+	CHECK(strncmp(r, "54000|", 6) == 0, "a and c stay: %s", r);
+	talk_cancel(run);
+	CHECK(talk_wait_closed(run, 3000), "the request ends");
+	talk_free(run);
+	EVENTUALLY(st->running == 0);
+	r = gen(22, "e", "/fake/e", NULL, "two");
+	CHECK(strcmp(r, "TWO") == 0 && rows_of(22) == 2 && row(22, "c") >= 0, "%s", r);
+	set("config max_models=64\n");
+	act(WK_MODEL_FORGET, 22, NULL);
 }
 
 static void
@@ -435,6 +499,7 @@ main(int argc, char **argv)
 		RUN(test_forget());
 		RUN(test_forget_version());
 		RUN(test_many_entries());
+		RUN(test_evict());
 		RUN(test_check());
 		RUN(test_random());
 	}
