@@ -1269,9 +1269,9 @@ COMMENT ON FUNCTION @extschema@.llm_create_model(text, text, vllm.json, text, te
     'Registers a model in a directory or file of the server, or a remote model at a URL.';
 COMMENT ON FUNCTION @extschema@.llm_inspect_model(text, vllm.json) IS
     'Reports what model files contain and whether they load, without loading them.';
-COMMENT ON FUNCTION @extschema@.llm_drop_model(text) IS 'Drops a model; fails while it has LoRA adapters.';
+COMMENT ON FUNCTION @extschema@.llm_drop_model(text) IS 'Drops a model; fails while anything uses it.';
 COMMENT ON FUNCTION @extschema@.llm_drop_model(text, boolean) IS
-    'Drops a model and, with cascade, its LoRA adapters.';
+    'Drops a model and, with cascade, what uses it.';
 COMMENT ON FUNCTION @extschema@.llm_load_model(text) IS
     'Loads a model into the engine and waits until it is ready.';
 COMMENT ON FUNCTION @extschema@.llm_unload_model(text) IS

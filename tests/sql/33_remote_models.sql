@@ -87,7 +87,7 @@ SELECT fails($$SELECT llm_set_secret('big', '')$$), fails($$SELECT llm_set_secre
 
 -- they go with the model
 BEGIN;
-SELECT llm_drop_model('big');
+SELECT llm_drop_model('big', cascade => true);
 SELECT count(*) FROM vllm.secret;
 ROLLBACK;
 SELECT count(*) FROM vllm.secret;
@@ -130,7 +130,7 @@ SET ROLE regress_remote_user;
 SELECT name, url, has_secret FROM llm_models WHERE name = 'mine';
 RESET ROLE;
 
-SELECT llm_drop_model(name) FROM llm_models WHERE provider = 'openai';
+SELECT llm_drop_model(name, cascade => true) FROM llm_models WHERE provider = 'openai';
 SELECT count(*) FROM vllm.secret;
 REVOKE EXECUTE ON FUNCTION llm_create_model(text, text, vllm.json, text, text) FROM regress_remote_owner;
 DROP ROLE regress_remote_owner, regress_remote_user;

@@ -111,6 +111,7 @@ BEGIN
 END $$;
 SELECT count(*) FROM llm_requests WHERE model IN ('chain', 'lame', 'good');
 SELECT reserved FROM llm_stat_budget WHERE role = current_user;
-SELECT llm_drop_model(m) FROM unnest(ARRAY['good', 'lame', 'chain', 'ring', 'ring2']) m;
+SELECT llm_drop_model(m) FROM unnest(ARRAY['chain', 'lame', 'good']) m;
+SELECT llm_drop_model('ring', cascade => true), llm_drop_model('ring2');
 DROP TABLE w, a, b;
 DROP ROLE regress_fallen;

@@ -121,4 +121,6 @@ SELECT count(*) FILTER (WHERE (1 + accept) / 2 < 0.9 OR 1 - reject ^ 2 < 0.95) <
 	SELECT (llm_fit_filter(array_agg(x), array_agg(y), "precision" => 0.9, recall => 0.95)).* FROM (SELECT s, x, random() < x AS y FROM (SELECT s, 1 - random() AS x
 		FROM generate_series(1, 300) s, generate_series(1, 1000)) a) b GROUP BY s) c;
 DROP TABLE t, alone, c;
-SELECT count(llm_drop_model(m)) FROM unnest(ARRAY['big', 'plain', 'small', 'never', 'always', 'filter', 'lost', 'round', 'round2']) m;
+SET client_min_messages = warning;
+SELECT count(llm_drop_model(m, cascade => true)) FROM unnest(ARRAY['big', 'plain', 'small', 'never', 'always', 'filter', 'lost', 'round', 'round2']) m;
+RESET client_min_messages;

@@ -144,7 +144,7 @@ ok(until_sql($node, q{SELECT count(*) = 3 FROM pg_stat_activity WHERE wait_event
 $a->query_safe(q{COMMIT});
 like((finish($b))[1], qr/42710: adapter "new" already exists/, 'an adapter of this name is refused then');
 like((finish($c))[1], qr/42710: adapter "new" already exists/, '... and a model');
-like((finish($d))[1], qr/2BP01: cannot drop model "base" because it has adapters/, '... and dropping its model');
+like((finish($d))[1], qr/2BP01: cannot drop model "base" because other objects depend on it/, '... and dropping its model');
 
 # a cursor has begun; what it has not asked yet is asked as things are then
 sql(q{CREATE TABLE many AS SELECT i, CASE i % 3 WHEN 0 THEN 'red' WHEN 1 THEN 'blue' END AS l FROM generate_series(1, 300) i;

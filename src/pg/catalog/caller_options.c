@@ -14,6 +14,7 @@
 
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
 
@@ -231,6 +232,116 @@ result_cache_put(const JsonNode *n, WireOut *out)
 
 	if (r.on)
 		wire_put_str(out, WTAG_CACHE_RULE, s, strlen(s));
+}
+
+/* ---- options that name other models ---- */
+
+/* Option "fallback" has names, "cascade" one. */
+static const char *const naming[] = {"fallback", "cascade"};
+
+static bool
+is_name(const JsonNode *n, const char *name)
+{
+	return n != NULL && n->kind == JSON_STRING && (name == NULL || strcmp(n->text, name) == 0);
+}
+
+/* name NULL: any; *names, if not NULL, gets what it names. */
+static bool
+option_names(const JsonNode *n, const char *name, List **names)
+{
+	const JsonNode *e = n->kind == JSON_ARRAY ? n->first :
+		n->kind == JSON_OBJECT ? json_tree_get(n, "to") : n;
+	bool		any = false;
+
+	for (; e != NULL; e = n->kind == JSON_ARRAY ? e->next : NULL)
+	{
+		if (!is_name(e, name))
+			continue;
+		any = true;
+		if (names != NULL)
+			*names = lappend(*names, e->text);
+	}
+	return any;
+}
+
+/* NULL: none of them is there, and the options need not be read; an escape may hide a key */
+static const JsonNode *
+naming_tree(const char *options)
+{
+	if (options == NULL || (strstr(options, naming[0]) == NULL && strstr(options, naming[1]) == NULL &&
+							strchr(options, '\\') == NULL))
+		return NULL;
+	return model_options_tree(options);
+}
+
+const char *
+caller_options_naming(const char *options, const char *name)
+{
+	const JsonNode *root = naming_tree(options);
+
+	for (int i = 0; root != NULL && i < (int) lengthof(naming); i++)
+	{
+		const JsonNode *n = json_tree_get(root, naming[i]);
+
+		if (n != NULL && option_names(n, name, NULL))
+			return naming[i];
+	}
+	return NULL;
+}
+
+List *
+caller_options_named(const char *options)
+{
+	const JsonNode *root = naming_tree(options);
+	List	   *names = NIL;
+
+	for (int i = 0; root != NULL && i < (int) lengthof(naming); i++)
+	{
+		const JsonNode *n = json_tree_get(root, naming[i]);
+
+		if (n != NULL)
+			(void) option_names(n, NULL, &names);
+	}
+	return names;
+}
+
+/* The value of an option without the name; NULL: nothing is left. */
+static char *
+value_without(const JsonNode *n, const char *name)
+{
+	StringInfoData s;
+
+	if (!option_names(n, name, NULL))
+		return pnstrdup(n->raw, n->raw_len);
+	if (n->kind != JSON_ARRAY)
+		return NULL;
+	initStringInfo(&s);
+	for (const JsonNode *e = n->first; e != NULL; e = e->next)
+		if (!is_name(e, name))
+			appendStringInfo(&s, "%s%.*s", s.len > 0 ? ", " : "", e->raw_len, e->raw);
+	return s.len > 0 ? psprintf("[%s]", s.data) : NULL;
+}
+
+char *
+caller_options_without(const char *options, const char *name)
+{
+	const JsonNode *root = model_options_tree(options);
+	StringInfoData s;
+
+	initStringInfo(&s);
+	for (const JsonNode *n = root->first; n != NULL; n = n->next)
+	{
+		bool		of_names = strcmp(n->key, naming[0]) == 0 || strcmp(n->key, naming[1]) == 0;
+		char	   *value = of_names ? value_without(n, name) : pnstrdup(n->raw, n->raw_len);
+
+		if (value == NULL)
+			continue;
+		appendStringInfoString(&s, s.len > 0 ? ", " : "{");
+		escape_json(&s, n->key);
+		appendStringInfo(&s, ": %s", value);
+	}
+	appendStringInfoString(&s, s.len > 0 ? "}" : "{}");
+	return s.data;
 }
 
 /* ---- all ---- */

@@ -8,6 +8,8 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+
 #include "pg/util/json_tree.h"
 #include "ipc/wire.h"
 
@@ -16,5 +18,12 @@ void		caller_options_check(const JsonNode *root, const char *model);
 
 /* Their fields of a request's message; options: a model's, json text or NULL. */
 void		caller_options_put(const char *options, WireOut *out);
+
+/* The option of other models' names that has this one; NULL: none has. */
+const char *caller_options_naming(const char *options, const char *name);
+/* The names in these, char *. */
+List	   *caller_options_named(const char *options);
+/* The options without the name, and without those that nothing is left of. */
+char	   *caller_options_without(const char *options, const char *name);
 
 #endif

@@ -476,6 +476,26 @@ catalog_lock(const char *name)
 					   0, ExclusiveLock);
 }
 
+/* Another lock of the same name, so that what uses a model keeps nobody from granting or revoking it. */
+static void
+lock_uses(const char *name, LOCKMODE mode)
+{
+	LockDatabaseObject(catalog_relation("model"),
+					   DatumGetUInt32(hash_any((const unsigned char *) name, strlen(name))), 1, mode);
+}
+
+void
+catalog_lock_use(const char *name)
+{
+	lock_uses(name, ShareLock);
+}
+
+void
+catalog_lock_drop(const char *name)
+{
+	lock_uses(name, ExclusiveLock);
+}
+
 void
 catalog_insert(const ModelRow *m)
 {
@@ -549,6 +569,12 @@ void
 catalog_set_path(const char *name, const char *path)
 {
 	change_row(name, COL_PATH, CStringGetTextDatum(path));
+}
+
+void
+catalog_set_options(const char *name, const char *options)
+{
+	change_row(name, COL_OPTIONS, CStringGetTextDatum(options));
 }
 
 /* ---- for the engine ---- */

@@ -70,10 +70,17 @@ bool		catalog_is_owner(const ModelRow *m, Oid role);
 
 /* Serialise changes of one name, a model's or an adapter's, until the end of the transaction. */
 void		catalog_lock(const char *name);
+/*
+ * Until the end of the transaction: what is made uses the name, or the name is dropped if nothing uses it.
+ * The former does not keep out changes of other kinds.
+ */
+void		catalog_lock_use(const char *name);
+void		catalog_lock_drop(const char *name);
 void		catalog_insert(const ModelRow *m);
 void		catalog_delete(const char *name);
 void		catalog_set_grantees(const char *name, const Oid *roles, int n);
 void		catalog_set_path(const char *name, const char *path);
+void		catalog_set_options(const char *name, const char *options);
 
 /* Is it a remote model, which the remote program serves and not the engine? */
 bool		catalog_is_remote(const ModelRow *m);

@@ -25,6 +25,7 @@
 #include "pg/catalog/lora_catalog.h"
 #include "pg/catalog/lora_invalidate.h"
 #include "pg/ddl/model_args.h"
+#include "pg/ddl/model_depend.h"
 
 PG_FUNCTION_INFO_V1(llm_create_lora);
 PG_FUNCTION_INFO_V1(llm_alter_lora);
@@ -239,6 +240,7 @@ lora_drop_all(const char *model)
 			l = lora_find(name);
 			if (l == NULL || strcmp(l->model, model) != 0)
 				continue;
+			depend_drop_lora(name);
 			ereport(NOTICE,
 					(errmsg("drop cascades to adapter \"%s\"", name)));
 			lora_release(l);

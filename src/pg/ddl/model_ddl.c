@@ -32,6 +32,7 @@
 #include "pg/util/encoding.h"
 #include "pg/catalog/lora_catalog.h"
 #include "pg/ddl/model_args.h"
+#include "pg/ddl/model_depend.h"
 #include "pg/ddl/model_invalidate.h"
 #include "pg/catalog/remote_model_options.h"
 #include "pg/client/reply.h"
@@ -165,6 +166,7 @@ Datum
 llm_create_model(PG_FUNCTION_ARGS)
 {
 	ModelRow	m = {0};
+	ListCell   *lc;
 
 	PreventCommandIfReadOnly("llm_create_model()");
 	PreventCommandIfParallelMode("llm_create_model()");
@@ -182,6 +184,8 @@ llm_create_model(PG_FUNCTION_ARGS)
 		canonicalize_path(m.path);
 
 	catalog_lock(m.name);
+	foreach(lc, caller_options_named(m.options))
+		catalog_lock_use(lfirst(lc));
 	if (catalog_find(m.name) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -229,27 +233,6 @@ llm_inspect_model(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(result);
 }
 
-/* Adapters of a model are nothing without it. */
-static void
-check_no_adapters(const char *model)
-{
-	List	   *rows = lora_list(model);
-	StringInfoData names;
-	ListCell   *lc;
-
-	if (rows == NIL)
-		return;
-	initStringInfo(&names);
-	foreach(lc, rows)
-		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", ((LoraRow *) lfirst(lc))->name);
-	ereport(ERROR,
-			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-			 errmsg("cannot drop model \"%s\" because it has adapters", model),
-			 errdetail("They are %s.", names.data),
-			 errhint("llm_drop_lora() drops an adapter; llm_drop_model(%s, cascade => true) drops them with "
-					 "the model.", quote_literal_cstr(model))));
-}
-
 /* llm_drop_model(name text), llm_drop_model(name text, cascade bool) */
 Datum
 llm_drop_model(PG_FUNCTION_ARGS)
@@ -268,9 +251,12 @@ llm_drop_model(PG_FUNCTION_ARGS)
 				 errmsg("cannot drop model \"%s\" because extension vllm_pg requires it", name),
 				 errhint("llm_revoke('%s', 'public') keeps others from using it.", name)));
 	if (cascade)
+	{
+		depend_drop_model(m);
 		lora_drop_all(name);
+	}
 	else
-		check_no_adapters(name);
+		depend_refuse(m);
 	release_dropped(m);
 	secret_delete(name);
 	(void) result_cache_clear(name);

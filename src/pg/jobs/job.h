@@ -135,6 +135,11 @@ void		job_create_triggers(const JobDef *job, Oid relid);
 List	   *job_trigger_names(const JobDef *job, Oid relid);
 
 /*
+ * The job goes with its model, whoever calls; false: there is none of that name, or it has got another model.
+ */
+bool		job_drop_of_model(const char *name, const char *model);
+
+/*
  * A column of a job's source is about to be renamed: its jobs' inputs are read with the old
  * name, and written with the new one afterwards.  NULL: no job has to do with it.
  */

@@ -52,6 +52,7 @@
 #include "utils/syscache.h"
 
 #include "pg/jobs/job_launcher.h"
+#include "pg/catalog/model_catalog.h"
 #include "pg/compat.h"
 #include "pg/jobs/job_new.h"
 
@@ -315,6 +316,68 @@ drop_job(const JobDef *job)
 			elog(ERROR, "could not remove the job of a dropped table");
 }
 
+/* Without statements, as above: the caller need not have any rights on the source. */
+static void
+drop_triggers_of(const JobDef *job)
+{
+	ListCell   *lc;
+	ListCell   *t;
+
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(job->source)))
+		return;
+	foreach(lc, find_all_inheritors(job->source, AccessExclusiveLock, NULL))
+		foreach(t, triggers_of(lfirst_oid(lc)))
+		{
+			ObjectAddress trigger;
+
+			if (strcmp(((JobTrigger *) lfirst(t))->job, job->name) != 0)
+				continue;
+			ObjectAddressSet(trigger, TriggerRelationId, ((JobTrigger *) lfirst(t))->oid);
+			performDeletion(&trigger, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+		}
+}
+
+bool
+job_drop_of_model(const char *name, const char *model)
+{
+	const JobDef *job = job_find(name);
+	JobRole		role;
+
+	if (job == NULL)
+		return false;
+	LockRelationOid(job->source, AccessExclusiveLock);
+	job = job_find(name);
+	if (job == NULL || strcmp(job->model, model) != 0)
+		return false;
+	SPI_connect();
+	job_role_internal(&role);
+	drop_triggers_of(job);
+	drop_job(job);
+	job_role_end(&role);
+	SPI_finish();
+	return true;
+}
+
+/* A trigger that is made names a model: it stays until the trigger can be seen. */
+static void
+lock_model_of(const Node *statement)
+{
+	const CreateTrigStmt *s;
+	ListCell   *lc;
+
+	if (IsA(statement, CreateSchemaStmt))
+	{
+		foreach(lc, ((const CreateSchemaStmt *) statement)->schemaElts)
+			lock_model_of(lfirst(lc));
+		return;
+	}
+	if (!IsA(statement, CreateTrigStmt))
+		return;
+	s = (const CreateTrigStmt *) statement;
+	if (list_length(s->args) > 2 && strcmp(strVal(llast(s->funcname)), "llm_embed_trigger") == 0)
+		catalog_lock_use(strVal(list_nth(s->args, 2)));
+}
+
 /* The parent that a table had when the transaction began, or InvalidOid. */
 static Oid
 parent_before(Relation pg_inherits, Oid relid, Snapshot before)
@@ -521,6 +584,8 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" can't be an event trigger on %s", "vllm.job_ddl", e->event)));
 	/* the extension itself may be on its way in or out */
+	if (!drop && job_installed())
+		lock_model_of(e->parsetree);
 	if (!job_installed() || !job_any())
 		return (Datum) 0;
 	jobs_wake_at_commit(true);

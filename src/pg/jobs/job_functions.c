@@ -142,6 +142,9 @@ set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 				 errhint("Name a model that was in the setting vllm.embedding_model, or in the call. A model "
 						 "that is named is asked, whatever it was made for.")));
 	n->def.model = pstrdup(catalog_called(m));
+	/* it may have been dropped meanwhile, and then can't be until the job can be seen */
+	catalog_lock_use(n->def.model);
+	(void) catalog_model_for_use(n->def.model);
 	job_set_argument(n, "model", n->def.model);
 }
 

@@ -49,7 +49,7 @@ own_function(const char *name, Oid first_type)
 	{
 		Form_pg_proc proc = (Form_pg_proc) GETSTRUCT(&list->members[i]->tuple);
 
-		if (proc->pronargs > 0 && proc->proargtypes.values[0] == first_type &&
+		if ((proc->pronargs > 0 ? proc->proargtypes.values[0] : InvalidOid) == first_type &&
 			getExtensionOfObject(ProcedureRelationId, proc->oid) == extension)
 			found = proc->oid;
 	}

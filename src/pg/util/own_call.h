@@ -17,7 +17,7 @@ typedef struct OwnArg
 
 /* A List of OwnArg with one more. */
 List	   *own_arg(List *args, const char *name, const char *value);
-/* The extension's function of this name whose first argument is of this type. */
+/* The extension's function of this name whose first argument is of this type; InvalidOid: it has none. */
 Oid			own_function(const char *name, Oid first_type);
 /* Has it an argument of this name behind the first? */
 bool		own_function_takes(Oid function, const char *name);

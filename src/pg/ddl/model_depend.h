@@ -1,0 +1,22 @@
+/*
+ * model_depend.h
+ *	  What uses a model, or an adapter, by its name: jobs, triggers, options of other models.
+ */
+#ifndef VLLM_PG_DDL_MODEL_DEPEND_H
+#define VLLM_PG_DDL_MODEL_DEPEND_H
+
+#include "postgres.h"
+
+#include "pg/catalog/model_catalog.h"
+
+/*
+ * The caller has locked the model, or the adapter (catalog_lock()), and is about to drop it.
+ *
+ * ERROR 2BP01 if there is anything that uses the model, adapters and what uses these included.
+ */
+void		depend_refuse(const ModelRow *m);
+/* What uses it goes, with a NOTICE each; not its adapters. */
+void		depend_drop_model(const ModelRow *m);
+void		depend_drop_lora(const char *name);
+
+#endif
