@@ -548,6 +548,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
 		coreplan_make(&mi, &(PlanFor) {&src, tok, k, &where}, o, s, &co, &df, e) &&
+		(where.memory > 0 || fp8_fits(&mi, o, e)) &&
 		model_work(files_conf(src.files), &ms,
 				   &(ModelOptions) {.kernels = k, .max_rows = co.max_num_batched_tokens,
 									.max_model_len = co.max_model_len, .quant = model_opts_scheme(o)},

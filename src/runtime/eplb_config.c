@@ -35,14 +35,12 @@ typedef struct EplbConfigKey
 
 #define OFF(f) offsetof(EplbConf, f)
 
+_Static_assert(KROUTE_MAX_EXPERTS == 1024, "ipc/eplb_keys.def");
+
 static const EplbConfigKey keys[] = {
-	{"window_size", KEY_INT, OFF(window), 1, 1000000},
-	{"step_interval", KEY_INT, OFF(interval), 1, 1000000},
-	{"num_redundant_experts", KEY_INT, OFF(redundant), 0, KROUTE_MAX_EXPERTS},
-	{"log_balancedness", KEY_BOOL, OFF(log), 0, 0},
-	{"log_balancedness_interval", KEY_INT, OFF(log_interval), 1, 1000000},
-	{"use_async", KEY_ASYNC, 0, 0, 0},
-	{"policy", KEY_POLICY, 0, 0, 0},
+#define EPLB_KEY(name, kind, field, min, max) {#name, KEY_##kind, OFF(field), min, max},
+#include "ipc/eplb_keys.def"
+#undef EPLB_KEY
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

@@ -360,3 +360,18 @@ SELECT * FROM llm_run_batch(NULL);
 SHOW vllm.batch_window;
 
 SELECT vllm.control('integrity');
+-- what controls the engine has functions, whatever the model
+SELECT llm_api('/sleep');
+SELECT llm_api('/wake_up/', '{"model": "nobody"}');
+-- settings that are objects are checked when they are set
+ALTER SYSTEM SET vllm.eplb_config = 'often';
+ALTER SYSTEM SET vllm.eplb_config = '{"window_size": 3,';
+ALTER SYSTEM SET vllm.eplb_config = '[1]';
+ALTER SYSTEM SET vllm.eplb_config = '{"window": 3}';
+ALTER SYSTEM SET vllm.eplb_config = '{"window_size": null, "step_interval": 0}';
+ALTER SYSTEM SET vllm.eplb_config = '{"use_async": 1}';
+ALTER SYSTEM SET vllm.eplb_config = '{"policy": "mine"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "speed": 3}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "prompt_lookup_max": 3}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "suffix_decoding_min_token_prob": 1.5}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "num_speculative_tokens": 1.5}';

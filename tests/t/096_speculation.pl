@@ -89,10 +89,11 @@ is(answers($_, 'greedy'), answers('tickets-2m', 'greedy'), "the setting: $_") fo
 cmp_ok(figure('by_setting', 'num_drafts_total'), '>', 0, 'the setting holds for models loaded from now on');
 is(figure('not', 'num_drafts_total'), 0, '... but for those that say no');
 fails(q{ALTER SYSTEM SET vllm.speculative_config = 'suffix'}, qr/22023.*invalid value.*must be a JSON object/s, 'no object');
-$node->append_conf('postgresql.conf', q{vllm.speculative_config = '{"method": "suffix", "speed": 3}'});
+fails(q{ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "speed": 3}'}, qr/22023.*Key "speed" is not known/s, 'a key that nobody knows');
+$node->append_conf('postgresql.conf', q{vllm.speculative_config = '{"method": "warp", "num_speculative_tokens": 3}'});
 $node->reload;
-my $wrong = qr/22023.*unknown speculative_config key "speed".*vllm\.speculative_config is wrong/s;
-fails(qq{SELECT llm_create_model('late', $path)}, $wrong, 'a key that nobody knows, when a model is made');
+my $wrong = qr/22023.*speculative_config key "method" must be.*vllm\.speculative_config is wrong/s;
+fails(qq{SELECT llm_create_model('late', $path)}, $wrong, 'a method that nobody knows, when a model is made');
 sql(q{SELECT llm_unload_model('by_setting')});
 fails(q{SELECT llm_load_model('by_setting')}, $wrong, '... or loaded');
 

@@ -182,9 +182,9 @@ restart(device => 'cpu');
 # ---- what can't be ----
 
 like(error(q{ALTER SYSTEM SET vllm.eplb_config = 'often'}), qr/22023: .*DETAIL:  The value must be a JSON object, or empty/s, 'no object');
-for my $bad ([ '{"window": 3}', qr/unknown eplb_config key "window".*DETAIL:  The setting vllm\.eplb_config is wrong\..*HINT:  Known keys are window_size, step_interval/s ],
-	[ '{"step_interval": 0}', qr/eplb_config key "step_interval" must be an integer between 1 and 1000000, got 0/ ],
-	[ '{"num_redundant_experts": 10}', qr/10 redundant ones of 8 experts are too many for 2 ranks/ ])
+like(error(q{ALTER SYSTEM SET vllm.eplb_config = '{"window": 3}'}), qr/DETAIL:  Key "window" is not known\..*HINT:  Known keys are window_size, step_interval/s, 'no such key');
+like(error(q{ALTER SYSTEM SET vllm.eplb_config = '{"step_interval": 0}'}), qr/DETAIL:  Key "step_interval" must be an integer between 1 and 1000000, got 0\./, 'out of range');
+for my $bad ([ '{"num_redundant_experts": 10}', qr/10 redundant ones of 8 experts are too many for 2 ranks/ ])
 {
 	restart(eplb_config => $bad->[0]);
 	like(error($call), qr/ERROR:  22023: .*$bad->[1]/s, "eplb_config $bad->[0]");

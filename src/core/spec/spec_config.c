@@ -22,11 +22,8 @@
 #include "ipc/hub_name.h"
 
 #define LOOKUP_DEFAULT	5
-#define LOOKUP_MOST		32
 #define DEPTH_DEFAULT	24
-#define DEPTH_MOST		64
 #define CACHED_DEFAULT	10000
-#define CACHED_MOST		1000000
 
 typedef struct SpecConfigKey
 {
@@ -40,15 +37,12 @@ typedef struct SpecConfigKey
 
 #define OFF(f) offsetof(SpecConfig, f)
 
+_Static_assert(SPEC_MAX_DRAFTS == 32, "ipc/speculative_keys.def");
+
 static const SpecConfigKey keys[] = {
-	{"num_speculative_tokens", NULL, OFF(n_drafts), false, 1, SPEC_MAX_DRAFTS},
-	{"disable_by_batch_size", NULL, OFF(max_batch), false, 2, INT_MAX},
-	{"prompt_lookup_max", "ngram", OFF(lookup_max), false, 1, LOOKUP_MOST},
-	{"prompt_lookup_min", "ngram", OFF(lookup_min), false, 1, LOOKUP_MOST},
-	{"suffix_decoding_max_tree_depth", "suffix", OFF(depth), false, 2, DEPTH_MOST},
-	{"suffix_decoding_max_cached_requests", "suffix", OFF(max_cached), false, 0, CACHED_MOST},
-	{"suffix_decoding_max_spec_factor", "suffix", OFF(max_factor), true, 0.01, 1000},
-	{"suffix_decoding_min_token_prob", "suffix", OFF(min_prob), true, 0, 1},
+#define SPECULATIVE_KEY(name, method, field, real, min, max) {#name, method, OFF(field), real, min, max},
+#include "ipc/speculative_keys.def"
+#undef SPECULATIVE_KEY
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

@@ -226,6 +226,31 @@ path_use(const char *path, FunctionCallInfo fcinfo)
 	return is_text(task, "embed") || is_text(task, "token_embed") ? USE_EMBED : USE_ANY;
 }
 
+/* What has no body, and controls the engine, is a function here. */
+static void
+refuse_control(const char *path)
+{
+	static const struct
+	{
+		const char *method;
+		const char *name;
+	}			control[] = {
+#define CONTROL_ENDPOINT(method, name) {method, name},
+#include "ipc/control_endpoints.def"
+#undef CONTROL_ENDPOINT
+	};
+
+	for (int i = 0; i < (int) lengthof(control); i++)
+		if (path[0] == '/' && strcmp(path + 1, control[i].name) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("%s is not answered by llm_api()", path),
+					 errdetail("It controls the engine, and takes no body: its parameters are in the query "
+							   "of a %s request.", control[i].method),
+					 errhint("Call llm_%s(), or ask the HTTP server while vllm.http_dev_mode is on.",
+							 control[i].name)));
+}
+
 static void
 put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 {
@@ -256,6 +281,7 @@ put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("%s is not answered by llm_api()", path),
 				 errhint("Call v1_%s().", path + strlen("/v1/"))));
+	refuse_control(path);
 	model = catalog_for_use_as(path_use(path, fcinfo), body_model(fcinfo), NULL, &by_default);
 	r->model = model->name;
 	catalog_put(model, &out);

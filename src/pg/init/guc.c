@@ -17,6 +17,7 @@
 #include "utils/guc.h"
 
 #include "pg/client/spend.h"
+#include "pg/init/guc_json.h"
 #include "pg/call/default_params.h"
 #include "pg/util/on_error.h"
 #include "pg/client/query_stats.h"
@@ -316,7 +317,6 @@ static bool check_traceparent(char **newval, void **extra, GucSource source);
 static bool check_tracestate(char **newval, void **extra, GucSource source);
 static bool check_path(char **newval, void **extra, GucSource source);
 static bool check_sleep_requests(char **newval, void **extra, GucSource source);
-static bool check_object(char **newval, void **extra, GucSource source);
 static bool check_cost_window(char **newval, void **extra, GucSource source);
 static bool check_on_error(char **newval, void **extra, GucSource source);
 static bool check_seccomp(char **newval, void **extra, GucSource source);
@@ -395,12 +395,12 @@ static const StringRow string_rows[] = {
 	 "expert_placement_strategy",
 	"Sets which experts each process has whole, from the engine's next start on: linear, a run of them; "
 	"round_robin, one in turn."},
-	{"vllm.eplb_config", &vllm_eplb_config, "", PGC_SIGHUP, 0, check_object, "eplb_config",
+	{"vllm.eplb_config", &vllm_eplb_config, "", PGC_SIGHUP, 0, check_eplb_config, "eplb_config",
 	"JSON object that says how experts move, from the engine's next start on; empty means the defaults."},
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy,
 	 "scheduling_policy",
 	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
-	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_object,
+	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_speculative_config,
 	 "speculative_config",
 	"JSON object that says how tokens are guessed ahead, in models that are loaded from now on; empty means "
 	"not at all."},
@@ -716,30 +716,6 @@ check_path(char **newval, void **extra, GucSource source)
 			return false;
 		}
 	return true;
-}
-
-#define MAX_SPECULATIVE	(CONTROL_LINE - (int) strlen(CONTROL_CONFIG " speculative_config=\n") - 1)
-
-/* The engine gets it as a line, and knows the keys: it says what is wrong when a model is loaded. */
-static bool
-check_object(char **newval, void **extra, GucSource source)
-{
-	const char *s = *newval;
-	size_t		n = strlen(s);
-
-	if (n > 0 && (s[0] != '{' || s[n - 1] != '}'))
-		GUC_check_errdetail("The value must be a JSON object, or empty.");
-	else if ((int) n > MAX_SPECULATIVE)
-		GUC_check_errdetail("The value is too long (maximum is %d bytes).", MAX_SPECULATIVE);
-	else
-	{
-		while (*s != '\0' && (unsigned char) *s >= ' ')
-			s++;
-		if (*s == '\0')
-			return true;
-		GUC_check_errdetail("The value must not contain control characters.");
-	}
-	return false;
 }
 
 static bool

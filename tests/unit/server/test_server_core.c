@@ -199,6 +199,11 @@ test_late_error(void)
 	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "options that don't fit the weights: %s",
 		  r);
 	free(r);
+	/* a model is not made with options that it can't be loaded with */
+	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.db = 1,.path = DRAFTS "target",
+						   .options = "{\"fp8_activations\": true}"}));
+	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "the check: %s", r);
+	free(r);
 	integrity("a load that fails late");
 }
 
