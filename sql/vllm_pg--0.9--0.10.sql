@@ -748,13 +748,18 @@ END;
 
 /* ---- views ---- */
 
+-- what llm_models has more of models that are loaded
+CREATE FUNCTION vllm.model_devices(OUT name text, OUT device text) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_devices' LANGUAGE C VOLATILE ROWS 10;
+
 CREATE OR REPLACE VIEW @extschema@.llm_models AS
     SELECT l.name, l.path, l.arch, l.state, l.provider, l.dtype, l.progress, l.error, l.parameters, l.weight_bytes,
            l.max_model_len, l.kv_blocks_total, l.kv_blocks_used, l.running, l.waiting, l.owner, l.grants, l.options,
-           m.memory_bytes, m.last_used, m.expires, u.url, u.has_secret
+           m.memory_bytes, m.last_used, m.expires, u.url, u.has_secret, d.device
     FROM vllm.model_list() l
     LEFT JOIN vllm.model_memory() m ON m.name OPERATOR(pg_catalog.=) l.name
-    LEFT JOIN vllm.model_urls() u ON u.name OPERATOR(pg_catalog.=) l.name;
+    LEFT JOIN vllm.model_urls() u ON u.name OPERATOR(pg_catalog.=) l.name
+    LEFT JOIN vllm.model_devices() d ON d.name OPERATOR(pg_catalog.=) l.name;
 
 -- how loaded models share the time of steps
 CREATE FUNCTION vllm.model_steps(
@@ -1282,6 +1287,7 @@ COMMENT ON FUNCTION @extschema@.llm_revoke(text, text) IS
     'Revokes the use of a model or LoRA adapter from a role.';
 COMMENT ON FUNCTION vllm.model_list() IS
     'Rows of llm_models and llm_stat_model: catalog columns and engine state.';
+COMMENT ON FUNCTION vllm.model_devices() IS 'Device of each loaded model, for llm_models.';
 COMMENT ON FUNCTION vllm.model_memory() IS 'Memory, last use and expiry of loaded models, for llm_models.';
 COMMENT ON FUNCTION vllm.model_urls() IS
     'URL of each remote model and whether it has a secret, for llm_models.';
@@ -1312,6 +1318,8 @@ COMMENT ON COLUMN @extschema@.llm_models.expires IS 'Time when the engine unload
 COMMENT ON COLUMN @extschema@.llm_models.url IS 'First base URL of a remote model; shown to its owner.';
 COMMENT ON COLUMN @extschema@.llm_models.has_secret IS
     'Whether the remote model has a secret; shown to its owner.';
+COMMENT ON COLUMN @extschema@.llm_models.device IS
+    'Where the loaded model is computed: cpu, cuda:0, or a list for several processes.';
 COMMENT ON FUNCTION vllm.model_requests() IS
     'Request counters and mean latencies of models, for llm_stat_model.';
 COMMENT ON VIEW @extschema@.llm_stat_model IS 'Request counters, latencies and KV cache use of each model.';

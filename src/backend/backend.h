@@ -27,6 +27,7 @@ typedef struct ModelFacts
 	char		arch[32];
 	char		dtype[40];		/* "Q8_0", or "Q4_0 (gptq)" */
 	char		isa[32];
+	char		device[64];		/* WireModelStat.device; of a model that is loaded */
 	char		shape[128];		/* weights of another one can't take its place */
 	int			max_model_len;
 	int64_t		weight_bytes;

@@ -581,6 +581,42 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 						 coreplan_make, json, e);
 }
 
+/* One more of a list that has each once; what there is no room for is left out. */
+static void
+add_device(char *list, size_t size, const char *name)
+{
+	size_t		at = strlen(list);
+	size_t		n = strlen(name);
+
+	for (const char *p = strstr(list, name); p != NULL; p = strstr(p + 1, name))
+		if ((p == list || p[-1] == ',') && (p[n] == '\0' || p[n] == ','))
+			return;
+	if (at + n + 2 <= size)
+		snprintf(list + at, size - at, "%s%s", at > 0 ? "," : "", name);
+}
+
+/* Of all replicas, and of the ranks that compute with them. */
+static void
+fill_device(const BackendModel *in, ModelFacts *out)
+{
+	for (const BackendModel *r = in; r != NULL; r = r->next)
+	{
+		char		name[24] = "cpu";
+		RankInfo	info;
+
+		/* devices that the CPUs play have a name, but no number */
+		if (r->dev != NULL && r->where.memory > 0)
+			snprintf(name, sizeof(name), "cuda:%d", r->where.ordinal);
+		add_device(out->device, sizeof(out->device), name);
+		for (int i = 0; r->ranks != NULL && ranks_info(i, &info); i++)
+			if (info.replica == r->replica && info.device >= 0)
+			{
+				snprintf(name, sizeof(name), "cuda:%d", info.device);
+				add_device(out->device, sizeof(out->device), name);
+			}
+	}
+}
+
 static void
 facts(const BackendModel *in, ModelFacts *out)
 {
@@ -588,12 +624,14 @@ facts(const BackendModel *in, ModelFacts *out)
 	{
 		tokenizer_facts(out);
 		out->memory_bytes = out->stays_bytes = in->tok_bytes;
+		snprintf(out->device, sizeof(out->device), "cpu");
 	}
 	else
 	{
 		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), in->dev != NULL &&
 				   in->open.fp8_x, out);
 		out->weight_bytes += (int64_t) in->draft_bytes;
+		fill_device(in, out);
 		for (const BackendModel *r = in; r != NULL; r = r->next)
 		{
 			out->stays_bytes += core_work_memory(r->core) + r->tok_bytes;

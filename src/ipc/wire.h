@@ -254,6 +254,7 @@ typedef struct WireModelStat
 	char		name[WIRE_NAME_LEN];
 	char		arch[32];
 	char		dtype[40];
+	char		device[64];		/* READY: cpu, cuda:0, or those of its ranks and replicas with commas */
 	char		error[256];		/* FAILED: why */
 	double		progress;		/* LOADING: 0..1 */
 	int64_t		weight_bytes;

@@ -27,6 +27,10 @@ SELECT running, kv_blocks_used > 0 AS kv FROM llm_models WHERE name = 'tickets-2
 COMMIT;
 SELECT left_behind();
 SELECT count(*) FROM llm_requests;
+-- where a model is computed, while it is loaded
+SELECT llm_create_model('where08', '/fake/where08');
+SELECT name, state, device FROM llm_models WHERE name IN ('tickets-2m', 'where08') ORDER BY 1;
+SELECT llm_drop_model('where08');
 -- views are plain: they join, sort and describe
 SELECT m.name, s.state FROM llm_models m JOIN llm_stat_model s USING (name) ORDER BY 1;
 \d llm_models

@@ -567,7 +567,7 @@ fake_facts(const BackendModel *in, ModelFacts *out)
 {
 	*out = (ModelFacts)
 	{
-		.arch = "fake",.dtype = "F32",.isa = "fake",.max_model_len = in->max_len,
+		.arch = "fake",.dtype = "F32",.isa = "fake",.device = "cpu",.max_model_len = in->max_len,
 			.weight_bytes = 1 << 20,.memory_bytes = in->st.kv_bytes,.n_params = 1 << 18,
 			.cache = {.block_size = BLOCK_TOKENS,.dtype = "f16"}
 	};

@@ -35,6 +35,7 @@
 
 PG_FUNCTION_INFO_V1(llm_model_list);
 PG_FUNCTION_INFO_V1(llm_model_memory);
+PG_FUNCTION_INFO_V1(llm_model_devices);
 PG_FUNCTION_INFO_V1(llm_model_requests);
 PG_FUNCTION_INFO_V1(llm_model_steps);
 PG_FUNCTION_INFO_V1(llm_request_list);
@@ -286,6 +287,23 @@ Datum
 llm_model_memory(PG_FUNCTION_ARGS)
 {
 	return each_model(fcinfo, model_memory_row);
+}
+
+static bool
+model_device_row(Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats)
+{
+	if (ms == NULL || ms->state != WM_READY || catalog_is_remote(m))
+		return false;
+	row_str(row, m->name);
+	row_arena_str(row, ms->device, sizeof(ms->device));
+	return true;
+}
+
+/* vllm.model_devices(): of models that are loaded */
+Datum
+llm_model_devices(PG_FUNCTION_ARGS)
+{
+	return each_model(fcinfo, model_device_row);
 }
 
 static bool

@@ -79,6 +79,7 @@ fill_stat(ModelEntry *en, const Settings *set, StatsRow *r)
 	r->inst = en->loaded->inst;
 	snprintf(r->m.arch, sizeof(r->m.arch), "%s", en->loaded->facts.arch);
 	snprintf(r->m.dtype, sizeof(r->m.dtype), "%s", en->loaded->facts.dtype);
+	snprintf(r->m.device, sizeof(r->m.device), "%s", en->loaded->facts.device);
 	r->m.weight_bytes = en->loaded->facts.weight_bytes;
 	r->m.n_params = en->loaded->facts.n_params;
 	r->m.max_model_len = en->loaded->facts.max_model_len;
