@@ -66,6 +66,8 @@ extern bool vllm_batch_invariant;
 extern bool vllm_batch;
 extern bool vllm_batch_dedup;
 extern bool vllm_batch_strict;
+extern int	vllm_max_rows;		/* calls that a statement may be expected to make, 0 = any number */
+extern int	vllm_max_tokens_per_statement;	/* 0 = any number */
 extern int	vllm_batch_window;	/* requests, 0 = automatic */
 extern int	vllm_progress_interval; /* rows, 0 = never */
 /* jobs (job.h) */

@@ -58,6 +58,44 @@ SELECT estimates($$SELECT llm_generate(p, model => 'paid', max_tokens => 2) FROM
 SELECT estimates($$SELECT llm_generate('Say it again: ' || p, model => 'free', max_tokens => 7) FROM calls$$);
 SELECT estimates($$SELECT llm_generate(p, model => 'free', max_tokens => i) FROM calls$$);
 SELECT estimates($$SELECT llm_generate(p, model => 'nobody') FROM calls$$);
+-- limits of what is expected: no call is made, and EXPLAIN is not refused
+SELECT sum(requests) AS before FROM llm_stat_model \gset
+SET vllm.max_rows = 99;
+SELECT count(llm_generate(p, model => 'free')) FROM calls;
+SELECT count(llm_generate(p, model => 'free', max_tokens => i)) FROM calls;
+SELECT estimates($$SELECT llm_generate(p, model => 'paid', max_tokens => 2) FROM calls$$);
+EXPLAIN (ANALYZE, COSTS OFF) SELECT llm_generate(p, model => 'free') FROM calls;
+SET vllm.batch = off;
+SELECT count(llm_generate(p, model => 'free')) FROM calls;
+RESET vllm.batch;
+SELECT (SELECT count(llm_generate(c.p || d.p, model => 'free')) FROM calls d WHERE d.i < c.i) FROM calls c;
+SELECT sum(requests) = :before AS none_asked FROM llm_stat_model;
+SELECT count(*) FROM (SELECT llm_generate(p, model => 'free') FROM calls LIMIT 99) s;
+SELECT count(*) FROM (SELECT llm_generate(p, model => 'free') FROM calls LIMIT 100) s;
+BEGIN;
+DECLARE c CURSOR FOR SELECT llm_generate(p, model => 'free') FROM calls;
+FETCH 2 FROM c;
+FETCH ALL FROM c;
+ROLLBACK;
+SET vllm.max_rows = 100;
+SELECT count(llm_generate(p, model => 'free')) FROM calls;
+RESET vllm.max_rows;
+SET vllm.max_tokens_per_statement = 300;
+SELECT count(llm_generate(p, model => 'free', max_tokens => 1)) FROM calls;
+SELECT count(llm_generate(p, model => 'free', max_tokens => 1)) FROM calls WHERE i <= 10;
+RESET vllm.max_tokens_per_statement;
+SET vllm.max_cost = 0.001;
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 200)) FROM calls;
+SELECT count(llm_generate(p, model => 'free')) FROM calls;
+RESET vllm.max_cost;
+-- who may: a superuser, for others, too
+CREATE ROLE regress_limited;
+ALTER ROLE regress_limited SET vllm.max_rows = 5;
+SET ROLE regress_limited;
+SET vllm.max_rows = 0;
+RESET ROLE;
+ALTER ROLE regress_limited RESET ALL;
+DROP ROLE regress_limited;
 SELECT estimates($$SELECT llm_embed(p, model => 'paid'), llm_generate(p, model => 'free') FROM calls WHERE i <= 10$$);
 -- of a filter, and of what it leaves over; of a join's; of as many as a Limit wants, and of one that waits for a filter
 SELECT estimates($$SELECT 1 FROM calls WHERE llm_generate(p, model => 'free', max_tokens => 4000) = 'yes'$$);
@@ -76,7 +114,8 @@ SELECT llm_cost_reset() > 0 AS reset;
 SET vllm.batch_window = 4;
 SET vllm.max_cost = 0.001;
 \set VERBOSITY terse
-SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls;
+-- (which the planner takes for few rows)
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls WHERE i % 1 = 0;
 SELECT requests BETWEEN 5 AND 20 AS some, cost <= 0.001 AS kept FROM llm_stat_cost;
 SET vllm.batch = off;
 SELECT llm_cost_reset() > 0 AS reset;

@@ -29,6 +29,7 @@
  *	  wait.c		waiting for them
  *	  explain.c	what EXPLAIN says of it
  *	  estimate.c	what it expects before a run
+ *	  limits.c	statements that are expected to ask too much
  *	  progress.c	llm_progress and the NOTICEs of vllm.progress_interval
  *
  * COLUMNS.  The node's scan tuple is: its child's columns 1..n_child, then the

@@ -1,6 +1,7 @@
 /*
  * estimate.c
- *	  What EXPLAIN expects of a batch node's calls: how many, how many tokens, what they cost.
+ *	  What is expected of a batch node's calls, by EXPLAIN and by limits.c: how many, how many tokens, what
+ *	  they cost.
  *
  * Calls are the rows that the planner expects of the child, or, where the node's quals don't need them, those
  * behind these.  A prompt is as long as the columns that it is made of are on average, by their tables'
@@ -158,6 +159,7 @@ bool
 batch_estimate(const BatchNode *n, BatchEstimate *e)
 {
 	const Plan *plan = n->css.ss.ps.plan;
+	bool		known = true;
 
 	memset(e, 0, sizeof(*e));
 	for (int i = 0; i < n->n_sites; i++)
@@ -173,7 +175,10 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 
 		e->calls += rows;
 		if (!s->fixed_head || !note_of(n, s, &note, &r))
-			return false;
+		{
+			known = false;
+			continue;
+		}
 		t.prompt = cost_prompt_guess(&note);
 		t.output = cost_output_guess(&note, r.kind);
 		seen = r.model != NULL ? cost_seen_output(r.model) : -1;
@@ -182,7 +187,9 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 		e->prompt_tokens += rows * (double) t.prompt;
 		e->output_tokens += rows * (double) t.output;
 		e->cost += note.priced ? rows * cost_money(&note, &t) : 0;
+		t.output = seen >= 0 ? t.output : 0;
+		e->known_cost += note.priced ? rows * cost_money(&note, &t) : 0;
 		e->priced |= note.priced;
 	}
-	return true;
+	return known;
 }

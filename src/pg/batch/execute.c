@@ -46,6 +46,7 @@ executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 {
 	RunFrame	frame = {queryDesc->estate, count == 0, runs};
 
+	batch_check_limits(queryDesc->planstate, count);
 	runs = &frame;
 	PG_TRY();
 	{
@@ -135,6 +136,12 @@ batch_node_start(BatchNode *n)
 
 static TupleTableSlot *batch_exec(CustomScanState *css);
 
+bool
+batch_is_node(const PlanState *ps)
+{
+	return IsA(ps, CustomScanState) && ((const CustomScanState *) ps)->methods->ExecCustomScan == batch_exec;
+}
+
 /*
  * Only where a look can't disturb anything: through nodes that hand rows on, and not
  * when a node is going to be rescanned.
@@ -148,7 +155,7 @@ batch_node_below(PlanState *ps)
 			ps = ((SubqueryScanState *) ps)->subplan;
 		else if (IsA(ps, ResultState) && ps->qual == NULL && ((ResultState *) ps)->resconstantqual == NULL)
 			ps = outerPlanState(ps);
-		else if (IsA(ps, CustomScanState) && ((CustomScanState *) ps)->methods->ExecCustomScan == batch_exec)
+		else if (batch_is_node(ps))
 			return (BatchNode *) ps;
 		else
 			return NULL;

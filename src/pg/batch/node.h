@@ -201,6 +201,7 @@ void		batch_node_start(BatchNode *n);
 /* How many rows may have been pulled in all. */
 int64		batch_node_allowed(const BatchNode *n);
 bool		batch_node_is_lazy(const BatchNode *n);
+bool		batch_is_node(const PlanState *ps);
 /* NULL: not a node of ours, as far as one can see through plain nodes. */
 BatchNode  *batch_node_below(PlanState *ps);
 
@@ -211,11 +212,20 @@ typedef struct BatchEstimate
 	double		calls,
 				prompt_tokens,
 				output_tokens,
-				cost;			/* in the currency of the prices */
+				cost,			/* in the currency of the prices */
+				known_cost;		/* without answers whose length nothing is known of */
 	bool		priced;
 } BatchEstimate;
 /* Before it runs.  False: nothing is known but the number of calls. */
 bool		batch_estimate(const BatchNode *n, BatchEstimate *e);
+
+/* ---- limits.c ---- */
+
+/*
+ * ERROR 53400 if a statement that is about to run, or to go on for so many rows (0 = all), is expected to ask
+ * more than the settings allow.
+ */
+void		batch_check_limits(PlanState *ps, uint64 count);
 
 /* ---- explain.c ---- */
 

@@ -228,6 +228,11 @@ static const IntRow int_rows[] = {
 	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS / 2, PGC_USERSET, 0, NULL,
 	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the "
 	"engine can use."},
+	{"vllm.max_rows", &vllm_max_rows, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
+	"Refuses statements that are estimated to make more LLM calls; 0 means no limit."},
+	{"vllm.max_tokens_per_statement", &vllm_max_tokens_per_statement, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
+	"Refuses statements whose LLM calls are estimated to have more tokens, in prompts and answers; 0 means "
+	"no limit."},
 	{"vllm.log_min_duration", &vllm_log_min_duration, -1, -1, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
 	"Sets the minimum duration above which LLM requests are logged, without prompts and answers; -1 means "
 	"never, 0 all."},
