@@ -28,6 +28,8 @@
  *	  dedup.c		equal requests of one pool have one answer
  *	  wait.c		waiting for them
  *	  explain.c	what EXPLAIN says of it
+ *	  inline.c	which calls a plan node makes itself, and why
+ *	  note.c		what EXPLAIN says of those
  *	  estimate.c	what it expects before a run
  *	  limits.c	statements that are expected to ask too much
  *	  progress.c	llm_progress and the NOTICEs of vllm.progress_interval

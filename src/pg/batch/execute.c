@@ -25,6 +25,7 @@
 #include "optimizer/optimizer.h"
 
 #include "pg/batch/node.h"
+#include "pg/batch/note.h"
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
 
@@ -45,6 +46,7 @@ static void
 executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 {
 	RunFrame	frame = {queryDesc->estate, count == 0, runs};
+	bool		explaining = batch_note_explaining(false);
 
 	batch_check_limits(queryDesc->planstate, count);
 	runs = &frame;
@@ -58,6 +60,7 @@ executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 	PG_FINALLY();
 	{
 		runs = frame.outer;
+		(void) batch_note_explaining(explaining);
 	}
 	PG_END_TRY();
 	if (runs == NULL)

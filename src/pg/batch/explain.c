@@ -12,11 +12,13 @@
 #include "commands/explain.h"
 #include "funcapi.h"
 #include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "pg/batch/node.h"
+#include "pg/batch/note.h"
 #include "pg/compat.h"
 #include "pg/client/spend.h"
 #include "pg/vllm_pg.h"
@@ -45,10 +47,55 @@ input_names(Oid funcid, int n_args)
 	return result;
 }
 
+static Node *
+named_arg(Node *arg, char **names, int i)
+{
+	NamedArgExpr *na = makeNode(NamedArgExpr);
+
+	na->arg = (Expr *) arg;
+	na->name = names[i];
+	na->argnumber = i;
+	na->location = -1;
+	return (Node *) na;
+}
+
+static bool
+is_null_const(Node *arg)
+{
+	return IsA(arg, Const) && ((Const *) arg)->constisnull;
+}
+
+/* An aggregate's arguments are entries of a target list, some of which its ORDER BY refers to. */
+static void
+name_agg_args(Aggref *agg)
+{
+	char	  **names = agg->aggvariadic ? NULL : input_names(agg->aggfnoid, list_length(agg->aggargtypes));
+	List	   *args = NIL;
+	bool		named = false;
+	ListCell   *lc;
+
+	if (names == NULL || agg->aggdirectargs != NIL)
+		return;
+	foreach(lc, agg->args)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		if (!tle->resjunk && tle->ressortgroupref == 0 && is_null_const((Node *) tle->expr))
+		{
+			named = true;
+			continue;
+		}
+		if (named && !tle->resjunk)
+			tle->expr = (Expr *) named_arg((Node *) tle->expr, names, foreach_current_index(lc));
+		args = lappend(args, tle);
+	}
+	agg->args = args;
+}
+
 /*
  * An engine function's arguments as one would write them: those that are NULL are left out, and behind the
  * first of these the others have their names.  Those at the end may have been left out already.  context: the
- * batch node; results of its other calls are shown as those calls.
+ * batch node, or NULL; results of its other calls are shown as those calls.
  */
 static Node *
 named_args_mutator(Node *node, void *context)
@@ -61,7 +108,7 @@ named_args_mutator(Node *node, void *context)
 
 	if (node == NULL)
 		return NULL;
-	if (IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR)
+	if (context != NULL && IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR)
 	{
 		const BatchNode *n = context;
 		CustomScan *scan = (CustomScan *) n->css.ss.ps.plan;
@@ -73,6 +120,8 @@ named_args_mutator(Node *node, void *context)
 								  context);
 	}
 	node = expression_tree_mutator(node, named_args_mutator, context);
+	if (IsA(node, Aggref) && batch_asks_engine(((Aggref *) node)->aggfnoid))
+		name_agg_args((Aggref *) node);
 	if (!IsA(node, FuncExpr) || !batch_asks_engine(((FuncExpr *) node)->funcid))
 		return node;
 	func = (FuncExpr *) node;
@@ -83,25 +132,29 @@ named_args_mutator(Node *node, void *context)
 	{
 		Node	   *arg = lfirst(lc);
 
-		if (IsA(arg, Const) && ((Const *) arg)->constisnull)
+		if (is_null_const(arg))
 		{
 			named = true;
 			continue;
 		}
-		if (named)
-		{
-			NamedArgExpr *na = makeNode(NamedArgExpr);
-
-			na->arg = (Expr *) arg;
-			na->name = names[foreach_current_index(lc)];
-			na->argnumber = foreach_current_index(lc);
-			na->location = -1;
-			arg = (Node *) na;
-		}
-		args = lappend(args, arg);
+		args = lappend(args, named ? named_arg(arg, names, foreach_current_index(lc)) : arg);
 	}
 	func->args = args;
 	return node;
+}
+
+static char *
+call_text(Node *call, const BatchNode *n, List *context, ExplainState *es)
+{
+	bool		prefix = list_length(es->rtable) > 1 || es->verbose;
+
+	return deparse_expression(named_args_mutator(call, (void *) n), context, prefix, false);
+}
+
+char *
+batch_call_text(Node *call, List *context, ExplainState *es)
+{
+	return call_text(call, NULL, context, es);
 }
 
 static void
@@ -109,14 +162,12 @@ explain_calls(const BatchNode *n, List *ancestors, ExplainState *es)
 {
 	CustomScan *scan = (CustomScan *) n->css.ss.ps.plan;
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, (Plan *) scan, ancestors);
-	bool		prefix = list_length(es->rtable) > 1 || es->verbose;
 	List	   *calls = NIL;
 
 	for (int i = 0; i < n->n_sites; i++)
 	{
 		TargetEntry *te = list_nth(scan->custom_scan_tlist, n->n_child + i);
-		Node	   *call = named_args_mutator((Node *) te->expr, (void *) n);
-		char	   *text = deparse_expression(call, context, prefix, false);
+		char	   *text = call_text((Node *) te->expr, n, context, es);
 
 		if (n->sites[i].call->guards != NIL)
 			text = psprintf("%s [conditional]", text);
@@ -259,6 +310,8 @@ batch_node_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 	const BatchNode *n = (const BatchNode *) css;
 
 	explain_calls(n, ancestors, es);
+	if (plan_depends_on_outer(es->pstmt, css->ss.ps.plan))
+		ExplainPropertyText("Batching", "the rows of one outer row at a time", es);
 	ExplainPropertyText("Look-Ahead", look_ahead(n), es);
 	ExplainPropertyText("Deduplication", vllm_batch_dedup ? "on" : "off", es);
 	if (!es->analyze)

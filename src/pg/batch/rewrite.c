@@ -36,6 +36,7 @@
 #include "optimizer/planner.h"
 #include "utils/syscache.h"
 
+#include "pg/batch/note.h"
 #include "pg/batch/split.h"
 #include "pg/vllm_pg.h"
 
@@ -101,7 +102,7 @@ max_id_plan(Plan *plan, void *context)
 	return false;
 }
 
-static int
+int
 max_plan_node_id(PlannedStmt *stmt)
 {
 	int			max_id = 0;
@@ -511,6 +512,8 @@ batch_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 		standard_planner(parse, query_string, cursor_options, params);
 
 	batch_rewrite(stmt, cursor_options);
+	if (uses_functions(stmt))
+		batch_note_calls(stmt);
 	return stmt;
 }
 
@@ -520,4 +523,5 @@ batch_init(void)
 	prev_planner_hook = planner_hook;
 	planner_hook = batch_planner;
 	batch_execute_init();
+	batch_note_init();
 }

@@ -113,6 +113,12 @@ hash_param_walker(Node *node, void *context)
 	return expression_tree_walker(node, hash_param_walker, context);
 }
 
+bool
+batch_has_param_hash(Rewrite *rw, Node *expr)
+{
+	return hash_param_walker(expr, rw);
+}
+
 /*
  * May the expression be evaluated as a guard, too, beside the place that it was copied
  * from?  Copies of a hashed sub-plan share the state of its plan, and when its

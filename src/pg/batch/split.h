@@ -81,6 +81,8 @@ typedef struct Split
 /* ---- split.c ---- */
 bool		batch_has_call(Node *expr);
 bool		batch_is_volatile(Rewrite *rw, Node *expr);
+/* Does it have a hashed sub-select that depends on the outer row? */
+bool		batch_has_param_hash(Rewrite *rw, Node *expr);
 bool		split_is_leaf(Node *node);
 bool		split_is_good_guard(Rewrite *rw, Node *expr);
 Node	   *split_expr(Split *s, Node *expr);
@@ -140,14 +142,22 @@ Plan	   *insert_above_append(Rewrite *rw, Append *append, const Demand *demand);
 bool		lateral_is_one_to_one(NestLoop *join);
 void		insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand);
 
+/* ---- rewrite.c ---- */
+int			max_plan_node_id(PlannedStmt *stmt);
+
 /* ---- walk.c ---- */
 /* Does it compute a target list of its own? */
 bool		plan_projects(Plan *plan);
+/* Does it run anew for each row of another plan? */
+bool		plan_depends_on_outer(PlannedStmt *stmt, Plan *plan);
 typedef bool (*PlanVisitor) (Plan *plan, void *context);
 typedef bool (*ExprVisitor) (Node *expr, void *context);
 
 /* The plans directly below; true as soon as the visitor says so. */
 bool		walk_children(Plan *plan, PlanVisitor visit, void *context);
+typedef Plan *(*PlanMutator) (Plan *plan, void *context);
+/* The function's plan for each of them, but for those of plan nodes that rely on their kinds. */
+void		replace_children(Plan *plan, PlanMutator mutate, void *context);
 /* The expressions (and lists of them) of this one plan node. */
 bool		walk_exprs(Plan *plan, ExprVisitor visit, void *context);
 

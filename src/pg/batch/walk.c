@@ -49,6 +49,43 @@ walk_children(Plan *plan, PlanVisitor visit, void *context)
 	}
 }
 
+static void
+replace_list(List *plans, PlanMutator mutate, void *context)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		lfirst(lc) = mutate(lfirst(lc), context);
+}
+
+void
+replace_children(Plan *plan, PlanMutator mutate, void *context)
+{
+	switch (nodeTag(plan))
+	{
+		case T_BitmapHeapScan:
+		case T_ForeignScan:
+			return;
+		case T_CustomScan:
+			if (!batch_plan_is_ours(plan))
+				return;
+			break;
+		case T_Append:
+			replace_list(((Append *) plan)->appendplans, mutate, context);
+			break;
+		case T_MergeAppend:
+			replace_list(((MergeAppend *) plan)->mergeplans, mutate, context);
+			break;
+		case T_SubqueryScan:
+			((SubqueryScan *) plan)->subplan = mutate(((SubqueryScan *) plan)->subplan, context);
+			break;
+		default:
+			break;
+	}
+	plan->lefttree = plan->lefttree ? mutate(plan->lefttree, context) : NULL;
+	plan->righttree = plan->righttree ? mutate(plan->righttree, context) : NULL;
+}
+
 static bool
 walk_scan_exprs(Plan *plan, ExprVisitor visit, void *context)
 {
@@ -177,4 +214,49 @@ plan_projects(Plan *plan)
 		default:
 			return false;
 	}
+}
+
+/* ---- parameters ---- */
+
+/* Those that the plan itself and what is below it set: results of init plans, signals between plan nodes. */
+static bool
+own_params(Plan *plan, void *context)
+{
+	Bitmapset **params = context;
+	int			signal = -1;
+	ListCell   *lc,
+			   *lp;
+
+	foreach(lc, plan->initPlan)
+		foreach(lp, lfirst_node(SubPlan, lc)->setParam)
+			*params = bms_add_member(*params, lfirst_int(lp));
+	if (IsA(plan, ModifyTable))
+		signal = ((ModifyTable *) plan)->epqParam;
+	else if (IsA(plan, LockRows))
+		signal = ((LockRows *) plan)->epqParam;
+	else if (IsA(plan, RecursiveUnion))
+		signal = ((RecursiveUnion *) plan)->wtParam;
+	else if (IsA(plan, Gather))
+		signal = ((Gather *) plan)->rescan_param;
+	else if (IsA(plan, GatherMerge))
+		signal = ((GatherMerge *) plan)->rescan_param;
+	if (signal >= 0)
+		*params = bms_add_member(*params, signal);
+	return walk_children(plan, own_params, context);
+}
+
+/* Does it run anew for each row of another plan? */
+bool
+plan_depends_on_outer(PlannedStmt *stmt, Plan *plan)
+{
+	Bitmapset  *params = NULL;
+	ListCell   *lc;
+
+	if (bms_is_empty(plan->extParam))
+		return false;
+	(void) own_params(stmt->planTree, &params);
+	foreach(lc, stmt->subplans)
+		if (lfirst(lc) != NULL)
+			(void) own_params(lfirst(lc), &params);
+	return !bms_is_subset(plan->extParam, params);
 }

@@ -1,0 +1,337 @@
+/*
+ * inline.c
+ *	  Which calls does a plan node make itself, one row after the other, and why?
+ *
+ * This is asked of a finished plan, for EXPLAIN (note.c).  What a batch node could take is gone from the
+ * plan, so each call that is found has stayed for a reason: the function's, its arguments', or that of the
+ * place where it stands.  The reasons follow split.c (expressions) and insert.c (places).
+ */
+#include "postgres.h"
+
+#include "catalog/pg_proc.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "pg/batch/note.h"
+#include "pg/vllm_pg.h"
+
+typedef struct CallLook
+{
+	Rewrite    *rw;
+	Plan	   *plan;
+	const char *place;			/* why no call is batched here; NULL: others are */
+	const char *operand;		/* the same of the operands that are being read */
+	InlineCalls *found;
+} CallLook;
+
+static bool look_walker(Node *node, void *context);
+
+/* ---- functions and their arguments ---- */
+
+static bool
+is_call(Oid funcid)
+{
+	return batch_recognise(funcid) != NULL || batch_asks_engine(funcid);
+}
+
+static bool
+is_volatile_func(Oid funcid, void *context)
+{
+	return func_volatile(funcid) == PROVOLATILE_VOLATILE;
+}
+
+/* Volatile, but for calls of ours: they are declared so. */
+static bool
+otherwise_volatile(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && is_call(((FuncExpr *) node)->funcid))
+		return otherwise_volatile((Node *) ((FuncExpr *) node)->args, context);
+	if (IsA(node, SubPlan) || IsA(node, NextValueExpr))
+		return batch_is_volatile(context, node);
+	return check_functions_in_node(node, is_volatile_func, NULL) ||
+		expression_tree_walker(node, otherwise_volatile, context);
+}
+
+/* What about the function keeps it out of a batch node?  NULL: nothing. */
+static const char *
+reason_of_function(Oid funcid)
+{
+	HeapTuple	tup;
+	bool		set;
+	bool		known;
+
+	if (batch_recognise(funcid) != NULL)
+		return NULL;
+	tup = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	if (!HeapTupleIsValid(tup))
+		return NULL;
+	set = ((Form_pg_proc) GETSTRUCT(tup))->proretset;
+	known = engine_func_of(tup) != NULL;
+	ReleaseSysCache(tup);
+	if (set)
+		return "a function that returns rows asks by itself";
+	return known ? "ALTER FUNCTION gave the function settings, rights or a strictness of its own" :
+		"the function asks by itself";
+}
+
+static void
+found(CallLook *l, Node *call, const char *reason)
+{
+	l->found->calls = lappend(l->found->calls, call);
+	l->found->reasons = list_append_unique(l->found->reasons, makeString(pstrdup(reason)));
+}
+
+static void
+look_call(CallLook *l, FuncExpr *func)
+{
+	const char *reason = reason_of_function(func->funcid);
+
+	if (reason == NULL && !vllm_batch)
+		reason = "vllm.batch is off";
+	if (reason == NULL && otherwise_volatile((Node *) func->args, l->rw))
+		reason = "an argument is volatile";
+	if (reason == NULL)
+		reason = l->operand != NULL ? l->operand : l->place;
+	found(l, (Node *) func, reason != NULL ? reason : "its expression is evaluated as a whole");
+}
+
+/* ---- expressions ---- */
+
+/* Some expressions below node, which keep calls in place. */
+static bool
+look_operand(CallLook *l, Node *node, const char *operand)
+{
+	const char *outer = l->operand;
+
+	if (l->operand == NULL)
+		l->operand = operand;
+	(void) look_walker(node, l);
+	l->operand = outer;
+	return false;
+}
+
+/* All of them. */
+static bool
+look_operands(CallLook *l, Node *node, const char *operand)
+{
+	const char *outer = l->operand;
+
+	if (l->operand == NULL)
+		l->operand = operand;
+	(void) expression_tree_walker(node, look_walker, l);
+	l->operand = outer;
+	return false;
+}
+
+/* A call behind a test needs a copy of the test. */
+static bool
+look_tests(CallLook *l, Node *node)
+{
+	if (otherwise_volatile(node, l->rw))
+		return look_operands(l, node, "a condition beside it is volatile");
+	if (batch_has_param_hash(l->rw, node))
+		return look_operands(l, node, "a condition beside it has a hashed sub-select of the outer row");
+	return look_operands(l, node, NULL);
+}
+
+/* An aggregate of several workers asks where their parts come together. */
+static bool
+look_aggref(CallLook *l, Aggref *agg)
+{
+	if (batch_asks_engine(agg->aggfnoid) && !DO_AGGSPLIT_SKIPFINAL(agg->aggsplit))
+		found(l, (Node *) agg, vllm_batch ? "the aggregate asks for one group after the other" :
+			  "vllm.batch is off");
+	(void) look_operand(l, (Node *) agg->aggdirectargs, "a direct argument of an aggregate");
+	(void) look_walker((Node *) agg->aggfilter, l);
+	return look_operand(l, (Node *) agg->args, vllm_batch_strict ? "vllm.batch_strict is on" : NULL);
+}
+
+static bool
+look_window(CallLook *l, WindowFunc *func)
+{
+	if (batch_asks_engine(func->winfnoid))
+		found(l, (Node *) func, vllm_batch ? "the aggregate asks for one frame after the other" :
+			  "vllm.batch is off");
+	return look_operands(l, (Node *) func, vllm_batch_strict ? "vllm.batch_strict is on" :
+						 "the window function may not look at every row");
+}
+
+static bool
+look_walker(Node *node, void *context)
+{
+	CallLook   *l = context;
+
+	if (node == NULL)
+		return false;
+	CHECK_FOR_INTERRUPTS();
+	check_stack_depth();
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+			if (is_call(((FuncExpr *) node)->funcid))
+				look_call(l, (FuncExpr *) node);
+			break;
+		case T_Aggref:
+			return look_aggref(l, (Aggref *) node);
+		case T_WindowFunc:
+			return look_window(l, (WindowFunc *) node);
+		case T_SubPlan:
+			return look_operands(l, node, "an operand of a sub-select");
+		case T_RowCompareExpr:
+			return look_operands(l, node, "a comparison of rows");
+		case T_ArrayCoerceExpr:
+			(void) look_walker((Node *) ((ArrayCoerceExpr *) node)->arg, l);
+			return look_operand(l, (Node *) ((ArrayCoerceExpr *) node)->elemexpr, "a step of an array cast");
+		case T_SubscriptingRef:
+			return look_operands(l, node, "a subscript");
+		case T_BoolExpr:
+		case T_CoalesceExpr:
+		case T_CaseExpr:
+			return look_tests(l, node);
+		default:
+			break;
+	}
+	return expression_tree_walker(node, look_walker, l);
+}
+
+/* ---- places ---- */
+
+static void
+look_at(CallLook *l, void *expr, const char *place)
+{
+	l->place = place;
+	(void) look_walker(expr, l);
+}
+
+static void
+look_join(CallLook *l, Join *join)
+{
+	const char *place = NULL;
+
+	if (join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI)
+		place = "the condition of a semi or anti join: EXISTS, IN, NOT EXISTS";
+	else if (join->jointype != JOIN_INNER)
+		place = "the condition of an outer join";
+	look_at(l, join->joinqual, place);
+	if (IsA(join, MergeJoin))
+		look_at(l, ((MergeJoin *) join)->mergeclauses, "a key of a merge join");
+	if (IsA(join, HashJoin))
+		look_at(l, ((HashJoin *) join)->hashclauses, "a key of a hash join");
+}
+
+static void
+look_modify(CallLook *l, ModifyTable *modify)
+{
+	look_at(l, modify->withCheckOptionLists, "the check option of a view");
+	look_at(l, modify->returningLists != NIL ? linitial(modify->returningLists) : NULL, "RETURNING");
+	look_at(l, modify->onConflictSet, "ON CONFLICT DO UPDATE");
+	look_at(l, modify->onConflictWhere, "ON CONFLICT DO UPDATE");
+	look_at(l, modify->mergeActionLists != NIL ? linitial(modify->mergeActionLists) : NULL,
+			"an action of MERGE");
+}
+
+static void
+look_window_agg(CallLook *l, WindowAgg *window)
+{
+	look_at(l, window->startOffset, "a bound of a window frame");
+	look_at(l, window->endOffset, "a bound of a window frame");
+	look_at(l, window->runCondition, "a condition on a window");
+}
+
+/* What kinds of scan have beside a filter and a target list. */
+static void
+look_scan(CallLook *l, Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_SampleScan:
+			look_at(l, ((SampleScan *) plan)->tablesample, "TABLESAMPLE");
+			break;
+		case T_IndexScan:
+			look_at(l, ((IndexScan *) plan)->indexqualorig, "an index condition");
+			look_at(l, ((IndexScan *) plan)->indexorderbyorig, "an index condition");
+			break;
+		case T_IndexOnlyScan:
+			look_at(l, ((IndexOnlyScan *) plan)->indexqual, "an index condition");
+			look_at(l, ((IndexOnlyScan *) plan)->indexorderby, "an index condition");
+			break;
+		case T_BitmapHeapScan:
+			look_at(l, ((BitmapHeapScan *) plan)->bitmapqualorig, "an index condition");
+			break;
+		case T_TidScan:
+			look_at(l, ((TidScan *) plan)->tidquals, "a condition on ctid");
+			break;
+		case T_TidRangeScan:
+			look_at(l, ((TidRangeScan *) plan)->tidrangequals, "a condition on ctid");
+			break;
+		case T_FunctionScan:
+			look_at(l, ((FunctionScan *) plan)->functions, "a function in FROM");
+			break;
+		case T_TableFuncScan:
+			look_at(l, ((TableFuncScan *) plan)->tablefunc, "a function in FROM");
+			break;
+		case T_ValuesScan:
+			look_at(l, ((ValuesScan *) plan)->values_lists, "the rows of VALUES are not written alike");
+			break;
+		case T_ForeignScan:
+			look_at(l, ((ForeignScan *) plan)->fdw_exprs, "a parameter of a foreign scan");
+			break;
+		case T_CustomScan:
+			look_at(l, ((CustomScan *) plan)->custom_exprs, NULL);
+			break;
+		default:
+			break;
+	}
+}
+
+static const char *
+place_of_lists(Rewrite *rw, Plan *plan)
+{
+	if (IsA(plan, Result) && plan->lefttree == NULL)
+		return plan_depends_on_outer(rw->stmt, plan) ? "a sub-select that depends on the outer row" :
+			"a single row";
+	if (IsA(plan, CustomScan) && !batch_plan_is_ours(plan))
+		return "a plan node of another extension";
+	return plan_projects(plan) || batch_plan_is_ours(plan) ? NULL : "a plan node without a list of its own";
+}
+
+bool
+batch_inline_calls(Rewrite *rw, Plan *plan, InlineCalls *result)
+{
+	CallLook	l = {.rw = rw, .plan = plan, .found = result};
+
+	memset(result, 0, sizeof(InlineCalls));
+	if (!IsA(plan, ModifyTable))	/* its list is a copy of the first RETURNING */
+		look_at(&l, plan->targetlist, place_of_lists(rw, plan));
+	look_at(&l, plan->qual, place_of_lists(rw, plan));
+	switch (nodeTag(plan))
+	{
+		case T_Result:
+			look_at(&l, ((Result *) plan)->resconstantqual, "a one-time filter");
+			break;
+		case T_ModifyTable:
+			look_modify(&l, (ModifyTable *) plan);
+			break;
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+			look_join(&l, (Join *) plan);
+			break;
+		case T_WindowAgg:
+			look_window_agg(&l, (WindowAgg *) plan);
+			break;
+		case T_Limit:
+			look_at(&l, ((Limit *) plan)->limitOffset, "OFFSET is evaluated once");
+			look_at(&l, ((Limit *) plan)->limitCount, "LIMIT is evaluated once");
+			break;
+		default:
+			look_scan(&l, plan);
+			break;
+	}
+	return result->calls != NIL;
+}

@@ -1,0 +1,240 @@
+/*
+ * note.c
+ *	  Which calls are made row by row: a plan node for EXPLAIN.
+ *
+ * PostgreSQL lets an extension say something in EXPLAIN of its own plan nodes only.  So a
+ * statement that EXPLAIN plans gets a node "LLM Inline" above each plan node that makes calls
+ * itself; it hands rows on as they are, forwards, backwards and from a mark.  Statements that
+ * are not explained are planned without.
+ *
+ * A plan that was cached before (EXPLAIN EXECUTE) and auto_explain show no such nodes.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "nodes/extensible.h"
+#include "nodes/makefuncs.h"
+#include "tcop/utility.h"
+#include "utils/ruleutils.h"
+
+#include "pg/batch/note.h"
+
+#define PROCESS_UTILITY_ARGS \
+	PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessUtilityContext context, \
+	ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc
+#define PROCESS_UTILITY_PASS	pstmt, query, read_only_tree, context, params, env, dest, qc
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+static bool explaining = false;
+
+/* ---- the node ---- */
+
+static void
+note_begin(CustomScanState *css, EState *estate, int eflags)
+{
+	outerPlanState(css) = ExecInitNode(outerPlan(css->ss.ps.plan), estate, eflags);
+}
+
+static TupleTableSlot *
+note_exec(CustomScanState *css)
+{
+	TupleTableSlot *from = ExecProcNode(outerPlanState(css));
+	TupleTableSlot *to = css->ss.ps.ps_ResultTupleSlot;
+	int			natts = to->tts_tupleDescriptor->natts;
+
+	ExecClearTuple(to);
+	if (TupIsNull(from))
+		return to;
+	slot_getsomeattrs(from, natts);
+	memcpy(to->tts_values, from->tts_values, sizeof(Datum) * natts);
+	memcpy(to->tts_isnull, from->tts_isnull, sizeof(bool) * natts);
+	return ExecStoreVirtualTuple(to);
+}
+
+static void
+note_end(CustomScanState *css)
+{
+	ExecEndNode(outerPlanState(css));
+}
+
+static void
+note_rescan(CustomScanState *css)
+{
+	if (outerPlanState(css)->chgParam == NULL)
+		ExecReScan(outerPlanState(css));
+}
+
+static void
+note_mark(CustomScanState *css)
+{
+	ExecMarkPos(outerPlanState(css));
+}
+
+static void
+note_restore(CustomScanState *css)
+{
+	ExecRestrPos(outerPlanState(css));
+}
+
+static void
+note_explain(CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	Plan	   *plan = css->ss.ps.plan;
+	Rewrite		rw = {.stmt = es->pstmt};
+	InlineCalls inlined;
+	List	   *context;
+	List	   *texts = NIL;
+	StringInfoData why;
+	ListCell   *lc;
+
+	rw.subplan_facts = palloc0(list_length(es->pstmt->subplans) * sizeof(SubplanFacts));
+	if (!batch_inline_calls(&rw, outerPlan(plan), &inlined))
+		return;
+	context = set_deparse_context_plan(es->deparse_cxt, outerPlan(plan), lcons(plan, list_copy(ancestors)));
+	foreach(lc, inlined.calls)
+		texts = lappend(texts, batch_call_text(lfirst(lc), context, es));
+	ExplainPropertyList("LLM Calls", texts, es);
+	initStringInfo(&why);
+	foreach(lc, inlined.reasons)
+		appendStringInfo(&why, "%s%s", why.len > 0 ? "; " : "", strVal(lfirst(lc)));
+	ExplainPropertyText("Batching", psprintf("off (%s)", why.data), es);
+}
+
+static const CustomExecMethods note_exec_methods = {
+	.CustomName = "LLM Inline",
+	.BeginCustomScan = note_begin,
+	.ExecCustomScan = note_exec,
+	.EndCustomScan = note_end,
+	.ReScanCustomScan = note_rescan,
+	.MarkPosCustomScan = note_mark,
+	.RestrPosCustomScan = note_restore,
+	.ExplainCustomScan = note_explain,
+};
+
+static Node *
+note_create_state(CustomScan *scan)
+{
+	CustomScanState *css = makeNode(CustomScanState);
+
+	css->methods = &note_exec_methods;
+	return (Node *) css;
+}
+
+static const CustomScanMethods note_methods = {
+	.CustomName = "LLM Inline",
+	.CreateCustomScanState = note_create_state,
+};
+
+/* ---- its place in the plan ---- */
+
+typedef struct Noter
+{
+	Rewrite		rw;
+	int			next_id;
+} Noter;
+
+static Plan *
+note_above(Noter *n, Plan *child)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	Plan	   *plan = &scan->scan.plan;
+	ListCell   *lc;
+
+	plan->startup_cost = child->startup_cost;
+	plan->total_cost = child->total_cost;
+	plan->plan_rows = child->plan_rows;
+	plan->plan_width = child->plan_width;
+	plan->parallel_safe = child->parallel_safe;
+	plan->plan_node_id = n->next_id++;
+	plan->lefttree = child;
+	plan->extParam = bms_copy(child->extParam);
+	plan->allParam = bms_copy(child->allParam);
+	child->async_capable = false;
+	foreach(lc, child->targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		Var		   *below = makeVarFromTargetEntry(OUTER_VAR, tle);
+
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
+										  makeTargetEntry((Expr *) below, tle->resno, NULL, false));
+		tle->expr = (Expr *) makeVarFromTargetEntry(INDEX_VAR, tle);
+		plan->targetlist = lappend(plan->targetlist, tle);
+	}
+	scan->methods = &note_methods;
+	return plan;
+}
+
+static Plan *
+note_plan(Plan *plan, void *context)
+{
+	Noter	   *n = context;
+	InlineCalls inlined;
+
+	CHECK_FOR_INTERRUPTS();
+	check_stack_depth();
+	if (plan == NULL)
+		return NULL;
+	replace_children(plan, note_plan, n);
+
+	/* a HashJoin wants a Hash right below, and has its keys, too */
+	if (IsA(plan, Hash) || !batch_inline_calls(&n->rw, plan, &inlined))
+		return plan;
+	return note_above(n, plan);
+}
+
+void
+batch_note_calls(PlannedStmt *stmt)
+{
+	Noter		n = {.rw = {.stmt = stmt}};
+
+	if (!explaining || stmt->planTree == NULL)
+		return;
+	n.next_id = max_plan_node_id(stmt) + 1;
+	n.rw.subplan_facts = palloc0(list_length(stmt->subplans) * sizeof(SubplanFacts));
+	stmt->planTree = note_plan(stmt->planTree, &n);
+	for (int i = 0; i < list_length(stmt->subplans); i++)
+	{
+		ListCell   *lc = list_nth_cell(stmt->subplans, i);
+
+		lfirst(lc) = note_plan(lfirst(lc), &n);
+	}
+}
+
+/* ---- when ---- */
+
+bool
+batch_note_explaining(bool now)
+{
+	bool		before = explaining;
+
+	explaining = now;
+	return before;
+}
+
+static void
+note_utility(PROCESS_UTILITY_ARGS)
+{
+	bool		before = batch_note_explaining(IsA(pstmt->utilityStmt, ExplainStmt));
+
+	PG_TRY();
+	{
+		if (prev_process_utility)
+			prev_process_utility(PROCESS_UTILITY_PASS);
+		else
+			standard_ProcessUtility(PROCESS_UTILITY_PASS);
+	}
+	PG_FINALLY();
+	{
+		(void) batch_note_explaining(before);
+	}
+	PG_END_TRY();
+}
+
+void
+batch_note_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = note_utility;
+	RegisterCustomScanMethods(&note_methods);
+}
