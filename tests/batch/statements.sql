@@ -257,7 +257,17 @@ SELECT id, tag, a FROM docs, LATERAL (SELECT tag, llm_generate(docs.body || ' ' 
 SELECT id, a FROM docs LEFT JOIN LATERAL (SELECT llm_generate(tag) AS a FROM tags WHERE doc_id = docs.id ORDER BY tag_id LIMIT 1) l ON true ORDER BY id
 SELECT d.id, s.seq, s.text FROM docs d, LATERAL llm_generate_stream(d.body) s WHERE d.id < 5 -- inline
 SELECT x, a FROM generate_series(1, 4) x, LATERAL (SELECT llm_generate('n ' || x) AS a) l
-SELECT id, (SELECT llm_generate(docs.body)) FROM docs -- inline
+SELECT id, (SELECT llm_generate(docs.body)) FROM docs
+SELECT id, (SELECT llm_generate(docs.body) WHERE flag), (SELECT llm_generate(docs.body || docs.grp) WHERE flag AND n > 20 AND llm_generate(grp) <> 'A') FROM docs
+SELECT id FROM docs WHERE (SELECT llm_generate(docs.body)) LIKE '%YES' ORDER BY (SELECT llm_generate(docs.grp)), id
+SELECT id, CASE WHEN flag THEN (SELECT llm_generate(docs.body)) ELSE (SELECT upper(grp)) END, COALESCE(grp, (SELECT llm_generate('for ' || id))) FROM docs
+SELECT id, (SELECT llm_generate((SELECT llm_generate(docs.body)) || 'x')), (SELECT (SELECT llm_generate(docs.body))) FROM docs -- inline
+SELECT grp, (SELECT llm_generate(max(d.body) || max(d.body))), (SELECT llm_generate(d.grp)) FROM docs d GROUP BY grp ORDER BY grp
+SELECT id, (SELECT llm_generate(docs.body || CASE WHEN random() < 2 THEN 'x' END)) FROM docs -- inline
+SELECT id, (SELECT llm_generate(docs.body)) FROM docs ORDER BY id LIMIT 3
+SELECT id, (SELECT llm_generate(body) WHERE id <> 5 AND id <> 7) FROM bad
+SELECT id, (SELECT llm_generate(body)) FROM bad -- log: more
+SELECT d.id, (SELECT llm_generate(d.body || t.tag)) FROM docs d JOIN tags t ON t.doc_id = d.id AND (SELECT llm_generate(t.tag)) <> 'RED' ORDER BY 1, 2
 SELECT id, (SELECT llm_generate(max(tag)) FROM tags WHERE doc_id = docs.id) FROM docs
 SELECT id, (SELECT string_agg(llm_generate(tag), ',' ORDER BY tag_id) FROM tags WHERE doc_id = docs.id) FROM docs
 SELECT id, ARRAY(SELECT llm_generate(tag) FROM tags WHERE doc_id = docs.id ORDER BY tag_id) FROM docs
@@ -606,7 +616,7 @@ SELECT id, CASE WHEN id % 2 = 0 THEN llm_class(body) ELSE llm_class(grp) END, CO
 SELECT d.id, t.tag FROM docs d JOIN tags t ON t.doc_id = d.id AND llm_similarity(d.body, t.tag) > -0.5 ORDER BY d.id, t.tag_id
 SELECT id FROM docs WHERE llm_class(body) IN (SELECT llm_class(tag) FROM tags) ORDER BY id -- log: fewer
 SELECT id, v.e FROM docs, LATERAL (SELECT llm_embed(docs.body, 2) AS e) v
-SELECT id, (SELECT llm_class(d.body)) FROM docs d -- inline
+SELECT id, (SELECT llm_class(d.body)) FROM docs d
 WITH q AS MATERIALIZED (SELECT id, llm_embed(body) AS e FROM docs) SELECT a.id, (SELECT b.id FROM q b WHERE b.id <> a.id AND b.e IS NOT NULL ORDER BY llm_similarity(a.e, b.e) DESC NULLS LAST, b.id LIMIT 1) FROM q a
 SELECT llm_class(body) FROM docs UNION SELECT llm_class(tag) FROM tags ORDER BY 1
 SELECT id FROM docs WHERE body IS NOT NULL ORDER BY llm_similarity(body, llm_class('good')) DESC, id

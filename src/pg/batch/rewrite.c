@@ -375,12 +375,28 @@ reads_before_it_evaluates(Plan *plan)
 	return IsA(plan, WindowAgg);
 }
 
+/* Of the lists that calls are taken from. */
+static void
+pull_scalars(Rewrite *rw, Plan *plan)
+{
+	if (IsA(plan, ModifyTable))
+		((ModifyTable *) plan)->returningLists =
+			(List *) split_pull_scalars(rw, (Node *) ((ModifyTable *) plan)->returningLists);
+	if (!plan_projects(plan))
+		return;
+	plan->targetlist = (List *) split_pull_scalars(rw, (Node *) plan->targetlist);
+	plan->qual = (List *) split_pull_scalars(rw, (Node *) plan->qual);
+	if (IsA(plan, NestLoop) || IsA(plan, MergeJoin) || IsA(plan, HashJoin))
+		((Join *) plan)->joinqual = (List *) split_pull_scalars(rw, (Node *) ((Join *) plan)->joinqual);
+}
+
 /* The plan's inputs, and insertion B. */
 static void
 rewrite_below(Rewrite *rw, Plan *plan, Demand demand)
 {
 	Demand		below = below_single(rw, plan, demand);
 
+	pull_scalars(rw, plan);
 	note_subplans(rw, plan);
 	rewrite_children(rw, plan, demand);
 	if (vllm_batch_strict && reads_before_it_evaluates(plan))

@@ -609,6 +609,119 @@ finish_above_mutator(Node *node, void *context)
 		}
 		return (Node *) v;
 	}
+/* ---- sub-selects that are expressions ---- */
+
+typedef struct PullParams
+{
+	SubPlan    *subplan;
+	bool		odd;			/* met something that can't be moved out */
+} PullParams;
+
+/* The expression of a sub-select, where the outer row's values stand for its parameters. */
+static Node *
+pull_mutator(Node *node, void *context)
+{
+	PullParams *pull = context;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan))
+		pull->odd = true;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+	{
+		ListCell   *lp,
+				   *la;
+
+		forboth(lp, pull->subplan->parParam, la, pull->subplan->args)
+			if (lfirst_int(lp) == ((Param *) node)->paramid)
+				return copyObject(lfirst(la));
+	}
+	return expression_tree_mutator(node, pull_mutator, context);
+}
+
+/* Values that are there: it makes no difference how often they are read. */
+static bool
+args_are_plain(List *args)
+{
+	ListCell   *lc;
+
+	foreach(lc, args)
+		if (!IsA(lfirst(lc), Var) && !IsA(lfirst(lc), Param) && !IsA(lfirst(lc), Aggref) &&
+			!IsA(lfirst(lc), GroupingFunc))
+			return false;
+	return true;
+}
+
+/* expr if all members of a one-time filter are true, in turn, else NULL as no row gives. */
+static Node *
+under_filter(Node *filter, Node *expr)
+{
+	List	   *members = filter == NULL || IsA(filter, List) ? (List *) filter : list_make1(filter);
+
+	for (int i = list_length(members) - 1; i >= 0; i--)
+	{
+		CaseExpr   *c = makeNode(CaseExpr);
+		CaseWhen   *when = makeNode(CaseWhen);
+
+		when->expr = list_nth(members, i);
+		when->result = (Expr *) expr;
+		when->location = -1;
+		c->casetype = exprType(expr);
+		c->casecollid = exprCollation(expr);
+		c->args = list_make1(when);
+		c->defresult = (Expr *) makeNullConst(exprType(expr), exprTypmod(expr), exprCollation(expr));
+		c->location = -1;
+		expr = (Node *) c;
+	}
+	return expr;
+}
+
+/* A sub-select without FROM is its expression: (SELECT llm_generate(d.body)).  NULL: it isn't that plain. */
+static Node *
+pull_scalar(Rewrite *rw, SubPlan *subplan)
+{
+	Plan	   *plan = list_nth(rw->stmt->subplans, subplan->plan_id - 1);
+	PullParams	pull = {.subplan = subplan};
+	Node	   *filter;
+	Node	   *expr;
+
+	if (subplan->subLinkType != EXPR_SUBLINK || plan == NULL || !IsA(plan, Result) || plan->lefttree != NULL ||
+		plan->initPlan != NIL || plan->qual != NIL || list_length(plan->targetlist) != 1 ||
+		!batch_has_call((Node *) plan->targetlist) || !args_are_plain(subplan->args))
+		return NULL;
+	filter = pull_mutator(((Result *) plan)->resconstantqual, &pull);
+	expr = pull_mutator((Node *) linitial_node(TargetEntry, plan->targetlist)->expr, &pull);
+	return pull.odd ? NULL : under_filter(filter, expr);
+}
+
+static Node *
+pull_scalars_mutator(Node *node, void *context)
+{
+	Node	   *expr;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, SubPlan) && (expr = pull_scalar(context, (SubPlan *) node)) != NULL)
+		return expr;
+	return expression_tree_mutator(node, pull_scalars_mutator, context);
+}
+
+static bool
+scalar_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) && pull_scalar(context, (SubPlan *) node) != NULL)
+		return true;
+	return expression_tree_walker(node, scalar_walker, context);
+}
+
+Node *
+split_pull_scalars(Rewrite *rw, Node *expr)
+{
+	return scalar_walker(expr, rw) ? pull_scalars_mutator(expr, rw) : expr;
+}
+
 	return expression_tree_mutator(node, finish_above_mutator, context);
 }
 

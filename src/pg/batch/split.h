@@ -95,6 +95,8 @@ Node	   *split_truth(Node *expr, int booltesttype);
 Node	   *split_finish(Node *expr, int n_child);
 /* for a parent that reads child columns and call values from the node's output */
 Node	   *split_finish_above(Node *expr, int n_child);
+/* expr with sub-selects that are mere expressions with calls written out */
+Node	   *split_pull_scalars(Rewrite *rw, Node *expr);
 
 /* ---- safe.c ---- */
 /* Can't the plan, which is below a node, raise an error? */
