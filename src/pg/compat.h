@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "nodes/primnodes.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/jsonfuncs.h"
@@ -118,6 +119,21 @@ compat_json_lexer(text *json)
 #else
 #define compat_is_json_expr(node)	((void) (node), false)
 #endif
+
+/* 17: merge_action(); 18: values before and after a row is written; a ModifyTable alone evaluates them */
+static inline bool
+compat_is_modify_expr(const Node *node)
+{
+#if PG_VERSION_NUM >= 180000
+	return IsA(node, MergeSupportFunc) || IsA(node, ReturningExpr) ||
+		(IsA(node, Var) && ((const Var *) node)->varreturningtype != VAR_RETURNING_DEFAULT);
+#elif PG_VERSION_NUM >= 170000
+	return IsA(node, MergeSupportFunc);
+#else
+	(void) node;
+	return false;
+#endif
+}
 
 /* 16: an error of the type's own function may be kept instead of thrown */
 #if PG_VERSION_NUM >= 160000

@@ -392,7 +392,22 @@ CREATE VIEW v AS SELECT id, CASE WHEN flag THEN llm_generate(body) ELSE 'no' END
 INSERT INTO log (line) SELECT llm_generate(body) FROM docs; SELECT * FROM log
 INSERT INTO log (line) SELECT llm_generate(body) FROM docs ORDER BY id DESC; SELECT * FROM log
 INSERT INTO log (line) SELECT llm_generate(body) FROM docs WHERE llm_generate(body) LIKE '%YES' RETURNING at, line
-INSERT INTO log (line) SELECT body FROM docs RETURNING llm_generate(line) -- inline
+INSERT INTO log (line) SELECT body FROM docs RETURNING llm_generate(line)
+INSERT INTO log (line) SELECT body FROM docs RETURNING at, llm_generate(line) || at, currval('log_at_seq'), log, tableoid::regclass
+INSERT INTO log (line) SELECT body FROM docs RETURNING llm_generate(line || currval('log_at_seq')) -- inline
+INSERT INTO log (line) SELECT llm_generate(body) FROM docs RETURNING CASE WHEN at % 2 = 0 THEN llm_generate(line || ' again') END, COALESCE(line, llm_generate('for ' || at))
+INSERT INTO inbox (id, body) VALUES (1, 'new one'), (3, 'new three') ON CONFLICT (id) DO UPDATE SET answer = upper(EXCLUDED.body) RETURNING llm_generate(inbox.body || answer), twice; SELECT * FROM inbox ORDER BY id
+UPDATE parts SET answer = 'x' WHERE id < 10 RETURNING id, region, llm_generate(body || answer), tableoid::regclass
+UPDATE parts SET region = 'east' WHERE region = 'north' RETURNING id, llm_generate(region || body); SELECT tableoid::regclass, id FROM parts ORDER BY id
+UPDATE base SET body = body || '!' RETURNING id, llm_generate(body), tableoid::regclass
+UPDATE docs d SET answer = t.tag FROM tags t WHERE t.doc_id = d.id AND t.tag_id <> 2 RETURNING d.id, llm_generate(t.tag || d.body), (SELECT llm_generate(d.grp)), (SELECT max(tag) FROM tags x WHERE x.doc_id = d.id) || llm_generate(d.answer)
+UPDATE docs SET answer = NULL RETURNING llm_generate(body || 10 / (id - 5)) -- log: more
+UPDATE bad SET n = n + 1 RETURNING id, n, llm_generate(body) -- log: more
+WITH gone AS (DELETE FROM docs WHERE id < 5 RETURNING id, llm_generate(body) AS a) SELECT id, a FROM gone WHERE id < 3 ORDER BY id; SELECT count(*) FROM docs -- inline
+DO $x$ DECLARE t text; n int := 0; BEGIN FOR t IN DELETE FROM docs WHERE id < 9 RETURNING llm_generate(body) LOOP n := n + 1; EXIT WHEN n = 2; END LOOP; RAISE WARNING '% %', t, (SELECT count(*) FROM docs); UPDATE docs SET n = 1 WHERE id = 9 RETURNING llm_generate(body) INTO t; RAISE WARNING '%', t; END $x$
+DO $x$ DECLARE t text; BEGIN UPDATE docs SET n = 1 RETURNING llm_generate('all of ' || id) INTO STRICT t; END $x$ -- log: any
+COPY (DELETE FROM docs WHERE id < 4 RETURNING id, llm_generate(body)) TO STDOUT
+SET ROLE batch_reader; DELETE FROM docs RETURNING llm_generate(body)
 INSERT INTO log (line) VALUES (llm_generate('one row')); SELECT * FROM log -- inline
 INSERT INTO log (line) VALUES (llm_generate('row one')), (llm_generate('row two')), ('plain'), (NULL); SELECT * FROM log -- inline
 INSERT INTO log (line) VALUES (llm_generate('row one')), (llm_generate('row two')), (llm_generate('row three')) RETURNING line
@@ -423,7 +438,7 @@ SET ROLE batch_reader; UPDATE secrets SET body = llm_generate(body); RESET ROLE;
 UPDATE nothing SET body = llm_generate(body)
 DELETE FROM docs WHERE llm_generate(body) LIKE '%YES'; SELECT id FROM docs ORDER BY id
 DELETE FROM docs USING tags t WHERE t.doc_id = docs.id AND llm_generate(t.tag) = 'RED' RETURNING docs.id, t.tag_id
-DELETE FROM docs WHERE id < 3 RETURNING llm_generate(body) -- inline
+DELETE FROM docs WHERE id < 3 RETURNING llm_generate(body)
 DELETE FROM parents WHERE llm_generate(name) = 'EVE'; SELECT * FROM children
 DELETE FROM docs WHERE ctid = ANY (ARRAY(SELECT ctid FROM docs WHERE llm_generate(body) LIKE '%YES')) RETURNING id
 MERGE INTO docs d USING (SELECT tag_id, llm_generate(tag) AS a FROM tags) t ON d.id = t.tag_id WHEN MATCHED THEN UPDATE SET answer = t.a; SELECT id, answer FROM docs ORDER BY id

@@ -41,9 +41,10 @@ SELECT inlined($$SELECT d.id FROM call_docs d WHERE NOT EXISTS (SELECT FROM call
 SELECT inlined($$SELECT d.id FROM call_docs d WHERE llm_generate(d.body) IN (SELECT tag FROM call_tags)$$);
 SELECT inlined($$SELECT d.id, EXISTS (SELECT FROM call_tags t WHERE llm_filter(t.tag, d.body)) FROM call_docs d$$);
 SELECT inlined($$SELECT d.id, (SELECT llm_generate(d.body)) FROM call_docs d$$);
+SELECT inlined($$SELECT d.id, (SELECT llm_generate(d.body || nextval('call_numbers'))) FROM call_docs d$$);
 SELECT inlined($$SELECT d.id, (SELECT llm_generate('one')) FROM call_docs d$$);
 SELECT inlined($$INSERT INTO call_tags SELECT id, body FROM call_docs RETURNING llm_generate(tag, seed => 1)$$);
-SELECT inlined($$DELETE FROM call_tags RETURNING llm_generate(tag)$$);
+SELECT inlined($$DELETE FROM call_tags RETURNING llm_generate(tag || nextval('call_numbers'))$$);
 SELECT inlined($$WITH gone AS (DELETE FROM call_tags RETURNING llm_generate(tag) AS a) SELECT a FROM gone$$);
 SELECT inlined($$MERGE INTO call_docs d USING call_tags t ON t.doc = d.id WHEN MATCHED THEN UPDATE SET body = llm_generate(t.tag)$$);
 SELECT inlined($$SELECT id, llm_agg(body, 'Join:') FROM call_docs GROUP BY id$$);

@@ -1,11 +1,15 @@
 /*
  * append.c
- *	  One node above an Append, so that partitions share a window.
+ *	  One node above an Append, so that partitions share a window, and above RETURNING.
  *
  * With a node in each branch every partition's last calls would have to be waited for
  * before the next partition's first are made.  If the branches' expressions have one
  * shape (template.c), they supply what differs and the node computes
  * the rest above the Append, whose output stays as its parents know it.
+ *
+ * RETURNING has a list a partition, too.  What has no calls in it, the ModifyTable goes on to evaluate when it
+ * writes the row; a column with calls moves above, unless something else in it is volatile, which might see what
+ * has been written meanwhile.
  */
 #include "postgres.h"
 
@@ -169,4 +173,77 @@ insert_above_append(Rewrite *rw, Append *append, const Demand *demand)
 		return NULL;
 	reduce_branches(&b, append);
 	return insert_node(rw, &s, (Plan *) append, tlist, quals, demand);
+}
+
+/* ---- RETURNING ---- */
+
+/* Column i of all lists. */
+static List *
+returning_column(ModifyTable *modify, int i)
+{
+	List	   *exprs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, modify->returningLists)
+		exprs = lappend(exprs, list_nth_node(TargetEntry, lfirst(lc), i)->expr);
+	return exprs;
+}
+
+/* What moves above for column i: an expression over the template's columns. */
+static Node *
+returning_expr(Rewrite *rw, ModifyTable *modify, int i, Template *t)
+{
+	List	   *exprs = returning_column(modify, i);
+	Node	   *e = NULL;
+
+	if (batch_has_call((Node *) exprs) && !batch_is_otherwise_volatile(rw, (Node *) exprs) &&
+		!batch_is_written_only((Node *) exprs))
+		e = template_add(t, exprs);
+	return e ? e : template_add_whole(t, exprs);
+}
+
+/* Let it put out the template's columns. */
+static void
+reduce_returning(ModifyTable *modify, const Template *t)
+{
+	List	   *lists = NIL;
+
+	for (int row = 0; row < t->n_rows; row++)
+	{
+		List	   *tlist = NIL;
+		ListCell   *lc;
+
+		foreach(lc, t->columns)
+			tlist = lappend(tlist, makeTargetEntry(list_nth(lfirst(lc), row), list_length(tlist) + 1, NULL,
+												   false));
+		lists = lappend(lists, tlist);
+	}
+	modify->returningLists = lists;
+	modify->plan.targetlist = copyObject(linitial(lists));
+}
+
+/* Rows are written as they are read: ahead only if all of them are going to be. */
+Plan *
+insert_above_returning(Rewrite *rw, ModifyTable *modify)
+{
+	Template	t = {.n_rows = list_length(modify->returningLists)};
+	Split		s = {.rw = rw, .passes_through = true};
+	Demand		demand = {.ahead = BATCH_ALL_OR_ONE};
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	if (!batch_has_call((Node *) modify->returningLists))
+		return NULL;
+	foreach(lc, (List *) linitial(modify->returningLists))
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+		Node	   *e = returning_expr(rw, modify, list_length(tlist), &t);
+
+		tle->expr = (Expr *) split_expr(&s, template_finish(e, OUTER_VAR, 1));
+		tlist = lappend(tlist, tle);
+	}
+	if (s.calls == NIL)
+		return NULL;
+	reduce_returning(modify, &t);
+	return insert_node(rw, &s, &modify->plan, tlist, NIL, &demand);
 }

@@ -64,7 +64,9 @@ typedef enum BatchAhead
 	BATCH_RAMP = 0,				/* under LIMIT, EXISTS, ...: 1 + 2 * rows consumed */
 	BATCH_FETCH_ALL = 1,		/* all rows, if the whole statement is fetched
 								 * (ExecutorRun(count = 0)); else ramp */
-	BATCH_FULL = 2				/* all rows are needed before the parent's first */
+	BATCH_FULL = 2,				/* all rows are needed before the parent's first */
+	BATCH_ALL_OR_ONE = 3		/* to read a row is to write it: all rows, if the whole
+								 * statement is fetched; else none ahead */
 } BatchAhead;
 
 typedef struct BatchCall

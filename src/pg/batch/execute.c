@@ -84,16 +84,17 @@ batch_node_allowed(const BatchNode *n)
 	if (n->bound >= 0)
 		return n->bound;
 	if (n->plan->ahead == BATCH_FULL ||
-		(n->plan->ahead == BATCH_FETCH_ALL && fetches_all(n->css.ss.ps.state)))
+		(n->plan->ahead != BATCH_RAMP && fetches_all(n->css.ss.ps.state)))
 		return PG_INT64_MAX;
-	return 1 + 2 * n->consumed;
+	return n->plan->ahead == BATCH_ALL_OR_ONE ? 1 + n->consumed : 1 + 2 * n->consumed;
 }
 
 /* Shall a row that is ready go out before others are asked for? */
 bool
 batch_node_is_lazy(const BatchNode *n)
 {
-	return n->serial || (n->bound < 0 && n->plan->ahead == BATCH_RAMP);
+	return n->serial || (n->bound < 0 && n->plan->ahead == BATCH_RAMP) ||
+		(n->plan->ahead == BATCH_ALL_OR_ONE && !fetches_all(n->css.ss.ps.state));
 }
 
 /* limit + offset, -1 if it says nothing */

@@ -12,7 +12,6 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "pg/batch/note.h"
@@ -35,26 +34,6 @@ static bool
 is_call(Oid funcid)
 {
 	return batch_recognise(funcid) != NULL || batch_asks_engine(funcid);
-}
-
-static bool
-is_volatile_func(Oid funcid, void *context)
-{
-	return func_volatile(funcid) == PROVOLATILE_VOLATILE;
-}
-
-/* Volatile, but for calls of ours: they are declared so. */
-static bool
-otherwise_volatile(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, FuncExpr) && is_call(((FuncExpr *) node)->funcid))
-		return otherwise_volatile((Node *) ((FuncExpr *) node)->args, context);
-	if (IsA(node, SubPlan) || IsA(node, NextValueExpr))
-		return batch_is_volatile(context, node);
-	return check_functions_in_node(node, is_volatile_func, NULL) ||
-		expression_tree_walker(node, otherwise_volatile, context);
 }
 
 /* What about the function keeps it out of a batch node?  NULL: nothing. */
@@ -93,7 +72,7 @@ look_call(CallLook *l, FuncExpr *func)
 
 	if (reason == NULL && !vllm_batch)
 		reason = "vllm.batch is off";
-	if (reason == NULL && otherwise_volatile((Node *) func->args, l->rw))
+	if (reason == NULL && batch_is_otherwise_volatile(l->rw, (Node *) func->args))
 		reason = "an argument is volatile";
 	if (reason == NULL)
 		reason = l->operand != NULL ? l->operand : l->place;
@@ -132,7 +111,7 @@ look_operands(CallLook *l, Node *node, const char *operand)
 static bool
 look_tests(CallLook *l, Node *node)
 {
-	if (otherwise_volatile(node, l->rw))
+	if (batch_is_otherwise_volatile(l->rw, node))
 		return look_operands(l, node, "a condition beside it is volatile");
 	if (batch_has_param_hash(l->rw, node))
 		return look_operands(l, node, "a condition beside it has a hashed sub-select of the outer row");
@@ -228,7 +207,9 @@ static void
 look_modify(CallLook *l, ModifyTable *modify)
 {
 	look_at(l, modify->withCheckOptionLists, "the check option of a view");
-	look_at(l, modify->returningLists != NIL ? linitial(modify->returningLists) : NULL, "RETURNING");
+	look_at(l, modify->returningLists != NIL ? linitial(modify->returningLists) : NULL,
+			modify->canSetTag ? "a list of RETURNING that is evaluated when the row is written" :
+			"RETURNING of a statement in WITH");
 	look_at(l, modify->onConflictSet, "ON CONFLICT DO UPDATE");
 	look_at(l, modify->onConflictWhere, "ON CONFLICT DO UPDATE");
 	look_at(l, modify->mergeActionLists != NIL ? linitial(modify->mergeActionLists) : NULL,

@@ -25,7 +25,8 @@
  *	 VALUES						values.c
  *	 Append						append.c
  *	 hash keys (only functions that aren't volatile)	B below both sides
- *	 ModifyTable's RETURNING, ON CONFLICT, MERGE actions, check options; one-time
+ *	 RETURNING of the statement itself		append.c
+ *	 RETURNING in WITH (PostgreSQL runs what nobody reads of it without what is above), ON CONFLICT, MERGE actions, check options; one-time
  *	 filters; LIMIT; index conditions; TABLESAMPLE; arguments of functions in FROM
  *	 that aren't lateral; window frame bounds; Memoize keys: inline.  They run
  *	 once, or inside of a node that must have the value before it can read on.

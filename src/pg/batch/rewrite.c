@@ -410,6 +410,8 @@ rewrite_above(Rewrite *rw, Plan *plan, const Demand *demand)
 {
 	Plan	   *result = NULL;
 
+	if (IsA(plan, ModifyTable) && plan == rw->stmt->planTree)
+		result = insert_above_returning(rw, (ModifyTable *) plan);
 	if (IsA(plan, ValuesScan))
 		result = insert_above_values(rw, (ValuesScan *) plan, demand);
 	if (result == NULL && plan_projects(plan))

@@ -22,12 +22,15 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_proc.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
 
 #include "pg/batch/split.h"
+#include "pg/compat.h"
 
 #define MAX_GUARD_NODES	200000	/* that all guards of one cut may have */
 
@@ -93,6 +96,45 @@ bool
 batch_is_volatile(Rewrite *rw, Node *expr)
 {
 	return volatile_visitor(expr, rw);
+}
+
+static bool
+is_volatile_func(Oid funcid, void *context)
+{
+	return func_volatile(funcid) == PROVOLATILE_VOLATILE;
+}
+
+static bool
+otherwise_volatile_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) &&
+		(batch_recognise(((FuncExpr *) node)->funcid) || batch_asks_engine(((FuncExpr *) node)->funcid)))
+		return otherwise_volatile_walker((Node *) ((FuncExpr *) node)->args, context);
+	if (IsA(node, SubPlan) || IsA(node, NextValueExpr))
+		return batch_is_volatile(context, node);
+	return check_functions_in_node(node, is_volatile_func, NULL) ||
+		expression_tree_walker(node, otherwise_volatile_walker, context);
+}
+
+bool
+batch_is_otherwise_volatile(Rewrite *rw, Node *expr)
+{
+	return otherwise_volatile_walker(expr, rw);
+}
+
+static bool
+written_only_walker(Node *node, void *context)
+{
+	return node != NULL && (compat_is_modify_expr(node) ||
+							expression_tree_walker(node, written_only_walker, context));
+}
+
+bool
+batch_is_written_only(Node *expr)
+{
+	return written_only_walker(expr, NULL);
 }
 
 /* Does it have a hashed sub-plan whose table depends on parameters? */
@@ -567,48 +609,6 @@ split_operands(Split *s, Node *expr)
 	return expression_tree_mutator(expr, split_mutator, s);
 }
 
-/* ---- final numbers ---- */
-
-static Node *
-finish_mutator(Node *node, void *context)
-{
-	if (node == NULL)
-		return NULL;
-	if (IsA(node, Var))
-	{
-		Var		   *v = copyObject((Var *) node);
-
-		if (v->varno == OUTER_VAR)
-			v->varno = INDEX_VAR;
-		else if (v->varno == INDEX_VAR)
-			v->varattno += *(int *) context;
-		return (Node *) v;
-	}
-	return expression_tree_mutator(node, finish_mutator, context);
-}
-
-Node *
-split_finish(Node *expr, int n_child)
-{
-	return finish_mutator(expr, &n_child);
-}
-
-static Node *
-finish_above_mutator(Node *node, void *context)
-{
-	if (node == NULL)
-		return NULL;
-	if (IsA(node, Var))
-	{
-		Var		   *v = copyObject((Var *) node);
-
-		if (v->varno == INDEX_VAR)
-		{
-			v->varno = OUTER_VAR;
-			v->varattno += *(int *) context;
-		}
-		return (Node *) v;
-	}
 /* ---- sub-selects that are expressions ---- */
 
 typedef struct PullParams
@@ -722,6 +722,48 @@ split_pull_scalars(Rewrite *rw, Node *expr)
 	return scalar_walker(expr, rw) ? pull_scalars_mutator(expr, rw) : expr;
 }
 
+/* ---- final numbers ---- */
+
+static Node *
+finish_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+	{
+		Var		   *v = copyObject((Var *) node);
+
+		if (v->varno == OUTER_VAR)
+			v->varno = INDEX_VAR;
+		else if (v->varno == INDEX_VAR)
+			v->varattno += *(int *) context;
+		return (Node *) v;
+	}
+	return expression_tree_mutator(node, finish_mutator, context);
+}
+
+Node *
+split_finish(Node *expr, int n_child)
+{
+	return finish_mutator(expr, &n_child);
+}
+
+static Node *
+finish_above_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var))
+	{
+		Var		   *v = copyObject((Var *) node);
+
+		if (v->varno == INDEX_VAR)
+		{
+			v->varno = OUTER_VAR;
+			v->varattno += *(int *) context;
+		}
+		return (Node *) v;
+	}
 	return expression_tree_mutator(node, finish_above_mutator, context);
 }
 

@@ -81,6 +81,10 @@ typedef struct Split
 /* ---- split.c ---- */
 bool		batch_has_call(Node *expr);
 bool		batch_is_volatile(Rewrite *rw, Node *expr);
+/* The same, but for calls of ours, which are declared so. */
+bool		batch_is_otherwise_volatile(Rewrite *rw, Node *expr);
+/* Is there anything in it that a ModifyTable alone can evaluate? */
+bool		batch_is_written_only(Node *expr);
 /* Does it have a hashed sub-select that depends on the outer row? */
 bool		batch_has_param_hash(Rewrite *rw, Node *expr);
 bool		split_is_leaf(Node *node);
@@ -91,12 +95,12 @@ Node	   *split_operands(Split *s, Node *expr);
 /* expr under one more guard */
 Node	   *split_guarded(Split *s, Node *expr, Node *guard);
 Node	   *split_truth(Node *expr, int booltesttype);
+/* expr with sub-selects that are mere expressions with calls written out */
+Node	   *split_pull_scalars(Rewrite *rw, Node *expr);
 /* for the node's own expressions: a scan tuple of n_child columns and the calls */
 Node	   *split_finish(Node *expr, int n_child);
 /* for a parent that reads child columns and call values from the node's output */
 Node	   *split_finish_above(Node *expr, int n_child);
-/* expr with sub-selects that are mere expressions with calls written out */
-Node	   *split_pull_scalars(Rewrite *rw, Node *expr);
 
 /* ---- safe.c ---- */
 /* Can't the plan, which is below a node, raise an error? */
@@ -139,6 +143,8 @@ Plan	   *insert_above_values(Rewrite *rw, ValuesScan *scan, const Demand *demand
 
 /* ---- append.c ---- */
 Plan	   *insert_above_append(Rewrite *rw, Append *append, const Demand *demand);
+/* NULL: nothing of RETURNING can be batched. */
+Plan	   *insert_above_returning(Rewrite *rw, ModifyTable *modify);
 
 /* ---- lateral.c ---- */
 bool		lateral_is_one_to_one(NestLoop *join);
