@@ -307,7 +307,47 @@ SELECT d.id, t.tag_id, llm_generate(d.body) FROM docs d RIGHT JOIN tags t ON t.d
 SELECT d.id, t.tag_id, llm_generate(COALESCE(d.body, t.tag)) FROM docs d FULL JOIN tags t ON t.doc_id = d.id ORDER BY d.id, t.tag_id
 SELECT d.id, t.tag_id FROM docs d JOIN tags t ON llm_generate(d.body || ' ' || t.tag) LIKE '%YES RED' ORDER BY 1, 2
 SELECT d.id, t.tag_id FROM docs d JOIN tags t ON t.doc_id = d.id AND llm_generate(d.body || ' ' || t.tag) LIKE '%TEXT RED' ORDER BY 1, 2
-SELECT d.id, t.tag_id FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(d.body || ' ' || t.tag) LIKE '%TEXT RED' ORDER BY 1, 2 -- inline
+SELECT d.id, t.tag_id FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(d.body || ' ' || t.tag) LIKE '%TEXT RED' ORDER BY 1, 2
+SET enable_hashjoin = off; SELECT d.id, t.tag_id, llm_generate(COALESCE(t.tag, d.body)) FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(d.body || ' ' || t.tag) LIKE '%TEXT RED' WHERE d.id < 10 ORDER BY 1, 2
+SELECT d.id, t.tag_id, t.tag, d.body FROM docs d LEFT JOIN tags t ON llm_generate(d.grp || t.tag) IN ('ARED', 'BBLUE') ORDER BY 1, 2
+SELECT d.id, t.tag_id, t FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND t.tag <> 'green' AND llm_generate(d.body) LIKE '%YES' AND llm_generate(t.tag) <> 'x' ORDER BY 1, 2
+SELECT d.id, t.tag_id FROM (SELECT id, body FROM docs UNION ALL SELECT id, body FROM docs WHERE id < 4) d LEFT JOIN tags t ON llm_generate(d.body || t.tag) LIKE '%TEXTBLUE' ORDER BY 1, 2
+SELECT d.id, t.tag_id FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(t.tag || left(d.grp, 0)) = 'RED' WHERE t.tag_id IS NULL OR llm_generate(d.grp) = 'B' ORDER BY 1, 2
+SELECT d.id, t.tag_id, u.tag_id FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(t.tag || left(d.grp, 0)) = 'RED' LEFT JOIN tags u ON u.doc_id = d.id AND llm_generate(u.tag || COALESCE(t.tag, '')) LIKE 'BLUE%' ORDER BY 1, 2, 3
+SELECT d.id, n.id FROM docs d LEFT JOIN nothing n ON llm_generate(n.body) = 'X' ORDER BY 1
+SELECT n.id, d.id FROM nothing n LEFT JOIN docs d ON llm_generate(d.body) = 'X' -- inline
+SELECT d.id, t.tag_id FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(t.tag || left(d.grp, 0)) = 'RED' AND random() < 2 ORDER BY 1, 2 -- inline
+SELECT d.id, m.id FROM docs d LEFT JOIN many m ON m.id = d.id * 10 + 1 AND llm_generate(m.body || left(d.body, 0)) LIKE '%YES' ORDER BY 1
+SET enable_hashjoin = off; SELECT d.id, m.id FROM docs d LEFT JOIN many m ON m.id = d.id * 10 + 1 AND llm_generate(m.body || left(d.body, 0)) LIKE '%YES' ORDER BY 1
+SELECT d.id, l.tag FROM docs d LEFT JOIN LATERAL (SELECT tag FROM tags t WHERE t.doc_id = d.id ORDER BY tag_id LIMIT 2) l ON llm_generate(d.body || l.tag) LIKE '%RED' ORDER BY 1, 2
+SELECT d.id, t.tag_id FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(t.tag || left(d.grp, 0)) = 'RED' ORDER BY 1, 2 LIMIT 4
+SELECT d.id, t.tag_id FROM docs d LEFT JOIN tags t ON t.tag_id < 5 AND llm_generate(t.tag || left(d.grp, 0)) = 'BLUE' LIMIT 3 -- log: more
+BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT d.id, t.tag_id, llm_generate(COALESCE(t.tag, d.grp)) FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_generate(t.tag || left(d.grp, 0)) = 'RED'; FETCH 2 FROM c; FETCH 3 FROM c; ROLLBACK -- log: more
+SELECT b.id, t.tag_id FROM bad b LEFT JOIN tags t ON t.doc_id = b.id AND llm_generate(b.body) LIKE 'FINE%' -- log: more
+SELECT b.id, t.tag_id FROM bad b LEFT JOIN tags t ON t.tag_id < 3 AND llm_generate(b.body) LIKE 'FINE%' LIMIT 8 -- log: more
+SELECT b.id, t.tag_id FROM bad b LEFT JOIN tags t ON t.tag_id < 3 AND llm_generate(b.body) LIKE 'FINE%' -- log: more
+SELECT b.id, t.tag_id FROM bad b LEFT JOIN tags t ON t.tag_id < 3 AND llm_generate(b.body || 10 / (b.id - 3)) LIKE 'FINE%' LIMIT 3 -- log: more, early
+SET work_mem = '64kB'; SET enable_nestloop = off; SET enable_mergejoin = off; SELECT count(*), sum(w.id), count(m.id) FROM (SELECT i AS id, repeat(i::text, 50) AS big FROM generate_series(1, 3000) i OFFSET 0) w LEFT JOIN (SELECT m.id, m.body, repeat(m.body, 100) AS big FROM many m, generate_series(1, 2) g OFFSET 0) m ON m.id = w.id AND m.big <> w.big AND m.id < 40 AND llm_generate(m.body || left(w.big, 0)) LIKE '%YES'
+SET work_mem = '64kB'; SET enable_nestloop = off; SET enable_mergejoin = off; SELECT count(*), sum(m.id), count(w.id) FROM (SELECT id, body, repeat(body, 100) AS big FROM many OFFSET 0) m LEFT JOIN (SELECT i / 2 AS id, repeat(i::text, 50) AS big FROM generate_series(1, 3000) i OFFSET 0) w ON m.id = w.id AND m.big <> w.big AND m.id < 40 AND llm_generate(m.body || left(w.big, 0)) LIKE '%YES'
+SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM tags t WHERE t.doc_id = d.id AND llm_class(d.body || t.tag) = 'positive') ORDER BY 1 -- log: more
+SET enable_hashjoin = off; SELECT d.id, llm_generate(d.grp) FROM docs d WHERE EXISTS (SELECT FROM tags t WHERE t.doc_id = d.id AND llm_class(d.body || t.tag) = 'positive') ORDER BY 1 -- log: more
+SELECT d.id, llm_generate(d.grp) FROM docs d WHERE EXISTS (SELECT FROM tags t WHERE llm_class(d.body || t.tag) = 'positive') ORDER BY 1 -- log: more
+SELECT d.id, llm_generate(d.grp) FROM docs d WHERE NOT EXISTS (SELECT FROM tags t WHERE llm_filter(d.body, t.tag)) ORDER BY 1 -- log: more
+SELECT d.id FROM docs d WHERE NOT EXISTS (SELECT FROM tags t WHERE t.doc_id = d.id AND llm_class(d.body || t.tag) = 'positive') ORDER BY 1 -- log: more
+SELECT d.id, t.tag FROM docs d LEFT JOIN tags t ON t.doc_id = d.id AND llm_filter(d.body, t.tag) WHERE t.tag_id IS NULL ORDER BY 1 -- log: more
+SELECT d.id FROM docs d WHERE d.id IN (SELECT t.doc_id FROM tags t WHERE llm_filter(t.tag, d.body)) ORDER BY 1 -- log: more
+SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM many m WHERE m.k = d.id % 7 AND m.id < 60 AND llm_filter(d.grp, m.body, 0.8)) ORDER BY 1 -- log: more
+SELECT d.id FROM docs d WHERE NOT EXISTS (SELECT FROM many m WHERE m.k = d.id % 7 AND m.id < 60 AND llm_filter(d.grp, m.body, 0.8)) AND llm_generate(d.body) LIKE '%TEXT' ORDER BY 1 -- log: more
+SELECT b.id FROM bad b WHERE EXISTS (SELECT FROM tags t WHERE t.tag_id < 4 AND llm_class(b.body || left(t.tag, 0)) <> 'x') LIMIT 4 -- log: more
+SELECT b.id FROM bad b WHERE EXISTS (SELECT FROM tags t WHERE t.tag_id < 4 AND llm_class(b.body || left(t.tag, 0)) <> 'x') -- log: more
+SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM bad b WHERE b.id > 3 AND llm_generate(b.body || CASE WHEN d.id = 2 THEN 'x' ELSE '' END) LIKE 'FINE 4%') -- log: more
+SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM bad b WHERE b.id > 3 AND llm_generate(b.body) = 'FINE 4' || left(d.grp, 0)) ORDER BY 1 -- log: more
+UPDATE docs SET answer = 'tagged' WHERE EXISTS (SELECT FROM tags t WHERE t.doc_id = docs.id AND llm_filter('is it red?', t.tag)) RETURNING id; SELECT id, answer FROM docs ORDER BY id -- log: more
+DELETE FROM docs WHERE NOT EXISTS (SELECT FROM tags t WHERE t.doc_id = docs.id AND llm_filter('is it red?', t.tag)) RETURNING id -- log: more
+SELECT d.id, EXISTS (SELECT FROM tags t WHERE t.doc_id = d.id AND llm_filter('is it red?', t.tag)), (SELECT count(u.tag_id) FROM docs e LEFT JOIN tags u ON u.doc_id = e.id AND llm_generate(u.tag || d.id) LIKE 'RED%' WHERE e.id = d.id) FROM docs d ORDER BY 1 -- log: more
+SELECT id, body FROM docs d WHERE EXISTS (SELECT FROM tags t WHERE t.doc_id = d.id AND llm_filter('is it red?', t.tag)) ORDER BY id LIMIT 2 -- log: more
+SELECT d.id FROM docs d WHERE llm_generate(d.grp) = 'A' AND NOT EXISTS (SELECT FROM docs e WHERE e.id < d.id AND e.grp = d.grp AND llm_filter(e.body, d.body)) ORDER BY 1 -- log: more
+SELECT a.id, b.id FROM docs a LEFT JOIN docs b ON a.grp = b.grp AND llm_class(a.body) = llm_class(b.body) AND a.id < b.id ORDER BY 1, 2 -- inline
 SELECT d.id, t.tag_id FROM docs d LEFT JOIN tags t ON t.doc_id = d.id WHERE t.tag IS NULL OR llm_generate(t.tag) = 'RED' ORDER BY 1, 2
 SELECT d.id, t.tag_id FROM docs d FULL JOIN tags t ON t.doc_id = d.id WHERE llm_generate(COALESCE(t.tag, d.body)) LIKE '%E%' ORDER BY 1, 2
 SELECT d.id, t.tag_id FROM docs d JOIN tags t ON llm_generate(t.tag) = upper(d.grp) ORDER BY 1, 2 -- log: more
@@ -401,7 +441,7 @@ UPDATE parts SET answer = 'x' WHERE id < 10 RETURNING id, region, llm_generate(b
 UPDATE parts SET region = 'east' WHERE region = 'north' RETURNING id, llm_generate(region || body); SELECT tableoid::regclass, id FROM parts ORDER BY id
 UPDATE base SET body = body || '!' RETURNING id, llm_generate(body), tableoid::regclass
 UPDATE docs d SET answer = t.tag FROM tags t WHERE t.doc_id = d.id AND t.tag_id <> 2 RETURNING d.id, llm_generate(t.tag || d.body), (SELECT llm_generate(d.grp)), (SELECT max(tag) FROM tags x WHERE x.doc_id = d.id) || llm_generate(d.answer)
-UPDATE docs SET answer = NULL RETURNING llm_generate(body || 10 / (id - 5)) -- log: more
+UPDATE docs SET answer = NULL RETURNING llm_generate(body || 10 / (id - 5)) -- log: any, early
 UPDATE bad SET n = n + 1 RETURNING id, n, llm_generate(body) -- log: more
 WITH gone AS (DELETE FROM docs WHERE id < 5 RETURNING id, llm_generate(body) AS a) SELECT id, a FROM gone WHERE id < 3 ORDER BY id; SELECT count(*) FROM docs -- inline
 DO $x$ DECLARE t text; n int := 0; BEGIN FOR t IN DELETE FROM docs WHERE id < 9 RETURNING llm_generate(body) LOOP n := n + 1; EXIT WHEN n = 2; END LOOP; RAISE WARNING '% %', t, (SELECT count(*) FROM docs); UPDATE docs SET n = 1 WHERE id = 9 RETURNING llm_generate(body) INTO t; RAISE WARNING '%', t; END $x$

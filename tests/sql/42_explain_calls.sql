@@ -27,7 +27,7 @@ DECLARE
     line text;
 BEGIN
     FOR line IN EXECUTE 'EXPLAIN (COSTS off) ' || query LOOP
-        IF line ~ 'Custom Scan|LLM Calls|Batching' THEN
+        IF line ~ 'Custom Scan|LLM Calls|Join Type|Batching' THEN
             RETURN NEXT btrim(line);
         END IF;
     END LOOP;
@@ -36,6 +36,8 @@ SELECT inlined($$SELECT llm_generate('a single row')$$);
 SELECT inlined($$SELECT llm_generate(body || nextval('call_numbers')) FROM call_docs$$);
 SELECT inlined($$SELECT CASE WHEN random() < 2 THEN llm_generate(body) END FROM call_docs$$);
 SELECT inlined($$SELECT d.id FROM call_docs d LEFT JOIN call_tags t ON t.doc = d.id AND llm_filter(t.tag, d.body)$$);
+SELECT inlined($$SELECT d.id FROM call_docs d LEFT JOIN call_tags t ON t.doc = d.id AND llm_filter(t.tag, d.body) AND random() < 2$$);
+SELECT inlined($$SELECT d.id FROM call_docs d FULL JOIN call_tags t ON t.doc = d.id AND llm_filter(t.tag, d.body)$$);
 SELECT inlined($$SELECT d.id FROM call_docs d WHERE EXISTS (SELECT FROM call_tags t WHERE t.doc = d.id AND llm_filter(t.tag, d.body))$$);
 SELECT inlined($$SELECT d.id FROM call_docs d WHERE NOT EXISTS (SELECT FROM call_tags t WHERE t.doc = d.id AND llm_filter(t.tag, d.body))$$);
 SELECT inlined($$SELECT d.id FROM call_docs d WHERE llm_generate(d.body) IN (SELECT tag FROM call_tags)$$);

@@ -217,7 +217,7 @@ sub from
 		{
 			my $on = column($cols, 'i') . ' = ' . column($c2, 'i');
 			$on = column($cols, 't') . ' = ' . column($c2, 't') if chance(0.2);
-			$on .= ' AND ' . bool_expr([ @$cols, @$c2 ], 2) if $kind ne 'FULL' && chance(0.3);
+			$on .= ' AND ' . bool_expr([ @$cols, @$c2 ], 2) if $kind ne 'FULL' && chance(0.5);
 			$sql .= ' ' . ($kind eq 'JOIN' ? '' : "$kind ") . "JOIN $s2 ON $on";
 			$more = 1 if $calls > $before;
 		}

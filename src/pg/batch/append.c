@@ -7,9 +7,9 @@
  * shape (template.c), they supply what differs and the node computes
  * the rest above the Append, whose output stays as its parents know it.
  *
- * RETURNING has a list a partition, too.  What has no calls in it, the ModifyTable goes on to evaluate when it
- * writes the row; a column with calls moves above, unless something else in it is volatile, which might see what
- * has been written meanwhile.
+ * RETURNING has a list a partition, too.  What has no calls in it, the ModifyTable goes on to
+ * evaluate when it writes the row; a column with calls moves above, unless something else in it
+ * is volatile, which might see what has been written meanwhile.
  */
 #include "postgres.h"
 

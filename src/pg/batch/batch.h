@@ -23,6 +23,7 @@
  *	  plan.c		BatchPlan <-> CustomScan
  *	  execute.c	the node: the executor's callbacks, how far to read ahead
  *	  ring.c		its rows, a ring of machines
+ *	  match.c		its rows as pairs of an outer, semi or anti join
  *	  site.c		its call sites: from a row's arguments to a request
  *	  row_request.c	requests in flight: slots, window
  *	  dedup.c		equal requests of one pool have one answer
@@ -77,6 +78,17 @@ typedef struct BatchCall
 	int			stage;
 } BatchCall;
 
+/* Of a node that decides an outer, semi or anti join (match.c); columns are the child's, from 1 on. */
+typedef struct BatchMatch
+{
+	JoinType	type;			/* JOIN_LEFT, _SEMI, _ANTI, _RIGHT; JOIN_INNER: no such node */
+	bool		first_only;		/* the first match ends the search */
+	int			n_quals;		/* so many quals of the node are the join's */
+	int			outer_id;		/* column that differs between outer rows; of RIGHT, hashed rows */
+	int			marker;			/* column that is NULL in rows without a partner, 0 = none */
+	List	   *nulled;			/* columns of the side that a row without a partner lacks */
+} BatchMatch;
+
 typedef struct BatchPlan
 {
 	int			n_child;		/* columns of the child */
@@ -87,6 +99,7 @@ typedef struct BatchPlan
 	Node	   *limit_count;
 	Node	   *limit_offset;
 	bool		safe;			/* nothing that runs ahead of its row can raise an error */
+	BatchMatch	match;
 } BatchPlan;
 
 /* ---- recognise.c ---- */

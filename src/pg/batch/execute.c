@@ -268,6 +268,9 @@ batch_begin(CustomScanState *css, EState *estate, int eflags)
 	n->ahead_slot = ExecInitExtraTupleSlot(estate, desc, &TTSOpsVirtual);
 	memset(n->ahead_slot->tts_isnull, true, sizeof(bool) * desc->natts);
 	memset(css->ss.ss_ScanTupleSlot->tts_isnull, true, sizeof(bool) * desc->natts);
+	if (n->plan->match.type == JOIN_RIGHT)
+		n->match.left_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(outerPlanState(css)),
+											  &TTSOpsMinimalTuple);
 	batch_ring_init(n);
 }
 
@@ -312,7 +315,7 @@ batch_rescan(CustomScanState *css)
 
 	batch_ring_clear(n);
 	n->started = false;
-	n->eof = false;
+	n->eof = n->match.child_done = false;
 	n->pulled = n->consumed = 0;
 	n->starved = false;
 	n->room = 0;

@@ -310,6 +310,10 @@ batch_node_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 	const BatchNode *n = (const BatchNode *) css;
 
 	explain_calls(n, ancestors, es);
+	if (batch_has_match(n))
+		ExplainPropertyText("Join Type", n->plan->match.type == JOIN_LEFT ? "Left" :
+							n->plan->match.type == JOIN_RIGHT ? "Right" :
+							n->plan->match.type == JOIN_SEMI ? "Semi" : "Anti", es);
 	if (plan_depends_on_outer(es->pstmt, css->ss.ps.plan))
 		ExplainPropertyText("Batching", "the rows of one outer row at a time", es);
 	ExplainPropertyText("Look-Ahead", look_ahead(n), es);

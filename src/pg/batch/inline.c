@@ -192,9 +192,17 @@ look_join(CallLook *l, Join *join)
 {
 	const char *place = NULL;
 
-	if (join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI)
-		place = "the condition of a semi or anti join: EXISTS, IN, NOT EXISTS";
-	else if (join->jointype != JOIN_INNER)
+	if (join->jointype == JOIN_INNER)
+		place = NULL;
+	else if (vllm_batch_strict)
+		place = "vllm.batch_strict is on";
+	else if (batch_is_otherwise_volatile(l->rw, (Node *) join->joinqual))
+		place = "a condition beside it is volatile";
+	else if (join->jointype == JOIN_FULL)
+		place = "the condition of a full join";
+	else if (IsA(join, NestLoop))
+		place = "the condition of a join that ends at the first of many candidates";
+	else
 		place = "the condition of an outer join";
 	look_at(l, join->joinqual, place);
 	if (IsA(join, MergeJoin))

@@ -13,8 +13,9 @@
  *
  * Where calls may stand, and what becomes of them:
  *	 target list, qual			A, for all plan nodes that have them
- *	 joinqual					A for inner joins, else inline: an outer join's decides
- *								on null-extension
+ *	 joinqual					A for inner joins; for LEFT, SEMI, ANTI and hash joins that
+ *								keep the hashed rows, A by a node that decides the join
+ *								(match.c); inline for FULL
  *	 Aggref args, FILTER		B, FILTER being the args' guard; direct args inline
  *	 WindowFunc					B for aggregates over frames which each row enters, and for
  *								the first argument of lag and lead; else inline, as
@@ -25,9 +26,10 @@
  *	 VALUES						values.c
  *	 Append						append.c
  *	 hash keys (only functions that aren't volatile)	B below both sides
- *	 RETURNING of the statement itself		append.c
- *	 RETURNING in WITH (PostgreSQL runs what nobody reads of it without what is above), ON CONFLICT, MERGE actions, check options; one-time
- *	 filters; LIMIT; index conditions; TABLESAMPLE; arguments of functions in FROM
+ *	 RETURNING					append.c, of the statement itself
+ *	 RETURNING in WITH (PostgreSQL runs what nobody reads of it without what is above it),
+ *	 ON CONFLICT, MERGE actions, check options; one-time filters; LIMIT; index
+ *	 conditions; TABLESAMPLE; arguments of functions in FROM
  *	 that aren't lateral; window frame bounds; Memoize keys: inline.  They run
  *	 once, or inside of a node that must have the value before it can read on.
  *
@@ -41,6 +43,7 @@
 #include <math.h>
 
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
@@ -49,6 +52,7 @@
 #include "utils/fmgroids.h"
 
 #include "pg/batch/split.h"
+#include "pg/vllm_pg.h"
 
 /* ---- the node ---- */
 
@@ -160,6 +164,7 @@ insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const D
 		bp.limit_count = copyObject(demand->limit->limitCount);
 		bp.limit_offset = copyObject(demand->limit->limitOffset);
 	}
+	bp.match = s->match;
 	bp.safe = calls_are_safe(s->calls) && batch_expr_is_safe((Node *) qual) &&
 		batch_plan_is_safe(rw, child);
 	scan = batch_plan_make(&bp, child, tlist, qual, rw->next_id++);
@@ -192,6 +197,33 @@ insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *demand)
 	}
 	s->passes_through = true;
 	return insert_node(rw, s, child, tlist, NIL, demand);
+}
+
+/* A Result that hands its input's columns on. */
+static Plan *
+add_result(Rewrite *rw, Plan *child)
+{
+	Plan	   *plan = &makeNode(Result)->plan;
+	ListCell   *lc;
+
+	plan->startup_cost = child->startup_cost;
+	plan->total_cost = child->total_cost;
+	plan->plan_rows = child->plan_rows;
+	plan->plan_width = child->plan_width;
+	plan->parallel_safe = child->parallel_safe;
+	plan->plan_node_id = rw->next_id++;
+	plan->lefttree = child;
+	plan->extParam = bms_copy(child->extParam);
+	plan->allParam = bms_copy(child->allParam);
+	child->async_capable = false;
+	foreach(lc, child->targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		tle->expr = (Expr *) makeVarFromTargetEntry(OUTER_VAR, tle);
+		plan->targetlist = lappend(plan->targetlist, tle);
+	}
+	return plan;
 }
 
 /* ---- A ---- */
@@ -323,6 +355,129 @@ insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
 		return plan;
 	reduce_plan(plan, &cut, s.leaves);
 	return insert_node(rw, &s, plan, tlist, suffix, demand);
+}
+
+/* ---- A for outer, semi and anti joins ---- */
+
+#define MANY_PAIRS	10000		/* reading them costs as much as some calls */
+
+/* With a column more, that holds expr; the plan or a Result above it. */
+static Plan *
+add_column(Rewrite *rw, Plan *plan, Expr *expr)
+{
+	TargetEntry *tle = makeTargetEntry(expr, list_length(plan->targetlist) + 1, NULL, false);
+
+	if (!plan_projects(plan) || IsA(plan, ProjectSet) || IsA(plan, ForeignScan) || IsA(plan, WindowAgg) ||
+		IsA(plan, Gather) || IsA(plan, GatherMerge))
+		plan = add_result(rw, plan);
+	plan->targetlist = lappend(plan->targetlist, tle);
+	return plan;
+}
+
+/* The same for a side of a join; a Hash hands on what is below it. */
+static Var *
+add_to_side(Rewrite *rw, Join *join, int varno, Expr *expr)
+{
+	Plan	  **side = varno == OUTER_VAR ? &join->plan.lefttree : &join->plan.righttree;
+	Plan	   *plan = *side;
+	Oid			type = exprType((Node *) expr);
+
+	if (IsA(plan, Hash))
+	{
+		TargetEntry *tle;
+
+		plan->lefttree = add_column(rw, plan->lefttree, expr);
+		tle = flatCopyTargetEntry(llast_node(TargetEntry, plan->lefttree->targetlist));
+		tle->expr = (Expr *) makeVarFromTargetEntry(OUTER_VAR, tle);
+		plan->targetlist = lappend(plan->targetlist, tle);
+		tle->resno = list_length(plan->targetlist);
+	}
+	else
+		*side = add_column(rw, plan, expr);
+	return makeVar(varno, list_length((*side)->targetlist), type, -1, InvalidOid, 0);
+}
+
+static bool
+knows_match(Join *join)
+{
+	JoinType	type = join->jointype;
+
+	if (vllm_batch_strict)
+		return false;
+
+	/* workers that share a hash table have parts of a hashed row's pairs each */
+	if (type == JOIN_RIGHT)
+		return IsA(join, HashJoin) && !join->plan.parallel_aware;
+	if (type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI)
+		return false;
+
+	/* serial execution would end at the first match */
+	return !IsA(join, NestLoop) || (type == JOIN_LEFT && !join->inner_unique) ||
+		join->plan.righttree->plan_rows <= MANY_PAIRS;
+}
+
+/*
+ * The join is left with what hands out all pairs, and rows without any.  A row that is kept has a
+ * value that no other has, also when it comes back from a hash join's file; the other side has a
+ * column that is NULL only where the join has no row of it.
+ */
+static void
+reduce_join(Rewrite *rw, Join *join, Split *s, List *joinqual)
+{
+	bool		right = join->jointype == JOIN_RIGHT;
+	int			kept = right ? INNER_VAR : OUTER_VAR;
+	int			nulled = right ? OUTER_VAR : INNER_VAR;
+	Expr	   *id = (Expr *) makeFuncExpr(F_GEN_RANDOM_UUID, UUIDOID, NIL, InvalidOid, InvalidOid,
+										   COERCE_EXPLICIT_CALL);
+	QualCut		cut = {.joinqual = joinqual};
+	ListCell   *lc;
+
+	foreach(lc, s->leaves)
+		if (castNode(Var, lfirst(lc))->varno == nulled)
+			s->match.nulled = lappend_int(s->match.nulled, foreach_current_index(lc) + 1);
+	s->leaves = lappend(s->leaves, add_to_side(rw, join, kept, id));
+	s->match.outer_id = list_length(s->leaves);
+	if (join->jointype != JOIN_SEMI)
+	{
+		s->leaves = lappend(s->leaves, add_to_side(rw, join, nulled, (Expr *) makeBoolConst(true, false)));
+		s->match.marker = list_length(s->leaves);
+	}
+	if (!right)
+		join->jointype = join->jointype == JOIN_SEMI ? JOIN_INNER : JOIN_LEFT;
+	join->inner_unique = false;
+	join->joinqual = joinqual;
+	reduce_plan(&join->plan, &cut, s->leaves);
+}
+
+Plan *
+insert_match(Rewrite *rw, Join *join, const Demand *demand)
+{
+	Split		s = {.rw = rw, .gather_leaves = true};
+	List	   *moved,
+			   *joinqual = cut_quals(join->joinqual, &moved),
+			   *quals = NIL,
+			   *tlist;
+	ListCell   *lc;
+
+	if (moved == NIL || !knows_match(join) ||
+		batch_is_otherwise_volatile(rw, (Node *) join->joinqual) ||
+		(IsA(join, HashJoin) && batch_is_volatile(rw, (Node *) ((HashJoin *) join)->hashclauses)) ||
+		(IsA(join, MergeJoin) && batch_is_volatile(rw, (Node *) ((MergeJoin *) join)->mergeclauses)))
+		return NULL;
+	foreach(lc, list_concat_copy(moved, join->plan.qual))
+	{
+		quals = lappend(quals, split_expr(&s, lfirst(lc)));
+		s.stage++;
+		if (s.stage == list_length(moved) && s.calls == NIL)
+			return NULL;
+	}
+	tlist = (List *) split_expr(&s, (Node *) join->plan.targetlist);
+	s.match.type = join->jointype;
+	s.match.first_only = join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI ||
+		(join->jointype == JOIN_LEFT && join->inner_unique);
+	s.match.n_quals = list_length(moved);
+	reduce_join(rw, join, &s, joinqual);
+	return insert_node(rw, &s, &join->plan, tlist, quals, demand);
 }
 
 /* ---- B ---- */

@@ -4,6 +4,7 @@
  *
  *	execute.c	the executor's callbacks, how far to read ahead
  *	ring.c	rows: pulled from the child, moved on, let go
+ *	match.c	rows that decide an outer, semi or anti join
  *	site.c	call sites: from arguments to a request
  *	explain.c	EXPLAIN
  */
@@ -48,6 +49,9 @@ typedef enum RowState
 	ROW_FAILED					/* a call has failed */
 } RowState;
 
+typedef struct MatchGroup MatchGroup;
+typedef struct MatchLeft MatchLeft;
+
 typedef struct BatchRow
 {
 	struct BatchRow *next_free;
@@ -55,6 +59,12 @@ typedef struct BatchRow
 	Size		bytes;
 	RowState	state;
 	int			stage;
+	/* in a node with a match */
+	MatchGroup *group;
+	int64		number;			/* among all rows pulled */
+	bool		begun;			/* counted among the group's */
+	bool		alone;			/* an outer row without a partner */
+	bool		candidate;		/* rejected, but may become such a row */
 	RowCall		calls[FLEXIBLE_ARRAY_MEMBER];
 } BatchRow;
 
@@ -106,6 +116,15 @@ typedef struct BatchSite
 	bool	   *arg_byval;
 } BatchSite;
 
+/* Of a node that decides a join (match.c). */
+typedef struct MatchRun
+{
+	MatchGroup *group;			/* of the row that was pulled last */
+	MatchLeft  *left;			/* of JOIN_RIGHT */
+	TupleTableSlot *left_slot;
+	bool		child_done;		/* it has no more rows, but we may */
+} MatchRun;
+
 typedef struct BatchNode
 {
 	CustomScanState css;
@@ -146,6 +165,7 @@ typedef struct BatchNode
 	Size		ring_bytes;
 	BatchRow   *free_rows;
 	BatchRow   *emitted;		/* the row that the last tuple was made of */
+	MatchRun	match;
 	/* EXPLAIN */
 	BatchStats	stats;
 	int64		skipped;
@@ -187,12 +207,46 @@ typedef enum RingHead
 /* Move everything on without blocking, but for the child. */
 RingHead	batch_ring_look(BatchNode *n);
 BatchRow   *batch_ring_head(const BatchNode *n);
+/* The i'th row from the head on. */
+BatchRow   *batch_ring_row(const BatchNode *n, int i);
 /* The request that the head row is held up by, or NULL. */
 BatchRequest *batch_ring_due(const BatchNode *n);
 /* Rows from the child; a head that is ready may wait until it is worth the while. */
 void		batch_ring_top_up(BatchNode *n);
 /* The head row's tuple, or its ERROR. */
 TupleTableSlot *batch_ring_emit(BatchNode *n);
+
+/* ---- match.c ---- */
+
+static inline bool
+batch_has_match(const BatchNode *n)
+{
+	return n->plan->match.type != JOIN_INNER;
+}
+
+/* What an open row may do now. */
+typedef enum MatchStep
+{
+	MATCH_GO,
+	MATCH_HOLD,					/* it waits for other rows of its group */
+	MATCH_REJECT
+} MatchStep;
+MatchStep	batch_match_step(BatchNode *n, BatchRow *row);
+void		batch_match_push(BatchNode *n, BatchRow *row);
+/* There are no more rows. */
+void		batch_match_end(BatchNode *n);
+void		batch_match_clear(BatchNode *n);
+void		batch_match_leave(BatchRow *row);
+bool		batch_match_passed(BatchNode *n, BatchRow *row);
+bool		batch_match_rejected(BatchNode *n, BatchRow *row);
+/* Can't it be decided before the child's next row is known? */
+bool		batch_match_wants_next(const BatchRow *row);
+/* Does JOIN_RIGHT have to decide its pairs before there may be more rows? */
+bool		batch_match_waits(const BatchNode *n);
+/* Of JOIN_RIGHT when the child is done: the next row without a match, or NULL. */
+TupleTableSlot *batch_match_next_left(BatchNode *n);
+/* NULLs for the columns of the other side. */
+void		batch_match_hide(const BatchNode *n, TupleTableSlot *slot);
 
 /* ---- execute.c ---- */
 

@@ -6,7 +6,7 @@
  * custom_exprs			per call its args and its guards; limit count and offset
  * custom_private		integer lists alone, so that copyObject() and the text form
  *						that parallel workers get need nothing of ours:
- *						(n_child ahead bounded has_count has_offset safe), then
+ *						(n_child ahead bounded has_count has_offset safe, the match), then
  *						(nargs nguards stage) per call
  */
 #include "postgres.h"
@@ -55,6 +55,25 @@ scan_tlist(const BatchPlan *bp, Plan *child)
 	return tlist;
 }
 
+static List *
+match_numbers(const BatchMatch *m)
+{
+	List	   *numbers = list_make5_int(m->type, m->first_only, m->n_quals, m->outer_id, m->marker);
+
+	return list_concat(numbers, m->nulled);
+}
+
+static void
+read_match(const List *head, BatchMatch *m)
+{
+	m->type = list_nth_int(head, 6);
+	m->first_only = list_nth_int(head, 7);
+	m->n_quals = list_nth_int(head, 8);
+	m->outer_id = list_nth_int(head, 9);
+	m->marker = list_nth_int(head, 10);
+	m->nulled = list_copy_tail(head, 11);
+}
+
 CustomScan *
 batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int plan_node_id)
 {
@@ -84,6 +103,7 @@ batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int p
 	head = lappend_int(head, bp->limit_count != NULL);
 	head = lappend_int(head, bp->limit_offset != NULL);
 	head = lappend_int(head, bp->safe);
+	head = list_concat(head, match_numbers(&bp->match));
 	scan->custom_private = list_make1(head);
 	foreach(lc, bp->calls)
 	{
@@ -125,6 +145,7 @@ batch_plan_read(const CustomScan *scan)
 	bp->ahead = list_nth_int(head, 1);
 	bp->bounded = list_nth_int(head, 2);
 	bp->safe = list_nth_int(head, 5);
+	read_match(head, &bp->match);
 	for (int i = 1; i < list_length(scan->custom_private); i++)
 	{
 		List	   *numbers = list_nth(scan->custom_private, i);

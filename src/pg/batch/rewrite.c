@@ -412,6 +412,8 @@ rewrite_above(Rewrite *rw, Plan *plan, const Demand *demand)
 
 	if (IsA(plan, ModifyTable) && plan == rw->stmt->planTree)
 		result = insert_above_returning(rw, (ModifyTable *) plan);
+	if (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin))
+		result = insert_match(rw, (Join *) plan, demand);
 	if (IsA(plan, ValuesScan))
 		result = insert_above_values(rw, (ValuesScan *) plan, demand);
 	if (result == NULL && plan_projects(plan))

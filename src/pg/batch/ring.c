@@ -44,6 +44,12 @@ row_at(const BatchNode *n, int i)
 }
 
 BatchRow *
+batch_ring_row(const BatchNode *n, int i)
+{
+	return row_at(n, i);
+}
+
+BatchRow *
 batch_ring_head(const BatchNode *n)
 {
 	return n->count > 0 ? row_at(n, 0) : NULL;
@@ -70,6 +76,8 @@ new_row(BatchNode *n)
 	row->bytes = 0;
 	row->state = ROW_OPEN;
 	row->stage = 0;
+	row->group = NULL;
+	row->begun = row->alone = row->candidate = false;
 	memset(row->calls, 0, sizeof(RowCall) * n->n_sites);
 	return row;
 }
@@ -100,6 +108,7 @@ static void
 free_row(BatchNode *n, BatchRow *row)
 {
 	empty_row(n, row);
+	batch_match_leave(row);
 	row->next_free = n->free_rows;
 	n->free_rows = row;
 }
@@ -171,6 +180,7 @@ batch_ring_clear(BatchNode *n)
 	while (n->count > 0)
 		free_row(n, take_head(n));
 	n->first = 0;
+	batch_match_clear(n);
 }
 
 /* ---- a row's values ---- */
@@ -194,6 +204,8 @@ load_row(const BatchNode *n, BatchRow *row, TupleTableSlot *slot, int natts)
 		slot->tts_values[n->n_child + i] = there ? rc->value : (Datum) 0;
 		slot->tts_isnull[n->n_child + i] = !there || rc->isnull;
 	}
+	if (row->alone)
+		batch_match_hide(n, slot);
 	ExecStoreVirtualTuple(slot);
 }
 
@@ -392,24 +404,46 @@ qual_passes(BatchNode *n, BatchRow *row)
 }
 
 static void
+reject(BatchNode *n, BatchRow *row)
+{
+	row->state = ROW_REJECTED;
+	empty_row(n, row);
+	n->consumed++;
+}
+
+static void
+pass_or_reject(BatchNode *n, BatchRow *row)
+{
+	bool		wanted;
+
+	if (qual_passes(n, row))
+	{
+		row->stage++;
+		wanted = !batch_has_match(n) || batch_match_passed(n, row);
+	}
+	else
+		wanted = batch_has_match(n) && !batch_match_rejected(n, row);
+	if (!wanted)
+		reject(n, row);
+}
+
+static void
 advance(BatchNode *n, BatchRow *row)
 {
 	while (row->state == ROW_OPEN)
 	{
-		if (move_calls(n, row))
+		MatchStep	step = batch_has_match(n) ? batch_match_step(n, row) : MATCH_GO;
+
+		if (step == MATCH_REJECT)
+			reject(n, row);
+		if (step != MATCH_GO || move_calls(n, row))
 			return;
 		if (row_failed(n, row))
 			row->state = ROW_FAILED;
 		else if (row->stage == n->n_quals)
 			row->state = ROW_READY;
-		else if (qual_passes(n, row))
-			row->stage++;
 		else
-		{
-			row->state = ROW_REJECTED;
-			empty_row(n, row);
-		}
-		n->consumed += row->state == ROW_REJECTED;
+			pass_or_reject(n, row);
 	}
 }
 
@@ -451,9 +485,9 @@ child_holds_up(const BatchNode *n)
 static bool
 may_pull(BatchNode *n)
 {
-	if (n->eof)
+	if (n->eof || batch_match_waits(n))
 		return false;
-	if (n->count == 0)
+	if (n->count == 0 || (n->count == 1 && batch_match_wants_next(row_at(n, 0))))
 		return true;
 	return !n->serial && !n->starved && n->count < RING_MAX &&
 		n->pulled < batch_node_allowed(n) &&
@@ -469,6 +503,40 @@ is_slow(instr_time before, instr_time after)
 	return INSTR_TIME_GET_MICROSEC(after) > SLOW_ROW;
 }
 
+/* The row before has waited to know what comes behind it. */
+static void
+decide(BatchNode *n, BatchRow *row)
+{
+	if (row->candidate)
+		advance(n, row);
+}
+
+static void
+push_and_start(BatchNode *n, TupleTableSlot *slot)
+{
+	BatchRow   *row = push_row(n, slot);
+
+	if (batch_has_match(n))
+	{
+		batch_match_push(n, row);
+		if (n->count > 1)
+			decide(n, row_at(n, n->count - 2));
+	}
+	advance(n, row);
+}
+
+/* The child's, then what a join has left. */
+static TupleTableSlot *
+next_row(BatchNode *n)
+{
+	TupleTableSlot *slot = n->match.child_done ? NULL : ExecProcNode(outerPlanState(n));
+
+	if (!TupIsNull(slot))
+		return slot;
+	n->match.child_done = true;
+	return batch_match_next_left(n);
+}
+
 static void
 batch_ring_fill(BatchNode *n)
 {
@@ -479,16 +547,21 @@ batch_ring_fill(BatchNode *n)
 	INSTR_TIME_SET_CURRENT(before);
 	while (may_pull(n))
 	{
-		TupleTableSlot *slot = ExecProcNode(outerPlanState(n));
+		TupleTableSlot *slot = next_row(n);
 
 		CHECK_FOR_INTERRUPTS();
+		if (TupIsNull(slot) && batch_match_waits(n))
+			break;
 		if (TupIsNull(slot))
 		{
 			n->eof = true;
+			batch_match_end(n);
+			if (n->count > 0)
+				decide(n, row_at(n, n->count - 1));
 			break;
 		}
 		n->pulled++;
-		advance(n, push_row(n, slot));
+		push_and_start(n, slot);
 		/* rows that come slowly shall not wait for each other */
 		INSTR_TIME_SET_CURRENT(after);
 		if (n->pulled > 1 && is_slow(before, after))

@@ -685,7 +685,8 @@ pull_scalar(Rewrite *rw, SubPlan *subplan)
 	Node	   *filter;
 	Node	   *expr;
 
-	if (subplan->subLinkType != EXPR_SUBLINK || plan == NULL || !IsA(plan, Result) || plan->lefttree != NULL ||
+	if (subplan->subLinkType != EXPR_SUBLINK ||
+		plan == NULL || !IsA(plan, Result) || plan->lefttree != NULL ||
 		plan->initPlan != NIL || plan->qual != NIL || list_length(plan->targetlist) != 1 ||
 		!batch_has_call((Node *) plan->targetlist) || !args_are_plain(subplan->args))
 		return NULL;

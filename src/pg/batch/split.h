@@ -66,6 +66,7 @@ typedef struct Split
 	 * leaves.  Without it the expressions already refer to the child.
 	 */
 	bool		gather_leaves;
+	BatchMatch	match;			/* of the node that will have the calls */
 	bool		passes_through;	/* the calls stand in a plan node above the child */
 	List	   *leaves;			/* expressions over the old node's input */
 
@@ -124,6 +125,8 @@ Plan	   *insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *d
 Plan	   *insert_above(Rewrite *rw, Plan *plan, const Demand *demand);
 void		insert_below(Rewrite *rw, Plan *plan, const Demand *demand);
 
+/* Above an outer, semi or anti join with calls in its condition; NULL: not possible. */
+Plan	   *insert_match(Rewrite *rw, Join *join, const Demand *demand);
 void		insert_for_hash(Rewrite *rw, HashJoin *join, const Demand *outer);
 
 /* ---- template.c ---- */

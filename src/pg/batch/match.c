@@ -1,0 +1,362 @@
+/*
+ * match.c
+ *	  Outer, semi and anti joins on calls: which pair of rows decides for its outer row.
+ *
+ * The join below hands out each outer row with all its candidates, next to each other and in
+ * the join's order (insert.c); the last column but for a LEFT and anti join's marker tells outer rows apart.
+ * The first quals of the node are the join's own.  A group, the pairs of one outer row, becomes
+ *
+ *	 LEFT	its pairs that pass, or else the outer row with NULLs
+ *	 SEMI	the first pair that passes (all that is read of it is the outer row)
+ *	 ANTI	the outer row with NULLs if no pair passes
+ *	 RIGHT	as LEFT with the sides exchanged: a hash join whose hashed rows are kept.  Their pairs
+ *			are all over the join's output, so those without a match come at the end, in the order of
+ *			their first pairs; a hash join has them in the order of its table
+ *
+ * The outer row with NULLs is made of the group's last pair, which waits for that: it is a candidate.
+ *
+ * Where the first match ends the search, serial execution would ask for one pair after the other.
+ * A group may have one request in flight and two more for each pair that was rejected; windows are
+ * filled by other groups.  Pairs behind a match are dropped, and a pair that matches waits for
+ * those before it: their errors come first, and one of them may be the match.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "utils/hsearch.h"
+#include "utils/uuid.h"
+
+#include "pg/batch/node.h"
+
+/* The pairs of one outer row. */
+struct MatchGroup
+{
+	int			refs;			/* rows, and the node for its newest */
+	bool		complete;		/* the child has gone on to another outer row */
+	int64		first;			/* number of its first pair among all rows pulled */
+	int64		count;
+	int64		frontier;		/* pairs before it are rejected */
+	int64		matched;		/* the first pair that has passed, -1 = none yet */
+	int64		started;
+	int64		rejected;
+	pg_uuid_t	outer;
+};
+
+/* A hashed row that has been rejected and has no match yet. */
+typedef struct LeftRow
+{
+	pg_uuid_t	id;				/* key */
+	bool		matched;
+	MinimalTuple tuple;			/* its first pair that was rejected, or NULL */
+	struct LeftRow *next;		/* in the order of first pairs */
+} LeftRow;
+
+struct MatchLeft
+{
+	HTAB	   *rows;
+	LeftRow    *first;
+	LeftRow    *last;
+	int64		undecided;		/* pairs in the ring */
+};
+
+static bool
+is_right(const BatchNode *n)
+{
+	return n->plan->match.type == JOIN_RIGHT;
+}
+
+static void
+unref(MatchGroup *g)
+{
+	if (--g->refs == 0)
+		pfree(g);
+}
+
+void
+batch_match_leave(BatchRow *row)
+{
+	if (row->group != NULL)
+		unref(row->group);
+	row->group = NULL;
+}
+
+void
+batch_match_clear(BatchNode *n)
+{
+	if (n->match.group != NULL)
+		unref(n->match.group);
+	n->match.group = NULL;
+	while (n->match.left != NULL && n->match.left->first != NULL)
+	{
+		if (n->match.left->first->tuple != NULL)
+			pfree(n->match.left->first->tuple);
+		n->match.left->first = n->match.left->first->next;
+	}
+	if (n->match.left != NULL)
+	{
+		hash_destroy(n->match.left->rows);
+		pfree(n->match.left);
+	}
+	n->match.left = NULL;
+}
+
+void
+batch_match_end(BatchNode *n)
+{
+	if (n->match.group != NULL)
+	{
+		n->match.group->complete = true;
+		unref(n->match.group);
+	}
+	n->match.group = NULL;
+}
+
+static int64
+place_in_group(const BatchRow *row)
+{
+	return row->number - row->group->first;
+}
+
+/* It has no partner: the join's conditions are no matter for it. */
+static void
+without_partner(BatchNode *n, BatchRow *row)
+{
+	row->alone = true;
+	row->stage = n->plan->match.n_quals;
+	for (int i = 0; i < n->n_sites; i++)
+		if (n->sites[i].call->stage < row->stage && row->calls[i].phase == CALL_WAIT)
+			row->calls[i].phase = CALL_SKIP;
+}
+
+/* ---- hashed rows that are kept ---- */
+
+static LeftRow *
+left_row(BatchNode *n, const BatchRow *row)
+{
+	bool		isnull;
+	bool		found;
+	Datum		id = slot_getattr(row->slot, n->plan->match.outer_id, &isnull);
+	LeftRow    *r = hash_search(n->match.left->rows, DatumGetUUIDP(id), HASH_ENTER, &found);
+
+	if (found)
+		return r;
+	r->matched = false;
+	r->tuple = NULL;
+	r->next = NULL;
+	if (n->match.left->last != NULL)
+		n->match.left->last->next = r;
+	else
+		n->match.left->first = r;
+	n->match.left->last = r;
+	return r;
+}
+
+static void
+left_push(BatchNode *n)
+{
+	HASHCTL		ctl = {.keysize = sizeof(pg_uuid_t), .entrysize = sizeof(LeftRow), .hcxt = n->rows_cxt};
+
+	if (n->match.left == NULL)
+	{
+		n->match.left = MemoryContextAllocZero(n->rows_cxt, sizeof(MatchLeft));
+		n->match.left->rows = hash_create("LLM batch pairs", 256, &ctl,
+										  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	n->match.left->undecided++;
+}
+
+static void
+left_decided(BatchNode *n, const BatchRow *row, bool passed)
+{
+	LeftRow    *r = left_row(n, row);
+
+	n->match.left->undecided--;
+	if (passed && r->tuple != NULL)
+	{
+		pfree(r->tuple);
+		r->tuple = NULL;
+	}
+	r->matched |= passed;
+	if (!r->matched && r->tuple == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(n->rows_cxt);
+
+		r->tuple = ExecCopySlotMinimalTuple(row->slot);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+bool
+batch_match_waits(const BatchNode *n)
+{
+	return n->match.child_done && n->match.left != NULL && n->match.left->undecided > 0;
+}
+
+TupleTableSlot *
+batch_match_next_left(BatchNode *n)
+{
+	MatchLeft  *left = n->match.left;
+	LeftRow    *r;
+
+	if (left == NULL || left->undecided > 0)
+		return NULL;
+	for (r = left->first; r != NULL && r->tuple == NULL; r = r->next)
+		;
+	left->first = r;
+	if (r == NULL)
+		return NULL;
+	ExecForceStoreMinimalTuple(r->tuple, n->match.left_slot, true);
+	r->tuple = NULL;
+	return n->match.left_slot;
+}
+
+/* ---- groups ---- */
+
+void
+batch_match_push(BatchNode *n, BatchRow *row)
+{
+	const BatchMatch *m = &n->plan->match;
+	bool		isnull;
+	Datum		outer = slot_getattr(row->slot, m->outer_id, &isnull);
+
+	if (is_right(n))
+	{
+		(void) slot_getattr(row->slot, m->marker, &isnull);
+		if (isnull || n->match.child_done)
+			without_partner(n, row);
+		else
+			left_push(n);
+		return;
+	}
+	row->number = n->pulled - 1;
+	if (n->match.group == NULL ||
+		memcmp(&n->match.group->outer, DatumGetUUIDP(outer), sizeof(pg_uuid_t)) != 0)
+	{
+		batch_match_end(n);
+		n->match.group = MemoryContextAllocZero(n->rows_cxt, sizeof(MatchGroup));
+		n->match.group->refs = 1;
+		n->match.group->first = row->number;
+		n->match.group->matched = -1;
+		n->match.group->outer = *DatumGetUUIDP(outer);
+	}
+	n->match.group->count++;
+	n->match.group->refs++;
+	row->group = n->match.group;
+	if (m->marker > 0)
+	{
+		(void) slot_getattr(row->slot, m->marker, &isnull);
+		if (isnull)
+			without_partner(n, row);
+	}
+}
+
+/* Are all pairs of the group before this one rejected? */
+static bool
+is_first_left(const BatchNode *n, const BatchRow *row)
+{
+	MatchGroup *g = row->group;
+	int64		oldest = n->pulled - n->count;
+
+	while (g->frontier < place_in_group(row))
+	{
+		int64		at = g->first + g->frontier - oldest;
+
+		if (at >= 0 && batch_ring_row(n, at)->state != ROW_REJECTED)
+			return false;
+		g->frontier++;
+	}
+	return true;
+}
+
+/* The last pair, rejected: is its outer row alone? */
+static MatchStep
+step_of_candidate(BatchNode *n, BatchRow *row)
+{
+	const MatchGroup *g = row->group;
+
+	if (g->matched >= 0 || place_in_group(row) < g->count - 1)
+		return MATCH_REJECT;
+	if (!g->complete || !is_first_left(n, row))
+		return MATCH_HOLD;
+	row->candidate = false;
+	without_partner(n, row);
+	return MATCH_GO;
+}
+
+MatchStep
+batch_match_step(BatchNode *n, BatchRow *row)
+{
+	MatchGroup *g = row->group;
+	bool		is_head = row == batch_ring_head(n);
+
+	if (row->candidate)
+		return step_of_candidate(n, row);
+	if (n->serial && !is_head)
+		return MATCH_HOLD;
+	if (row->alone || !n->plan->match.first_only)
+		return MATCH_GO;
+	if (g->matched >= 0 && g->matched < place_in_group(row))
+		return MATCH_REJECT;
+	if (row->stage >= n->plan->match.n_quals)
+		return is_first_left(n, row) ? MATCH_GO : MATCH_HOLD;
+	if (!row->begun)
+	{
+		if (!is_head && g->started > 2 * g->rejected)
+			return MATCH_HOLD;
+		row->begun = true;
+		g->started++;
+	}
+	return MATCH_GO;
+}
+
+/* The row has passed a qual; false: it isn't wanted for that. */
+bool
+batch_match_passed(BatchNode *n, BatchRow *row)
+{
+	MatchGroup *g = row->group;
+
+	if (row->alone || row->stage != n->plan->match.n_quals)
+		return true;
+	if (is_right(n))
+	{
+		left_decided(n, row, true);
+		return true;
+	}
+	if (g->matched < 0 || place_in_group(row) < g->matched)
+		g->matched = place_in_group(row);
+	return n->plan->match.type != JOIN_ANTI;
+}
+
+/* The row has failed a qual; false: it stays, as a candidate. */
+bool
+batch_match_rejected(BatchNode *n, BatchRow *row)
+{
+	MatchGroup *g = row->group;
+
+	if (row->alone || row->stage >= n->plan->match.n_quals)
+		return true;
+	if (is_right(n))
+	{
+		left_decided(n, row, false);
+		return true;
+	}
+	g->rejected++;
+	row->candidate = n->plan->match.type != JOIN_SEMI && g->matched < 0 &&
+		place_in_group(row) == g->count - 1;
+	return !row->candidate;
+}
+
+bool
+batch_match_wants_next(const BatchRow *row)
+{
+	return row->candidate && !row->group->complete;
+}
+
+void
+batch_match_hide(const BatchNode *n, TupleTableSlot *slot)
+{
+	ListCell   *lc;
+
+	foreach(lc, n->plan->match.nulled)
+		slot->tts_isnull[lfirst_int(lc) - 1] = true;
+}
