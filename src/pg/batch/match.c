@@ -7,7 +7,7 @@
  * The first quals of the node are the join's own.  A group, the pairs of one outer row, becomes
  *
  *	 LEFT	its pairs that pass, or else the outer row with NULLs
- *	 SEMI	the first pair that passes (all that is read of it is the outer row)
+ *	 SEMI	the first pair that passes
  *	 ANTI	the outer row with NULLs if no pair passes
  *	 RIGHT	as LEFT with the sides exchanged: a hash join whose hashed rows are kept.  Their pairs
  *			are all over the join's output, so those without a match come at the end, in the order of

@@ -10,6 +10,7 @@
 #include "commands/explain.h"
 
 #include "pg/batch/split.h"
+#include "pg/compat.h"
 
 typedef struct InlineCalls
 {
