@@ -3,8 +3,9 @@
  *	  Outer, semi and anti joins on calls: which pair of rows decides for its outer row.
  *
  * The join below hands out each outer row with all its candidates, next to each other and in
- * the join's order (insert.c); the last column but for a LEFT and anti join's marker tells outer rows apart.
- * The first quals of the node are the join's own.  A group, the pairs of one outer row, becomes
+ * the join's order; a column tells outer rows apart, another one those without candidates
+ * (insert.c).  The first quals of the node are the join's own.  A group, the pairs of one outer
+ * row, becomes
  *
  *	 LEFT	its pairs that pass, or else the outer row with NULLs
  *	 SEMI	the first pair that passes
@@ -151,8 +152,9 @@ left_row(BatchNode *n, const BatchRow *row)
 	return r;
 }
 
+/* Rows are left in the order in which pairs are read, not in that of replies. */
 static void
-left_push(BatchNode *n)
+left_push(BatchNode *n, const BatchRow *row)
 {
 	HASHCTL		ctl = {.keysize = sizeof(pg_uuid_t), .entrysize = sizeof(LeftRow), .hcxt = n->rows_cxt};
 
@@ -163,6 +165,7 @@ left_push(BatchNode *n)
 										  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	n->match.left->undecided++;
+	(void) left_row(n, row);
 }
 
 static void
@@ -225,7 +228,7 @@ batch_match_push(BatchNode *n, BatchRow *row)
 		if (isnull || n->match.child_done)
 			without_partner(n, row);
 		else
-			left_push(n);
+			left_push(n, row);
 		return;
 	}
 	row->number = n->pulled - 1;
