@@ -62,12 +62,15 @@ SET vllm.batch = off;
 SELECT inlined($$SELECT id, llm_generate(body) FROM call_docs$$);
 SELECT inlined($$SELECT llm_agg(body, 'Join:') FROM call_docs$$);
 RESET vllm.batch;
+-- a function that is evaluated while the statement is planned runs statements
+CREATE FUNCTION call_constant() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN (SELECT count(*) FROM call_docs WHERE id < 0); END $$;
+SELECT inlined($$SELECT llm_generate(body || nextval('call_numbers')), call_constant() FROM call_docs$$);
 -- nothing to say
 SELECT inlined($$SELECT id, upper(body) FROM call_docs$$);
 -- it runs as ever, and in all formats
 INSERT INTO call_docs VALUES (1, 'one'), (2, 'two'), (3, NULL);
 EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT id, llm_generate(body || nextval('call_numbers')) FROM call_docs ORDER BY id;
 EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, FORMAT yaml) DELETE FROM call_docs RETURNING llm_generate(body || nextval('call_numbers'));
-DROP FUNCTION inlined(text);
+DROP FUNCTION inlined(text), call_constant();
 DROP TABLE call_docs, call_tags;
 DROP SEQUENCE call_numbers;

@@ -46,9 +46,10 @@ static void
 executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 {
 	RunFrame	frame = {queryDesc->estate, count == 0, runs};
-	bool		explaining = batch_note_explaining(false);
 
 	batch_check_limits(queryDesc->planstate, count);
+	/* what it runs, triggers behind it included, is not being explained */
+	(void) batch_note_explaining(false);
 	runs = &frame;
 	PG_TRY();
 	{
@@ -60,7 +61,6 @@ executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 	PG_FINALLY();
 	{
 		runs = frame.outer;
-		(void) batch_note_explaining(explaining);
 	}
 	PG_END_TRY();
 	if (runs == NULL)

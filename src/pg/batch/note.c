@@ -188,7 +188,7 @@ batch_note_calls(PlannedStmt *stmt)
 {
 	Noter		n = {.rw = {.stmt = stmt}};
 
-	if (!explaining || stmt->planTree == NULL)
+	if (stmt->planTree == NULL)
 		return;
 	n.next_id = max_plan_node_id(stmt) + 1;
 	n.rw.subplan_facts = palloc0(list_length(stmt->subplans) * sizeof(SubplanFacts));

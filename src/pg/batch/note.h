@@ -27,9 +27,9 @@ bool		batch_inline_calls(Rewrite *rw, Plan *plan, InlineCalls *result);
 char	   *batch_call_text(Node *call, List *context, ExplainState *es);
 
 /* ---- note.c ---- */
-/* While EXPLAIN plans a statement: put a node that names such calls above each plan node that makes any. */
+/* Put a node that names such calls above each plan node that makes any. */
 void		batch_note_calls(PlannedStmt *stmt);
-/* Is EXPLAIN planning now?  Not while it runs a statement.  Returns what was so before. */
+/* Is EXPLAIN planning now?  Not from when it runs a statement.  Returns what was so before. */
 bool		batch_note_explaining(bool explaining);
 void		batch_note_init(void);
 

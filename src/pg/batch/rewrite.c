@@ -527,13 +527,16 @@ batch_rewrite(PlannedStmt *stmt, int cursor_options)
 static PlannedStmt *
 batch_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
 {
+	/* functions that are evaluated now plan statements of their own */
+	bool		explaining = batch_note_explaining(false);
 	PlannedStmt *stmt = prev_planner_hook ?
 		prev_planner_hook(parse, query_string, cursor_options, params) :
 		standard_planner(parse, query_string, cursor_options, params);
 
 	batch_rewrite(stmt, cursor_options);
-	if (uses_functions(stmt))
+	if (explaining && uses_functions(stmt))
 		batch_note_calls(stmt);
+	(void) batch_note_explaining(explaining);
 	return stmt;
 }
 
