@@ -120,7 +120,7 @@ compat_json_lexer(text *json)
 #define compat_is_json_expr(node)	((void) (node), false)
 #endif
 
-/* 17: the action of MERGE; 18: values before and after a row is written; a ModifyTable alone evaluates them */
+/* 17: the action of MERGE; 18: values before and after a row is written.  A ModifyTable alone has them. */
 static inline bool
 compat_is_modify_expr(const Node *node)
 {
