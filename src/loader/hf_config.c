@@ -502,8 +502,11 @@ read_quantization(Files *f, Err *e)
 			root = json_parse(text.data, text.len);
 			if (!(ok = json_is_object(root)))
 				err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->root, files[i][0]);
-			else if (json_get(root, "quant_method") == NULL)
+			else if (json_get(root, "quant_method") == NULL || json_is_null(json_get(root, "quant_method")))
+			{
+				json_remove(root, "quant_method");
 				json_add_str(root, "quant_method", files[i][1]);
+			}
 		}
 		if (ok && root != NULL)
 			put_quantization(f->conf, root);

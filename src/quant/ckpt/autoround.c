@@ -23,17 +23,6 @@ auto_spec(const Ckpt *c, GptqSpec *s, int *format, Err *e)
 		err_set(e, ERR_UNSUPPORTED, "quantization configuration has no \"packing_format\"");
 }
 
-/* What changes the arithmetic beside bits, groups and symmetry. */
-static bool
-plain_integers(const Json *o, const char *allowed, Err *e)
-{
-	int			word;
-	int64_t		bits;
-
-	return ckpt_word(o, "data_type", allowed, 0, &word, e) && ckpt_int(o, "act_bits", 16, 32, 16, &bits, e) &&
-		ckpt_int(o, "super_bits", 0, 0, 0, &bits, e);
-}
-
 bool
 autoround_open(Ckpt *c, Err *e)
 {
@@ -55,11 +44,11 @@ autoround_open(Ckpt *c, Err *e)
 	bool		matches;
 
 	if (!ckpt_map(c->conf, "extra_config", &extras, e) || !ckpt_known(c->conf, known, e) ||
-		!auto_spec(c, &s, &format, e) || !plain_integers(c->conf, "int int_sym int_asym_dq", e))
+		!auto_spec(c, &s, &format, e) || !gptq_plain_integers(c->conf, "int int_sym int_asym_dq", e))
 		return false;
 	json_each(v, extras)
 		if (!ckpt_known(v, extra, e) || !gptq_settings(v, &s, e) ||
-			!plain_integers(v, "int float fp int_sym", e) || !ckpt_match(v->key, "", true, &matches, e))
+			!gptq_plain_integers(v, "int float fp int_sym", e) || !ckpt_match(v->key, "", true, &matches, e))
 			return false;
 	return true;
 }

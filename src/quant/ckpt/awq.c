@@ -320,12 +320,14 @@ awq_open(Ckpt *c, Err *e)
 {
 	static const char known[] = "quant_method method bits w_bit group_size q_group_size zero_point version "
 		"format checkpoint_format modules_to_not_convert backend sym desc_act lm_head pack_dtype meta "
-		"damp_percent do_fuse fuse_max_seq_len modules_to_fuse exllama_config true_sequential quantizer";
+		"damp_percent do_fuse fuse_max_seq_len modules_to_fuse exllama_config true_sequential quantizer "
+		"block_name_to_quantize " GPTQ_EXPORTED_KEYS;
 	int			word;
 	AwqLayout	layout;
 	GptqSpec	s;
 
-	return ckpt_known(c->conf, known, e) && ckpt_word(c->conf, "backend", "autoawq auto", 0, &word, e) &&
+	return ckpt_known(c->conf, known, e) && gptq_plain_integers(c->conf, GPTQ_EXPORTED, e) &&
+		ckpt_word(c->conf, "backend", "autoawq auto", 0, &word, e) &&
 		ckpt_word(c->conf, "pack_dtype", "int32", 0, &word, e) && awq_spec(c, &s, &layout, e);
 }
 

@@ -33,6 +33,15 @@ const KType ckpt_i32[] = {KT_I32, KT_COUNT};
 const KType ckpt_u8[] = {KT_U8, KT_COUNT};
 const KType ckpt_floats[] = {KT_F16, KT_BF16, KT_F32, KT_COUNT};
 
+/*
+ * What tools write down of how they found the codes, or of themselves: whatever it says, the codes mean the
+ * same.  Of all methods, as tools write checkpoints in others' formats.
+ */
+static const char informational[] = "autoround_version provider optimum:version to_quant_block_names "
+	"quant_block_list iters nsamples seqlen amp duo_scaling enable_minmax_tuning enable_norm_bias_tuning "
+	"enable_quanted_input gradient_accumulate_steps lr minmax_lr low_gpu_mem_usage batch_size train_bs "
+	"dataset scale_dtype supported_types enable_torch_compile model_dtype";
+
 /* Is `word` one of the words of a list?  Its number, or -1. */
 static int
 word_number(const char *list, const char *word)
@@ -177,7 +186,7 @@ ckpt_known(const Json *o, const char *known, Err *e)
 		Json		key = {.type = JSON_IS_STRING, .s = v->key, .len = v->key_len};
 		char		name[80];
 
-		if (says_nothing(v) || word_number(known, v->key) >= 0)
+		if (says_nothing(v) || word_number(known, v->key) >= 0 || word_number(informational, v->key) >= 0)
 			continue;
 		err_set(e, ERR_UNSUPPORTED, "quantization configuration has %s = %s, which is not supported",
 				ckpt_show(&key, name, sizeof(name)), ckpt_show(v, buf, sizeof(buf)));
@@ -202,11 +211,49 @@ ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err 
 				ckpt_show(&text, buf, sizeof(buf)));
 }
 
+/* Of a configuration that leaves the method out, by what only one of them has; NULL: by nothing. */
+static const char *
+guess_method(const Json *conf)
+{
+	static const char *const telling[][2] = {
+		{"quant_algo", "modelopt"}, {"quantization", "modelopt"}, {"w_bit", "awq"}, {"q_group_size", "awq"},
+		{"zero_point", "awq"}, {"packing_format", "auto-round"}, {"desc_act", "gptq"},
+		{"checkpoint_format", "gptq"}, {"config_groups", "compressed-tensors"}, {"weight_block_size", "fp8"}
+	};
+
+	for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++)
+		if (ckpt_get(conf, telling[i][0]) != NULL)
+			return telling[i][1];
+	return NULL;
+}
+
+/* An object of which no member says anything: nothing is quantized. */
+static bool
+is_empty(const Json *conf)
+{
+	const Json *v;
+
+	json_each(v, conf)
+		if (!says_nothing(v))
+			return false;
+	return json_is_object(conf);
+}
+
+/* The method's name, NULL: none, or it is no text. */
+static const char *
+method_name(const Json *conf)
+{
+	const Json *name = ckpt_get(conf, "quant_method");
+
+	return name == NULL ? guess_method(conf) : json_is_string(name) ? name->s : NULL;
+}
+
 bool
 ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 {
 	const char *text = conf_str(conf, "quantization_config", NULL);
 	const Json *name;
+	const char *method;
 	char		buf[80];
 	Ckpt	   *c;
 
@@ -224,9 +271,15 @@ ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 		return true;
 	}
 	c->conf = json_parse(text, strlen(text));
+	if (is_empty(c->conf))
+	{
+		ckpt_close(c);
+		return true;
+	}
 	name = ckpt_get(c->conf, "quant_method");
-	for (size_t i = 0; json_is_string(name) && c->method == NULL && i < N_METHODS; i++)
-		if (word_number(methods[i].names, name->s) >= 0)
+	method = method_name(c->conf);
+	for (size_t i = 0; method != NULL && c->method == NULL && i < N_METHODS; i++)
+		if (word_number(methods[i].names, method) >= 0)
 			c->method = &methods[i];
 	if (c->method == NULL)
 	{
@@ -235,7 +288,7 @@ ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 		err_hint(e, "Supported methods are: %s", ckpt_list());
 	}
 	else
-		snprintf(c->name, sizeof(c->name), "%s", name->s);
+		snprintf(c->name, sizeof(c->name), "%s", method);
 	if (c->method != NULL && c->method->open(c, e))
 	{
 		*out = c;

@@ -118,6 +118,17 @@ gptq_settings(const Json *o, GptqSpec *s, Err *e)
 	return true;
 }
 
+/* What changes the arithmetic beside bits, groups and symmetry. */
+bool
+gptq_plain_integers(const Json *o, const char *data_types, Err *e)
+{
+	int			word;
+	int64_t		bits;
+
+	return ckpt_word(o, "data_type", data_types, 0, &word, e) &&
+		ckpt_int(o, "act_bits", 16, 32, 16, &bits, e) && ckpt_int(o, "super_bits", 0, 0, 0, &bits, e);
+}
+
 /* The format's several names: older configurations have a switch, or a method of its own. */
 static bool
 base_spec(const Ckpt *c, GptqSpec *s, Err *e)
@@ -145,14 +156,16 @@ gptq_open(Ckpt *c, Err *e)
 		"act_group_aware hyb_act model_name_or_path model_file_base_name model_seqlen dataset tokenizer "
 		"batch_size pad_token_id use_exllama disable_exllama exllama_config use_cuda_fp16 max_input_length "
 		"cache_block_outputs backend block_name_to_quantize module_name_preceding_first_block "
-		"modules_in_block_to_quantize modules_to_not_convert version offload_to_disk device is_marlin_format";
+		"modules_in_block_to_quantize modules_to_not_convert version offload_to_disk device is_marlin_format "
+		GPTQ_EXPORTED_KEYS;
 	int			pack;
 	const Json *rules;
 	const Json *v;
 	GptqSpec	s;
 
 	if (!ckpt_map(c->conf, "dynamic", &rules, e) || !ckpt_known(c->conf, known, e) || !base_spec(c, &s, e) ||
-		!ckpt_word(c->conf, "pack_dtype", "int32", 0, &pack, e))
+		!ckpt_word(c->conf, "pack_dtype", "int32", 0, &pack, e) ||
+		!gptq_plain_integers(c->conf, GPTQ_EXPORTED, e))
 		return false;
 	json_each(v, rules)
 	{

@@ -17,9 +17,7 @@
 #include "quant/ckpt/ckpt_internal.h"
 
 #define ALGOS "FP8 fp8 FP8_PER_CHANNEL_PER_TOKEN FP8_PB_WO fp8_pb_wo NVFP4 W4A16_NVFP4 W4A8_NVFP4_FP8 " \
-			  "MXFP4 " \
-			  "MXFP8 " \
-	"W4A8_MXFP4_FP8"
+			  "MXFP4 mxfp4 MXFP8 W4A8_MXFP4_FP8"
 
 static bool
 check_algo(const Json *o, Err *e)

@@ -231,6 +231,22 @@ test_configurations(void)
 	make_gptq(&f);
 	for (size_t i = 0; i < sizeof(bad_confs) / sizeof(bad_confs[0]); i++)
 		refused(bad_confs[i].json, &f, bad_confs[i].json, bad_confs[i].cls, bad_confs[i].msg);
+	good("what tools say of themselves", &f,
+		 "{\"quant_method\":\"gptq\",\"group_size\":32,\"provider\":\"auto-round\","
+		 "\"autoround_version\":\"0.5\",\"optimum:version\":\"1.2\",\"to_quant_block_names\":[\"m\"],"
+		 "\"iters\":200,\"nsamples\":128,\"seqlen\":2048,"
+		 "\"amp\":true,\"duo_scaling\":true,\"data_type\":\"int\",\"act_bits\":16}", KT_Q4_0);
+	refused("other codes", &f, "{\"quant_method\":\"gptq\",\"data_type\":\"mx_fp\"}", ERR_UNSUPPORTED,
+			"\"data_type\" = \"mx_fp\"");
+	refused("activations", &f, "{\"quant_method\":\"awq\",\"data_type\":\"int\",\"act_bits\":8}",
+			ERR_BAD_FILE, "\"act_bits\" = 8");
+	good("no method, but what only one has", &f,
+		 "{\"quant_method\":null,\"group_size\":32,\"desc_act\":false,\"checkpoint_format\":\"gptq\"}",
+		 KT_Q4_0);
+	refused("nothing that tells", &f, "{\"quant_method\":null,\"bits\":4}", ERR_UNSUPPORTED,
+			"quantization method \"\" is not supported");
+	refused("a method in small letters", &f, "{\"quant_method\":\"modelopt\",\"quant_algo\":\"w4a8_awq\"}",
+			ERR_UNSUPPORTED, "\"quant_algo\" = \"w4a8_awq\"");
 	good("empty values say nothing", &f,
 		 "{\"quant_method\":\"gptq\",\"group_size\":32,\"rotation\":null,\"x\":[],\"y\":{},\"z\":false}",
 		 KT_Q4_0);
