@@ -31,8 +31,7 @@
  *	  explain.c	what EXPLAIN says of it
  *	  inline.c	which calls a plan node makes itself, and why
  *	  note.c		what EXPLAIN says of those
- *	  estimate.c	what it expects before a run
- *	  limits.c	statements that are expected to ask too much
+ *	  estimate.c	what it expects before a run, and statements that expect too much
  *	  progress.c	llm_progress and the NOTICEs of vllm.progress_interval
  *
  * COLUMNS.  The node's scan tuple is: its child's columns 1..n_child, then the

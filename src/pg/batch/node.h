@@ -273,8 +273,6 @@ typedef struct BatchEstimate
 /* Before it runs.  False: nothing is known but the number of calls. */
 bool		batch_estimate(const BatchNode *n, BatchEstimate *e);
 
-/* ---- limits.c ---- */
-
 /*
  * ERROR 53400 if a statement that is about to run, or to go on for so many rows (0 = all), is expected to ask
  * more than the settings allow.
