@@ -2072,7 +2072,8 @@ CREATE FUNCTION @extschema@.llm_choose(
     chat bool DEFAULT false,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS text
 AS 'MODULE_PATHNAME', 'llm_choose'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
@@ -2086,14 +2087,15 @@ CREATE FUNCTION @extschema@.llm_classify(
     chat bool DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
 RETURN @extschema@.llm_choose(
     coalesce(instruction OPERATOR(pg_catalog.||) E'\n'::text, ''::text) OPERATOR(pg_catalog.||) 'Text: '::text OPERATOR(pg_catalog.||) input
         OPERATOR(pg_catalog.||) E'\nWhich of these labels fits the text best: '::text OPERATOR(pg_catalog.||) pg_catalog.array_to_string(vllm.array_of(labels), ', '::text)
         OPERATOR(pg_catalog.||) E'? Answer with the label alone.\nLabel: '::text,
-    vllm.array_of(labels), normalization, chat, model, timeout_ms, lora);
+    vllm.array_of(labels), normalization, chat, model, timeout_ms, lora, on_error);
 
 CREATE FUNCTION vllm.choices(
     prompt text,
@@ -2130,7 +2132,8 @@ CREATE FUNCTION @extschema@.llm_filter(
     template text DEFAULT NULL,
     chat bool DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_filter'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
@@ -2142,7 +2145,8 @@ CREATE FUNCTION @extschema@.llm_filter_prob(
     template text DEFAULT NULL,
     chat bool DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_filter_prob'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
@@ -2174,7 +2178,8 @@ CREATE FUNCTION @extschema@.llm_perplexity(
     input text,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_perplexity'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
@@ -3755,7 +3760,7 @@ COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, vllm.js
     'Labels and probabilities of a classifier for a text, as an array.';
 COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, vllm.json, integer, text) IS
     'Labels of a classifier for a text, the most probable first.';
-COMMENT ON FUNCTION @extschema@.llm_classify(text, vllm.texts, text, text, boolean, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_classify(text, vllm.texts, text, text, boolean, text, integer, text, text) IS
     'One of the caller''s labels for a text, as judged by the model.';
 COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, vllm.json, integer, text) IS
     'Most probable label of a classifier for a text.';
@@ -3781,22 +3786,22 @@ COMMENT ON COLUMN @extschema@.llm_choice.prob IS 'Probability among the labels.'
 COMMENT ON TYPE vllm.loglikelihood IS 'Log-likelihood of a continuation.';
 COMMENT ON FUNCTION vllm.llm_choose_support(internal) IS
     'Planner support function of llm_choose and llm_filter: cost and selectivity.';
-COMMENT ON FUNCTION @extschema@.llm_choose(text, text[], text, boolean, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_choose(text, text[], text, boolean, text, integer, text, text) IS
     'Zero-shot classification: the most probable of the labels after a prompt.';
 COMMENT ON FUNCTION vllm.choices(text, text[], text, boolean, text, integer, text) IS
     'Labels with log-probabilities, as an array.';
 COMMENT ON FUNCTION @extschema@.llm_choice_probs(text, text[], text, boolean, text, integer, text) IS
     'Zero-shot classification: all labels with log-probabilities and probabilities.';
-COMMENT ON FUNCTION @extschema@.llm_filter(text, text, double precision, text, text, boolean, integer, text)
-    IS
+COMMENT ON FUNCTION @extschema@.llm_filter(text, text, double precision, text, text, boolean, integer, text,
+    text) IS
     'Whether an instruction holds for a text, as judged by the model.';
-COMMENT ON FUNCTION @extschema@.llm_filter_prob(text, text, text, text, boolean, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_filter_prob(text, text, text, text, boolean, integer, text, text) IS
     'Probability that an instruction holds for a text.';
 COMMENT ON FUNCTION vllm.loglikelihood(text, text, text, integer, text) IS
     'Log-likelihood of a continuation, as one value.';
 COMMENT ON FUNCTION @extschema@.llm_loglikelihood(text, text, text, integer, text) IS
     'Log-likelihood of a continuation after a context.';
-COMMENT ON FUNCTION @extschema@.llm_perplexity(text, text, integer, text) IS 'Perplexity of a text.';
+COMMENT ON FUNCTION @extschema@.llm_perplexity(text, text, integer, text, text) IS 'Perplexity of a text.';
 COMMENT ON FUNCTION @extschema@.llm_format(text, VARIADIC "any") IS
     'Replaces {0}, {1}, ... in a template by the arguments.';
 COMMENT ON FUNCTION @extschema@.llm_format(text) IS 'Replaces {0}, {1}, ... in a template by the arguments.';

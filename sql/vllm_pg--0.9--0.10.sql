@@ -56,7 +56,7 @@ UPDATE pg_catalog.pg_type SET typispreferred = true WHERE oid OPERATOR(pg_catalo
 CREATE DOMAIN vllm.schema AS json;
 UPDATE pg_catalog.pg_type SET typispreferred = true WHERE oid OPERATOR(pg_catalog.=) 'vllm.schema'::regtype::oid;
 
--- Arguments get these types, and ids bigint[].  The functions stay, with grants and views of them: their types are changed in
+-- Arguments get these types, and ids bigint[]; functions without params get on_error.  The functions stay, with grants and views of them: their types are changed in
 -- place, then each is made again as it was, for its defaults and its body.  Kept: functions of schema vllm that read JSON
 -- themselves.
 DO LANGUAGE plpgsql $do$
@@ -84,7 +84,8 @@ BEGIN
                         WHEN t.type OPERATOR(pg_catalog.=) 'text[]'::regtype::oid AND t.name OPERATOR(pg_catalog.=) 'stop'::text THEN 'vllm.texts'::regtype::oid
                         WHEN t.type OPERATOR(pg_catalog.=) 'real[]'::regtype::oid AND t.name OPERATOR(pg_catalog.=) 'prompt_embeds'::text THEN 'float8[]'::regtype::oid
                         WHEN t.type OPERATOR(pg_catalog.=) 'real[]'::regtype::oid AND t.name OPERATOR(pg_catalog.~) '^(a|b|v|query)$' THEN 'vllm.reals'::regtype::oid
-                        ELSE t.type END)::text, ' ' ORDER BY t.n) AS types
+                        ELSE t.type END)::text, ' ' ORDER BY t.n)
+                   OPERATOR(pg_catalog.||) CASE WHEN p.proname OPERATOR(pg_catalog.=) ANY ('{llm_choose,llm_filter,llm_filter_prob,llm_perplexity}'::name[]) THEN ' 25' ELSE '' END AS types
         FROM pg_catalog.pg_proc p
         JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid
             AND d.objid OPERATOR(pg_catalog.=) p.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::"char"
@@ -99,6 +100,9 @@ BEGIN
     UPDATE pg_catalog.pg_proc p
     SET proargtypes = a.types::oidvector,
         proallargtypes = CASE WHEN p.proallargtypes IS NOT NULL THEN pg_catalog.string_to_array(a.types, ' ')::oid[] OPERATOR(pg_catalog.||) p.proallargtypes[p.pronargs OPERATOR(pg_catalog.+) 1 : ] END,
+        pronargs = pg_catalog.array_length(pg_catalog.string_to_array(a.types, ' '), 1),
+        proargnames = CASE WHEN pg_catalog.array_length(pg_catalog.string_to_array(a.types, ' '), 1) OPERATOR(pg_catalog.>) p.pronargs
+                           THEN p.proargnames OPERATOR(pg_catalog.||) 'on_error'::text ELSE p.proargnames END,
         proargdefaults = CASE WHEN p.prokind OPERATOR(pg_catalog.=) 'a'::"char" THEN p.proargdefaults END,
         pronargdefaults = CASE WHEN p.prokind OPERATOR(pg_catalog.=) 'a'::"char" THEN p.pronargdefaults ELSE 0 END
     FROM ROWS FROM (pg_catalog.unnest(changed), pg_catalog.unnest(wanted)) AS a (oid, types)
@@ -114,6 +118,9 @@ BEGIN
         head := pg_catalog.regexp_replace(head, ' stop text\[\]( DEFAULT NULL)?(::text\[\])?', ' stop vllm.texts\1', 'g');
         head := pg_catalog.regexp_replace(head, '([( ]prompt_embeds) real\[\]', '\1 double precision[]');
         head := pg_catalog.regexp_replace(head, '([( ](?:a|b|v|query)) real\[\]', '\1 vllm.reals', 'g');
+        IF head OPERATOR(pg_catalog.~) '[.](llm_choose|llm_filter|llm_filter_prob|llm_perplexity)[(]' THEN
+            head := pg_catalog.regexp_replace(head, '[)]$', ', on_error text DEFAULT NULL)');
+        END IF;
         IF head OPERATOR(pg_catalog.~) '[.]llm_extract[(]' THEN
             head := pg_catalog.replace(head, ' schema vllm.json,', ' schema vllm.schema,');
         END IF;
@@ -950,14 +957,15 @@ CREATE FUNCTION @extschema@.llm_classify(
     chat bool DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
 RETURN @extschema@.llm_choose(
     coalesce(instruction OPERATOR(pg_catalog.||) E'\n'::text, ''::text) OPERATOR(pg_catalog.||) 'Text: '::text OPERATOR(pg_catalog.||) input
         OPERATOR(pg_catalog.||) E'\nWhich of these labels fits the text best: '::text OPERATOR(pg_catalog.||) pg_catalog.array_to_string(vllm.array_of(labels), ', '::text)
         OPERATOR(pg_catalog.||) E'? Answer with the label alone.\nLabel: '::text,
-    vllm.array_of(labels), normalization, chat, model, timeout_ms, lora);
+    vllm.array_of(labels), normalization, chat, model, timeout_ms, lora, on_error);
 
 /* ---- a schema of jsonb (generate_as.c) ---- */
 
@@ -1771,7 +1779,7 @@ COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, vllm.js
     'Labels and probabilities of a classifier for a text, as an array.';
 COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, vllm.json, integer, text) IS
     'Labels of a classifier for a text, the most probable first.';
-COMMENT ON FUNCTION @extschema@.llm_classify(text, vllm.texts, text, text, boolean, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_classify(text, vllm.texts, text, text, boolean, text, integer, text, text) IS
     'One of the caller''s labels for a text, as judged by the model.';
 COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, vllm.json, integer, text) IS
     'Most probable label of a classifier for a text.';
@@ -1797,22 +1805,22 @@ COMMENT ON COLUMN @extschema@.llm_choice.prob IS 'Probability among the labels.'
 COMMENT ON TYPE vllm.loglikelihood IS 'Log-likelihood of a continuation.';
 COMMENT ON FUNCTION vllm.llm_choose_support(internal) IS
     'Planner support function of llm_choose and llm_filter: cost and selectivity.';
-COMMENT ON FUNCTION @extschema@.llm_choose(text, text[], text, boolean, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_choose(text, text[], text, boolean, text, integer, text, text) IS
     'Zero-shot classification: the most probable of the labels after a prompt.';
 COMMENT ON FUNCTION vllm.choices(text, text[], text, boolean, text, integer, text) IS
     'Labels with log-probabilities, as an array.';
 COMMENT ON FUNCTION @extschema@.llm_choice_probs(text, text[], text, boolean, text, integer, text) IS
     'Zero-shot classification: all labels with log-probabilities and probabilities.';
-COMMENT ON FUNCTION @extschema@.llm_filter(text, text, double precision, text, text, boolean, integer, text)
-    IS
+COMMENT ON FUNCTION @extschema@.llm_filter(text, text, double precision, text, text, boolean, integer, text,
+    text) IS
     'Whether an instruction holds for a text, as judged by the model.';
-COMMENT ON FUNCTION @extschema@.llm_filter_prob(text, text, text, text, boolean, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_filter_prob(text, text, text, text, boolean, integer, text, text) IS
     'Probability that an instruction holds for a text.';
 COMMENT ON FUNCTION vllm.loglikelihood(text, text, text, integer, text) IS
     'Log-likelihood of a continuation, as one value.';
 COMMENT ON FUNCTION @extschema@.llm_loglikelihood(text, text, text, integer, text) IS
     'Log-likelihood of a continuation after a context.';
-COMMENT ON FUNCTION @extschema@.llm_perplexity(text, text, integer, text) IS 'Perplexity of a text.';
+COMMENT ON FUNCTION @extschema@.llm_perplexity(text, text, integer, text, text) IS 'Perplexity of a text.';
 COMMENT ON FUNCTION @extschema@.llm_format(text, VARIADIC "any") IS
     'Replaces {0}, {1}, ... in a template by the arguments.';
 COMMENT ON FUNCTION @extschema@.llm_format(text) IS 'Replaces {0}, {1}, ... in a template by the arguments.';

@@ -73,7 +73,17 @@ SELECT i, llm_generate(p, 1) IS NULL AS generate, llm_embed(p) IS NULL AS embed,
 RESET vllm.batch;
 SELECT e IS NULL AS failed FROM llm_embed_batch(ARRAY['a', '', 'c']) e;
 SELECT i FROM e WHERE llm_embed(p, 2) IS NULL;
-SELECT llm_generate('{}'::int[]) IS NULL AS no_ids, llm_generate('{1,NULL}'::int[]) IS NULL AS null_id;
+SELECT llm_generate('{}'::int[]) IS NULL AS no_ids;
+SELECT llm_generate('{1,NULL}'::int[]) IS NULL AS null_id;
+-- functions without params have an argument
+RESET vllm.on_error;
+SELECT llm_choose('@error:58000:gone', '{a,b}', on_error => 'null') IS NULL AS choose, llm_filter('x', '@error:58000:gone', on_error => 'null') IS NULL AS filter,
+       llm_filter_prob('x', '@error:58000:gone', on_error => 'null') IS NULL AS prob, llm_perplexity('@error:58000:gone', on_error => 'null') IS NULL AS perplexity,
+       llm_classify('@error:58000:gone', '{a,b}', on_error => 'null') IS NULL AS classify;
+SELECT i, llm_filter('x', CASE i WHEN 2 THEN '@error:58000:gone' ELSE 'y' END, on_error => 'null') IS NULL AS failed FROM generate_series(1, 3) i ORDER BY i;
+SELECT llm_choose('@error:58000:gone', '{a,b}', on_error => 'error');
+SELECT llm_choose('x', '{a,b}', on_error => 'ignore');
+SET vllm.on_error = 'null';
 -- options are not a row's
 SELECT i, llm_embed(p, 0) FROM e;
 SELECT i, llm_embed(p, i - 2) IS NULL FROM e WHERE i = 2;

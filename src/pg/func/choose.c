@@ -79,8 +79,11 @@ static void
 head(SqlRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 {
 	WireOut		out = vclient_out(&r->body);
+	int			on_error = fn_arg_given(fcinfo, "on_error");
 
 	generate_model_head(r, WK_LOGPROBS, fcinfo, a->model);
+	if (on_error >= 0)
+		r->on_error = on_error_option(text_to_cstring(PG_GETARG_TEXT_PP(on_error)));
 	if (!PG_ARGISNULL(a->timeout))
 		r->timeout_ms = PG_GETARG_INT32(a->timeout);
 	if (r->timeout_ms < 0)
