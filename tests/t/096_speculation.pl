@@ -73,6 +73,8 @@ sub figure
 is(figure('tickets-2m', 'num_draft_tokens_total'), 0, 'no drafts without speculation');
 for (sort keys %config)
 {
+	# how many drafts are worth their rows depends on how long steps take: on a busy machine there may be none for a while
+	for my $try (1 .. 20) { last if figure($_, 'num_accepted_tokens_total') > 0; answers($_, 'greedy') }
 	my ($drafts, $tokens, $accepted) = (figure($_, 'num_drafts_total'), figure($_, 'num_draft_tokens_total'), figure($_, 'num_accepted_tokens_total'));
 	ok($drafts > 0 && $tokens >= $drafts && $accepted > 0 && $accepted <= $tokens, "$_: $drafts drafts of $tokens tokens, $accepted were right");
 	is(figure($_, 'num_accepted_tokens_per_pos_total'), $accepted, "$_: those by position add up");
