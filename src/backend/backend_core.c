@@ -285,10 +285,10 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 }
 
 static void
-inst_free(BackendModel *in)
+instance_free(BackendModel *in)
 {
 	if (in->next != NULL)
-		inst_free(in->next);
+		instance_free(in->next);
 	replicas_free(in->queue);
 	if (in->core != NULL)
 		core_free(in->core);
@@ -362,7 +362,7 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 		return in;
 	/* the error may be but what follows from that */
 	(void) dev_wait(in->dev, e);
-	inst_free(in);
+	instance_free(in);
 	return NULL;
 }
 
@@ -484,7 +484,7 @@ load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpu
 		if ((last->next = load_next(first, &part, o, s, e)) == NULL)
 		{
 			*cpus = falls_back(o, &first->where, "another replica: ", e);
-			inst_free(first);
+			instance_free(first);
 			return NULL;
 		}
 	agree_on_length(first);
@@ -690,7 +690,7 @@ static const ModelLoader loader = {
 	.check = check,
 	.inspect = inspect,
 	.load = load,
-	.free = inst_free,
+	.free = instance_free,
 	.facts = facts,
 	.lora_check = lora_files_check,
 	.lora_load = lora_load,

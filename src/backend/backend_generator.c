@@ -19,7 +19,7 @@ backend_replica(BackendModel *in, int n)
 }
 
 static const Tok *
-inst_tok(const BackendModel *in)
+instance_tok(const BackendModel *in)
 {
 	return in->core != NULL ? core_tok(in->core) : in->tok;
 }
@@ -27,13 +27,13 @@ inst_tok(const BackendModel *in)
 static bool
 encode(const BackendModel *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
 {
-	return tok_encode(inst_tok(in), s, n, flags, out, e);
+	return tok_encode(instance_tok(in), s, n, flags, out, e);
 }
 
 static bool
 encode_marked(const BackendModel *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
 {
-	return tok_encode_marked(inst_tok(in), s, marks, n, out, e);
+	return tok_encode_marked(instance_tok(in), s, marks, n, out, e);
 }
 
 static const ChatModel *
@@ -45,7 +45,7 @@ chat(const BackendModel *in)
 static bool
 decode(const BackendModel *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
 {
-	const Tok  *t = inst_tok(in);
+	const Tok  *t = instance_tok(in);
 
 	for (size_t i = 0; i < n; i++)
 		if (ids[i] < 0 || ids[i] >= tok_vocab_size(t))
@@ -61,7 +61,7 @@ static void
 piece(const BackendModel *in, int32_t id, Buf *out)
 {
 	size_t		n;
-	const char *p = tok_piece(inst_tok(in), id, &n);
+	const char *p = tok_piece(instance_tok(in), id, &n);
 
 	buf_add(out, p, n);
 }
@@ -69,7 +69,7 @@ piece(const BackendModel *in, int32_t id, Buf *out)
 static bool
 token_starts(const BackendModel *in, const char *s, size_t n, IntVec *out, Err *e)
 {
-	return tok_starts(inst_tok(in), s, n, out, e);
+	return tok_starts(instance_tok(in), s, n, out, e);
 }
 
 static bool

@@ -26,7 +26,7 @@
 #include "server/model_scheduler.h"
 #include "ipc_server/stats_seqlock.h"
 
-#define MAX_INST	(2 * WIRE_MAX_MODELS)
+#define MAX_INSTANCES	(2 * WIRE_MAX_MODELS)
 
 struct Stats
 {
@@ -35,9 +35,9 @@ struct Stats
 	WireStats  *to;
 	StatsRow	rows[WIRE_MAX_MODELS];
 	int			n_rows;
-	const BackendModel *inst[MAX_INST];
-	const StepShare *share[MAX_INST];	/* theirs */
-	int			n_inst;
+	const BackendModel *instances[MAX_INSTANCES];
+	const StepShare *share[MAX_INSTANCES];	/* theirs */
+	int			n_instances;
 	WireFigures gone;			/* of instances that are no more */
 	WireFigures base;			/* subtracted (reset) */
 	int64_t		early_failed, early_cancelled;
@@ -204,10 +204,10 @@ add_gauges(WireFigures *a, WireFigures *b)
 }
 
 static bool
-has_inst(const StatsRow *rows, int n, const BackendModel *in)
+has_instance(const StatsRow *rows, int n, const BackendModel *in)
 {
 	for (int i = 0; i < n; i++)
-		if (rows[i].inst == in)
+		if (rows[i].instance == in)
 			return true;
 	return false;
 }
@@ -235,7 +235,7 @@ keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
 	for (int i = 0; i < n; i++)
 		if (rows[i].counters == old->counters)
 		{
-			s->be->control->stats(old->inst, &cs);
+			s->be->control->stats(old->instance, &cs);
 			accumulate(&old->counters->gone, &cs.fig, 1);
 			for (int b = 0; b < STEP_SIZES; b++)
 				old->counters->gone_steps[b] += cs.step_sizes[b];
@@ -251,7 +251,8 @@ stats_rows(Stats *s, const StatsRow *rows, int n)
 	{
 		const StatsRow *old = &s->rows[i];
 
-		if (old->inst != NULL && !has_inst(s->rows, i, old->inst) && !has_inst(rows, n, old->inst))
+		if (old->instance != NULL && !has_instance(s->rows, i, old->instance) &&
+			!has_instance(rows, n, old->instance))
 			keep_counters(s, old, rows, n);
 	}
 	memcpy(s->rows, rows, (size_t) n * sizeof(StatsRow));
@@ -264,10 +265,10 @@ void
 stats_attach(Stats *s, const BackendModel *in, const StepShare *share)
 {
 	pthread_mutex_lock(&s->lock);
-	if (s->n_inst < MAX_INST)
+	if (s->n_instances < MAX_INSTANCES)
 	{
-		s->share[s->n_inst] = share;
-		s->inst[s->n_inst++] = in;
+		s->share[s->n_instances] = share;
+		s->instances[s->n_instances++] = in;
 	}
 	look_again(s);
 	pthread_mutex_unlock(&s->lock);
@@ -279,15 +280,15 @@ stats_detach(Stats *s, const BackendModel *in)
 	CoreStats	cs;
 
 	pthread_mutex_lock(&s->lock);
-	for (int i = 0; i < s->n_inst; i++)
-		if (s->inst[i] == in)
+	for (int i = 0; i < s->n_instances; i++)
+		if (s->instances[i] == in)
 		{
 			s->be->control->stats(in, &cs);
 			/* what is alive now will be aborted */
 			cs.cancelled += cs.live;
 			accumulate(&s->gone, &cs.fig, 1);
-			s->inst[i] = s->inst[--s->n_inst];
-			s->share[i] = s->share[s->n_inst];
+			s->instances[i] = s->instances[--s->n_instances];
+			s->share[i] = s->share[s->n_instances];
 			break;
 		}
 	look_again(s);
@@ -316,11 +317,11 @@ static void
 total(Stats *s, WireFigures *t)
 {
 	*t = s->gone;
-	for (int i = 0; i < s->n_inst; i++)
+	for (int i = 0; i < s->n_instances; i++)
 	{
 		CoreStats	cs;
 
-		s->be->control->stats(s->inst[i], &cs);
+		s->be->control->stats(s->instances[i], &cs);
 		accumulate(t, &cs.fig, 1);
 		add_gauges(t, &cs.fig);
 	}
@@ -343,7 +344,7 @@ static int
 row_of(const Stats *s, const BackendModel *in)
 {
 	for (int i = 0; i < s->n_rows && in != NULL; i++)
-		if (s->rows[i].inst == in)
+		if (s->rows[i].instance == in)
 			return i;
 	return -1;
 }
@@ -353,8 +354,8 @@ fill_share(const Stats *s, WireModelStat *to, const BackendModel *in)
 {
 	to->scheduling_weight = MODEL_WEIGHT;
 	to->waits_for = -1;
-	for (int i = 0; i < s->n_inst; i++)
-		if (s->inst[i] == in)
+	for (int i = 0; i < s->n_instances; i++)
+		if (s->instances[i] == in)
 		{
 			const StepShare *h = s->share[i];
 
@@ -372,10 +373,10 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	CoreStats	cs = {0};
 
 	*to = r->m;
-	if (r->inst != NULL)
-		s->be->control->stats(r->inst, &cs);
+	if (r->instance != NULL)
+		s->be->control->stats(r->instance, &cs);
 	to->fig = cs.fig;
-	fill_share(s, to, r->inst);
+	fill_share(s, to, r->instance);
 	to->max_loras = cs.max_loras;
 	memcpy(to->loras_running, cs.loras_running, sizeof(to->loras_running));
 	memcpy(to->loras_waiting, cs.loras_waiting, sizeof(to->loras_waiting));

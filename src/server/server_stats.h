@@ -35,7 +35,7 @@ typedef struct EntryCounters
 typedef struct StatsRow
 {
 	WireModelStat m;
-	const BackendModel *inst;			/* NULL unless ready */
+	const BackendModel *instance;		/* NULL unless ready */
 	EntryCounters *counters;
 } StatsRow;
 

@@ -36,7 +36,7 @@
 #include "server/model_scheduler.h"
 
 #define PUBLISH_US		20000
-#define MAX_INST		(2 * WIRE_MAX_MODELS)	/* those on their way out, too */
+#define MAX_INSTANCES		(2 * WIRE_MAX_MODELS)	/* those on their way out, too */
 
 typedef struct Lane
 {
@@ -49,7 +49,7 @@ typedef struct Lane
 	bool		moved;			/* under Step.lock: it has made a step since step_counter grew */
 	/* its thread's: */
 	bool		unpublished;
-	ModelScheduler turns;		/* of inst[] */
+	ModelScheduler turns;		/* of instances[] */
 	int			running;		/* whose step is on the way, which may be interrupted; -1 = none */
 	int64_t		began_us;		/* when that step began, */
 	int64_t		nested_us;		/* and for how long it stood for the sake of others */
@@ -82,8 +82,8 @@ struct Step
 
 	Lane	   *lanes;
 	int			n_lanes;
-	Instance	inst[MAX_INST]; /* changed while all lanes stand */
-	int			n_inst;
+	Instance	instances[MAX_INSTANCES]; /* changed while all lanes stand */
+	int			n_instances;
 	int			sleep_ms;		/* the first lane's */
 	_Atomic int64_t inflight;
 	_Atomic int watch_ends;		/* the server thread wants to know when requests have ended */
@@ -263,10 +263,10 @@ look_for_work(Lane *l, int64_t now)
 	Step	   *s = l->step;
 	int64_t		due = INT64_MAX;
 
-	ASSERT(l->turns.n == s->n_inst);
-	for (int i = 0; i < s->n_inst; i++)
+	ASSERT(l->turns.n == s->n_instances);
+	for (int i = 0; i < s->n_instances; i++)
 	{
-		const Instance *in = &s->inst[i];
+		const Instance *in = &s->instances[i];
 		/* a step that is on its way is changing what would be looked at */
 		int64_t		d = i == l->running ? 0 : s->be->generator->next_due(in->in, l->no);
 		WorkClass	work = WORK_NONE;
@@ -293,14 +293,14 @@ note_waits(Lane *l, int i, int64_t us)
 {
 	Step	   *s = l->step;
 
-	for (int k = 0; k < s->n_inst; k++)
+	for (int k = 0; k < s->n_instances; k++)
 	{
 		if (k == i || l->turns.a[k].work == WORK_NONE)
 			continue;
-		atomic_store(&s->inst[k].share->waits_for, s->inst[i].in);
-		atomic_fetch_add(&s->inst[k].share->wait_us, us);
+		atomic_store(&s->instances[k].share->waits_for, s->instances[i].in);
+		atomic_fetch_add(&s->instances[k].share->wait_us, us);
 		if (l->turns.a[k].running)
-			atomic_fetch_add(&s->inst[k].share->paused_us, us);
+			atomic_fetch_add(&s->instances[k].share->paused_us, us);
 	}
 }
 
@@ -316,7 +316,7 @@ run_step(Lane *l, int i)
 	settings_get(s->box, &set);
 	l->turns.share = set.background_share;
 	l->turns.a[i].running = true;
-	s->be->generator->step(s->inst[i].in, l->no, &set);
+	s->be->generator->step(s->instances[i].in, l->no, &set);
 	l->turns.a[i].running = false;
 	us = clock_us() - start;
 	if (l->running == i)
@@ -364,14 +364,14 @@ on_progress(void *ctx, bool between)
 void
 step_attach(Step *s, BackendModel *in, const _Atomic int *weight)
 {
-	if (s->n_inst == MAX_INST)
+	if (s->n_instances == MAX_INSTANCES)
 	{
 		log_line('P', "too many loaded models");
 		exit(1);
 	}
-	s->inst[s->n_inst] = (Instance) {in, mem_zalloc(sizeof(StepShare))};
-	s->inst[s->n_inst].share->weight = weight;
-	stats_attach(s->stats, in, s->inst[s->n_inst++].share);
+	s->instances[s->n_instances] = (Instance) {in, mem_zalloc(sizeof(StepShare))};
+	s->instances[s->n_instances].share->weight = weight;
+	stats_attach(s->stats, in, s->instances[s->n_instances++].share);
 	for (int i = 0; i < s->n_lanes; i++)
 		msched_add(&s->lanes[i].turns, MODEL_WEIGHT);
 	if (s->be->generator->on_events != NULL)
@@ -386,19 +386,19 @@ step_detach(Step *s, BackendModel *in)
 {
 	StepShare  *share = NULL;
 
-	for (int i = 0; i < s->n_inst && share == NULL; i++)
+	for (int i = 0; i < s->n_instances && share == NULL; i++)
 	{
-		if (s->inst[i].in != in)
+		if (s->instances[i].in != in)
 			continue;
-		share = s->inst[i].share;
-		s->inst[i] = s->inst[--s->n_inst];
+		share = s->instances[i].share;
+		s->instances[i] = s->instances[--s->n_instances];
 		for (int k = 0; k < s->n_lanes; k++)
 			msched_remove(&s->lanes[k].turns, i);
 	}
 	/* its address may be another's one day */
-	for (int i = 0; i < s->n_inst; i++)
-		if (atomic_load(&s->inst[i].share->waits_for) == in)
-			atomic_store(&s->inst[i].share->waits_for, NULL);
+	for (int i = 0; i < s->n_instances; i++)
+		if (atomic_load(&s->instances[i].share->waits_for) == in)
+			atomic_store(&s->instances[i].share->waits_for, NULL);
 	stats_detach(s->stats, in);
 	mem_free(share);
 	s->be->loader->free(in);
@@ -408,8 +408,8 @@ step_detach(Step *s, BackendModel *in)
 bool
 step_check(Step *s, Err *e)
 {
-	for (int i = 0; i < s->n_inst; i++)
-		if (!s->be->control->check_state(s->inst[i].in, e))
+	for (int i = 0; i < s->n_instances; i++)
+		if (!s->be->control->check_state(s->instances[i].in, e))
 			return false;
 	return true;
 }
@@ -417,9 +417,9 @@ step_check(Step *s, Err *e)
 void
 step_reset_prefix_cache(Step *s)
 {
-	for (int i = 0; i < s->n_inst; i++)
+	for (int i = 0; i < s->n_instances; i++)
 		if (s->be->control->reset_prefix_cache != NULL)
-			s->be->control->reset_prefix_cache(s->inst[i].in);
+			s->be->control->reset_prefix_cache(s->instances[i].in);
 	if (s->be->control->reset_tier != NULL)
 		s->be->control->reset_tier();
 	stats_publish(s->stats);
@@ -428,13 +428,13 @@ step_reset_prefix_cache(Step *s)
 void
 step_keep(Step *s, int64_t deadline_us)
 {
-	for (int i = 0; i < s->n_inst; i++)
-		s->be->control->flush_kv_to_tier(s->inst[i].in, deadline_us);
+	for (int i = 0; i < s->n_instances; i++)
+		s->be->control->flush_kv_to_tier(s->instances[i].in, deadline_us);
 }
 
 typedef struct Teller
 {
-	const BackendModel *inst;
+	const BackendModel *instance;
 	void		(*tell) (void *ctx, const BackendModel *in, const PinInfo *i);
 	void	   *ctx;
 } Teller;
@@ -444,7 +444,7 @@ tell_pin(void *ctx, const PinInfo *i)
 {
 	const Teller *t = ctx;
 
-	t->tell(t->ctx, t->inst, i);
+	t->tell(t->ctx, t->instance, i);
 }
 
 void
@@ -452,11 +452,11 @@ step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInf
 {
 	Teller		t = {NULL, tell, ctx};
 
-	for (int i = 0; i < s->n_inst; i++)
+	for (int i = 0; i < s->n_instances; i++)
 	{
-		t.inst = s->inst[i].in;
+		t.instance = s->instances[i].in;
 		if (s->be->control->pins != NULL)
-			s->be->control->pins(s->inst[i].in, tell_pin, &t);
+			s->be->control->pins(s->instances[i].in, tell_pin, &t);
 	}
 }
 
@@ -465,8 +465,8 @@ step_unpin(Step *s, uint64_t id)
 {
 	bool		done = false;
 
-	for (int i = 0; i < s->n_inst && !done; i++)
-		done = s->be->control->unpin != NULL && s->be->control->unpin(s->inst[i].in, id);
+	for (int i = 0; i < s->n_instances && !done; i++)
+		done = s->be->control->unpin != NULL && s->be->control->unpin(s->instances[i].in, id);
 	stats_publish(s->stats);
 	return done;
 }
@@ -476,11 +476,11 @@ step_live(Step *s)
 {
 	int64_t		n = 0;
 
-	for (int i = 0; i < s->n_inst; i++)
+	for (int i = 0; i < s->n_instances; i++)
 	{
 		CoreStats	cs;
 
-		s->be->control->stats(s->inst[i].in, &cs);
+		s->be->control->stats(s->instances[i].in, &cs);
 		n += cs.live;
 	}
 	return n;

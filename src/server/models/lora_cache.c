@@ -85,7 +85,7 @@ typedef struct Probe
 struct LoraCache
 {
 	struct Server *srv;
-	const BackendModel *inst;			/* NULL: the model is gone */
+	const BackendModel *instance;		/* NULL: the model is gone */
 	LoraLimits	limits;
 	Lora	   *all;
 	int			n;
@@ -157,12 +157,12 @@ fail_all(Waiting *w, const Err *e)
 /* ---- adapters ---- */
 
 LoraCache *
-loras_new(struct Server *srv, const BackendModel *inst, const LoraLimits *limits)
+loras_new(struct Server *srv, const BackendModel *instance, const LoraLimits *limits)
 {
 	LoraCache  *lc = mem_zalloc(sizeof(LoraCache));
 
 	lc->srv = srv;
-	lc->inst = inst;
+	lc->instance = instance;
 	lc->limits = *limits;
 	wait_init(&lc->homeless);
 	return lc;
@@ -172,7 +172,7 @@ loras_new(struct Server *srv, const BackendModel *inst, const LoraLimits *limits
 static void
 cache_settle(LoraCache *lc)
 {
-	if (lc->inst == NULL && lc->all == NULL && lc->probes == NULL)
+	if (lc->instance == NULL && lc->all == NULL && lc->probes == NULL)
 		mem_free(lc);
 }
 
@@ -230,7 +230,7 @@ loras_close(LoraCache *lc)
 		next = l->next;
 		lora_doom(l);
 	}
-	lc->inst = NULL;
+	lc->instance = NULL;
 	cache_settle(lc);
 }
 
@@ -300,7 +300,7 @@ typedef struct LoadJob
 	Lora	   *l;
 	ModelInstance *pin;
 	const Backend *be;
-	const BackendModel *inst;
+	const BackendModel *instance;
 	LoraLimits	limits;
 	LoraAdapter *a;
 	Err			err;
@@ -312,7 +312,7 @@ load_run(Job *j)
 {
 	LoadJob    *t = (LoadJob *) j;
 
-	t->a = t->be->loader->lora_load(t->inst, t->l->path, &t->limits, &t->err);
+	t->a = t->be->loader->lora_load(t->instance, t->l->path, &t->limits, &t->err);
 }
 
 /* For lists of names: without what separates or quotes them. */
@@ -390,7 +390,7 @@ lora_begin(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 	t->l = l;
 	t->pin = entry_pin(c->entry);
 	t->be = lc->srv->be;
-	t->inst = lc->inst;
+	t->instance = lc->instance;
 	t->limits = lc->limits;
 	t->start_us = clock_us();
 	jobs_submit(lc->srv->jobs, JQ_LORA, &t->j);
@@ -605,7 +605,7 @@ probe_done(Job *j)
 	while ((c = wait_take(&p->waiting)) != NULL)
 		if (!scall_is_active(c))
 			c->job_busy = false;
-		else if (lc->inst == NULL)
+		else if (lc->instance == NULL)
 			go_on(c, &gone);
 		else
 		{

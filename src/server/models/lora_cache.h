@@ -26,7 +26,7 @@ typedef struct LoraCache LoraCache;
 struct Server;
 
 /* limits: of the model's options and the settings it was loaded with. */
-LoraCache  *loras_new(struct Server *srv, const BackendModel *inst, const LoraLimits *limits);
+LoraCache  *loras_new(struct Server *srv, const BackendModel *instance, const LoraLimits *limits);
 /* The model is gone.  What requests still hold goes with them. */
 void		loras_close(LoraCache *lc);
 

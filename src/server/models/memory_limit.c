@@ -163,7 +163,7 @@ unload(ModelInstance *l)
 	ModelInstance *last = NULL;
 
 	/* one that nobody waits for any more, or one that may go */
-	ASSERT(!l->dying && (l->queued || (l->done && l->inst != NULL && !pinned(l))));
+	ASSERT(!l->dying && (l->queued || (l->done && l->instance != NULL && !pinned(l))));
 	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			last = entry_let_go(en);
@@ -178,7 +178,8 @@ may_go(const ModelInstance *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
-	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || l->queued ||
+	if (!l->done || l->instance == NULL || l->updates || l->updated ||
+		l->refs == 0 || l->dying || l->queued ||
 		l->rest >= LR_STORED || pinned(l))
 		return false;
 	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;

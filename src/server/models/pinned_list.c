@@ -21,7 +21,7 @@
 
 typedef struct PinnedListFound
 {
-	const BackendModel *inst;			/* may be gone meanwhile: compared, not looked at */
+	const BackendModel *instance;		/* may be gone meanwhile: compared, not looked at */
 	PinInfo		info;
 } PinnedListFound;
 
@@ -69,7 +69,7 @@ static const char *
 model_of(const Server *s, uint32_t dboid, const BackendModel *in)
 {
 	for (const ModelEntry *en = s->models->entries; en != NULL; en = en->next)
-		if (en->dboid == dboid && en->state == WM_READY && en->loaded->inst == in)
+		if (en->dboid == dboid && en->state == WM_READY && en->loaded->instance == in)
 			return en->name;
 	return NULL;
 }
@@ -103,7 +103,7 @@ answer_list(PinJob *t)
 	json_open(&o, '[');
 	for (size_t i = 0; i < t->n; i++)
 	{
-		const char *model = model_of(t->s, t->c->req->dboid, t->found[i].inst);
+		const char *model = model_of(t->s, t->c->req->dboid, t->found[i].instance);
 
 		if (model != NULL)
 			put(&o, model, &t->found[i].info);

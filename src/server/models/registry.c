@@ -76,7 +76,7 @@ fill_stat(ModelEntry *en, const Settings *set, StatsRow *r)
 	r->m.progress = atomic_load(&en->loaded->permille) / 1000.0;
 	if (en->state != WM_READY)
 		return;
-	r->inst = en->loaded->inst;
+	r->instance = en->loaded->instance;
 	snprintf(r->m.arch, sizeof(r->m.arch), "%s", en->loaded->facts.arch);
 	snprintf(r->m.dtype, sizeof(r->m.dtype), "%s", en->loaded->facts.dtype);
 	snprintf(r->m.device, sizeof(r->m.device), "%s", en->loaded->facts.device);
@@ -159,7 +159,7 @@ entry_chat(const ModelEntry *en)
 BackendModel *
 entry_inst(ModelEntry *en)
 {
-	return en->state == WM_READY ? en->loaded->inst : NULL;
+	return en->state == WM_READY ? en->loaded->instance : NULL;
 }
 
 bool
@@ -174,7 +174,7 @@ entry_facts(ModelEntry *en, ModelFacts *out)
 BackendModel *
 loaded_inst(const ModelInstance *l)
 {
-	return l->inst;
+	return l->instance;
 }
 
 int
@@ -250,7 +250,7 @@ free_run(Job *j)
 {
 	ModelInstance *l = (ModelInstance *) j;
 
-	step_detach(l->m->srv->step, l->inst);
+	step_detach(l->m->srv->step, l->instance);
 }
 
 static void
@@ -275,7 +275,7 @@ loaded_settle(ModelInstance *l)
 	if (l->pins > 0)
 		return;
 	l->dying = true;
-	if (l->inst == NULL)
+	if (l->instance == NULL)
 	{
 		loaded_free(l);
 		return;
@@ -394,16 +394,16 @@ load_run(Job *j)
 	ModelInstance *l = (ModelInstance *) j;
 	const Backend *be = l->m->srv->be;
 
-	l->inst = be->loader->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
-	if (l->inst != NULL)
-		be->loader->facts(l->inst, &l->facts);
+	l->instance = be->loader->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
+	if (l->instance != NULL)
+		be->loader->facts(l->instance, &l->facts);
 }
 
 typedef struct AttachJob
 {
 	Job			j;
 	Step	   *step;
-	BackendModel *inst;
+	BackendModel *instance;
 	const _Atomic int *weight;
 } AttachJob;
 
@@ -412,7 +412,7 @@ attach_run(Job *j)
 {
 	AttachJob  *a = (AttachJob *) j;
 
-	step_attach(a->step, a->inst, a->weight);
+	step_attach(a->step, a->instance, a->weight);
 }
 
 static void
@@ -429,7 +429,7 @@ loaded_attach(ModelInstance *l)
 	a->j.run = attach_run;
 	a->j.done = attach_done;
 	a->step = l->m->srv->step;
-	a->inst = l->inst;
+	a->instance = l->instance;
 	a->weight = &l->weight;
 	step_run(l->m->srv->step, &a->j);
 }
@@ -444,7 +444,7 @@ load_done(Job *j)
 	l->done = true;
 	l->ready_us = clock_us();
 	m->n_loading--;
-	if (l->inst != NULL)
+	if (l->instance != NULL)
 	{
 		if (l->need == 0)
 			l->need = l->facts.memory_bytes;
@@ -462,7 +462,7 @@ load_done(Job *j)
 		next = en->next;
 		if (en->loaded != l)
 			continue;
-		if (l->inst != NULL)
+		if (l->instance != NULL)
 		{
 			en->state = WM_READY;
 			wake_waiting(en);
@@ -524,7 +524,7 @@ attach_or_load(ModelEntry *en, const char *print, int64_t need)
 
 	for (l = m->loaded; l != NULL; l = l->next)
 		/* one without references is on its way out, if only a job still pins it */
-		if (l->refs > 0 && !l->updates && strcmp(l->key, key) == 0 && (!l->done || l->inst != NULL))
+		if (l->refs > 0 && !l->updates && strcmp(l->key, key) == 0 && (!l->done || l->instance != NULL))
 			break;
 	if (l != NULL)
 	{
@@ -733,7 +733,7 @@ entry_loras(ModelEntry *en, Err *e)
 	LoraLimits	limits;
 
 	if (l->loras == NULL && lora_limits(&l->opts, &l->set, &limits, e))
-		l->loras = loras_new(en->m->srv, l->inst, &limits);
+		l->loras = loras_new(en->m->srv, l->instance, &limits);
 	return l->loras;
 }
 

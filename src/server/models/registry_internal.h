@@ -41,7 +41,7 @@ struct ModelInstance
 	bool		dying;
 	int			refs;
 	int			pins;
-	BackendModel *inst;			/* ready */
+	BackendModel *instance;		/* ready */
 	ModelFacts	facts;
 	LoraCache  *loras;			/* NULL: no request has named an adapter */
 	ServerCall *unloader;		/* answered when the memory is free */

@@ -490,11 +490,11 @@ store_run(Job *j)
 	if (op->level >= 2)
 	{
 		if (be->control->drop_weights != NULL)
-			be->control->drop_weights(op->at->inst);
+			be->control->drop_weights(op->at->instance);
 		op->at->rest = LR_FORGOTTEN;
 	}
 	else if (be->control->save_weights == NULL ||
-			 be->control->save_weights(op->at->inst, op->dir, &op->at->lost, &op->e))
+			 be->control->save_weights(op->at->instance, op->dir, &op->at->lost, &op->e))
 		op->at->rest = LR_STORED;
 	else if (op->at->lost)
 		op->at->rest = LR_FORGOTTEN;
@@ -506,7 +506,7 @@ go_on_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 
-	if (op->m->srv->be->control->resume(op->at->inst, &op->e))
+	if (op->m->srv->be->control->resume(op->at->instance, &op->e))
 		op->at->rest = LR_AWAKE;
 }
 
@@ -515,7 +515,7 @@ rest_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 
-	op->m->srv->be->control->suspend(op->at->inst, op->level > 0);
+	op->m->srv->be->control->suspend(op->at->instance, op->level > 0);
 	op->at->rest = LR_RESTS;
 }
 
@@ -554,7 +554,7 @@ reload(SleepOp *op)
 
 	if (be->control->swap_weights == NULL)
 		return true;
-	opts.for_adopt = l->inst;
+	opts.for_adopt = l->instance;
 	again = be->loader->load(l->path, &opts, &l->set, load_on, NULL, &op->e);
 	if (again == NULL)
 		return false;
@@ -562,7 +562,7 @@ reload(SleepOp *op)
 	key = models_key(l->path, &l->opts);
 	op->changed = strcmp(key, l->key) != 0;
 	if (!op->changed)
-		ok = be->control->swap_weights(l->inst, again, &op->e);
+		ok = be->control->swap_weights(l->instance, again, &op->e);
 	mem_free(key);
 	be->loader->free(again);
 	return ok && !op->changed;
@@ -576,13 +576,13 @@ fetch_run(Job *j)
 	ModelInstance *l = op->at;
 
 	if (l->rest == LR_STORED && be->control->restore_weights != NULL &&
-		!be->control->restore_weights(l->inst, &op->e))
+		!be->control->restore_weights(l->instance, &op->e))
 	{
 		if (op->e.cls != ERR_IO)
 			return;
 		/* what can't be read back the model's files have */
 		log_line('W', "%s; the model's files are read instead", op->e.msg);
-		be->control->drop_weights(l->inst);
+		be->control->drop_weights(l->instance);
 		l->rest = LR_FORGOTTEN;
 		op->e.cls = ERR_NONE;
 	}
@@ -594,7 +594,7 @@ fetch_run(Job *j)
 static const ModelEntry *
 entry_of(const ModelInstance *l)
 {
-	if (!l->done || l->inst == NULL || l->dying || l->updates || l->given_up)
+	if (!l->done || l->instance == NULL || l->dying || l->updates || l->given_up)
 		return NULL;
 	for (const ModelEntry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l && en->state == WM_READY)

@@ -97,10 +97,10 @@ load_run(Job *j)
 	const Backend *be = op->m->srv->be;
 	ModelOpts	opts = op->opts;
 
-	opts.in_place_of = op->from->inst;
-	l->inst = be->loader->load(op->path, &opts, &op->set, go_on, op, &op->e);
-	if (l->inst != NULL)
-		be->loader->facts(l->inst, &l->facts);
+	opts.in_place_of = op->from->instance;
+	l->instance = be->loader->load(op->path, &opts, &op->set, go_on, op, &op->e);
+	if (l->instance != NULL)
+		be->loader->facts(l->instance, &l->facts);
 }
 
 static bool
@@ -165,7 +165,7 @@ rest_run(Job *j)
 {
 	UpdateOp   *op = (UpdateOp *) j;
 
-	op->m->srv->be->control->suspend(op->to->inst, false);
+	op->m->srv->be->control->suspend(op->to->instance, false);
 	op->to->rest = LR_RESTS;
 }
 
@@ -184,7 +184,7 @@ load_done(Job *j)
 	l->done = true;
 	l->ready_us = clock_us();
 	op->stage = UP_END;
-	if (l->inst == NULL)
+	if (l->instance == NULL)
 		return;
 	loaded_attach(l);
 	if (op->en->asleep == 0)
@@ -293,7 +293,7 @@ change_over(UpdateOp *op)
 		next = en->next;
 		if (!changes(op, en))
 			continue;
-		ALWAYS(en->loaded == op->from && op->from->refs > 0 && op->to->inst != NULL);
+		ALWAYS(en->loaded == op->from && op->from->refs > 0 && op->to->instance != NULL);
 		en->loaded = op->to;
 		op->to->refs++;
 		op->from->refs--;
