@@ -7,7 +7,10 @@ SELECT i, llm_generate(p) FROM f WHERE i < 6;
 SELECT llm_generate('@error:58000:gone', params => '{"on_error": "null"}') IS NULL AS gone;
 SELECT llm_embed('@error:58000:gone', params => '{"on_error": "null"}') IS NULL AS gone;
 SET vllm.on_error = 'null';
+-- which of two is the last depends on which answer comes first
+\set VERBOSITY terse
 SELECT llm_generate('@error:58000:gone') IS NULL AS gone, llm_generate('@error:53300:full') IS NULL AS full;
+\set VERBOSITY default
 SELECT llm_generate('@error:58000:gone', params => '{"on_error": "error"}');
 -- the batch node, and the same without it
 SELECT i, llm_generate(p) IS NULL AS failed FROM f ORDER BY i;
