@@ -74,11 +74,11 @@ append_to_file($file, "{{ messages[0].content }}\nSentiment:");
 my $dir = sql("SELECT path FROM llm_models WHERE name = '$m'");
 sql(qq{SELECT llm_create_model('own', '$dir', '{"chat_template": "$file"}')});
 my $ticket = 'Ticket: The kettle arrived broken.';
-is(sql("SELECT llm_ask('$ticket', model => 'own', temperature => 0, max_tokens => 8) = llm_generate(E'$ticket\\nSentiment:', temperature => 0, max_tokens => 8, model => 'own')"),
-	't', 'the answer to a chat is that to its text');
+is(sql("SELECT llm_ask('$ticket', model => 'own', temperature => 0, max_tokens => 8) = ltrim(llm_generate(E'$ticket\\nSentiment:', temperature => 0, max_tokens => 8, model => 'own'))"),
+	't', 'the answer to a chat is that to its text, but for the space before it');
 is(sql("SELECT (c ->> 'content') || ' ' || (c -> 'usage' ->> 'completion_tokens') FROM llm_chat(json_build_array(json_build_object('role', 'user', 'content', '$ticket')), model => 'own', temperature => 0, max_tokens => 8) c"),
 	sql("SELECT (g).text || ' ' || ((g).usage).completion_tokens FROM llm_generate_full(E'$ticket\\nSentiment:', temperature => 0, max_tokens => 8, model => 'own') g"), 'llm_chat');
-is(sql("SELECT string_agg(text, '' ORDER BY seq) = llm_ask('$ticket', model => 'own', temperature => 0, max_tokens => 8) FROM llm_chat_stream(json_build_array(json_build_object('role', 'user', 'content', '$ticket')), model => 'own', temperature => 0, max_tokens => 8)"),
+is(sql("SELECT ltrim(string_agg(text, '' ORDER BY seq)) = llm_ask('$ticket', model => 'own', temperature => 0, max_tokens => 8) FROM llm_chat_stream(json_build_array(json_build_object('role', 'user', 'content', '$ticket')), model => 'own', temperature => 0, max_tokens => 8)"),
 	't', 'llm_chat_stream');
 
 # many rows: the same as one by one
@@ -104,9 +104,9 @@ is($bundled->('[{"role":"user","content":"<|end_of_text|>"}]'), "<|begin_of_text
 like(error("SELECT llm_render_chat('[$kettle]', '[{}]')"), qr/not trained to call tools/, 'tools are refused');
 like(error(qq(SELECT llm_render_chat('[{"role":"tool","content":"x"}]'))), qr/knows the roles system, user and assistant, not tool/, 'so are other roles');
 like(error('SELECT llm_chat(\'[]\')'), qr/the last message must be a user/, 'and a chat that does not ask');
-is(sql("SELECT llm_ask('The kettle arrived broken.', 'Which category?') = llm_generate(E'Ticket: The kettle arrived broken.\\nCategory:')"), 't', 'llm_ask gives the answer to that prompt');
+is(sql("SELECT llm_ask('The kettle arrived broken.', 'Which category?') = ltrim(llm_generate(E'Ticket: The kettle arrived broken.\\nCategory:'))"), 't', 'llm_ask gives the answer to that prompt');
 my $ticket2 = "Isaac Coleman here. I am writing about my Delta camera. Here is my request: please move my account to a new mail address. I am angry that nobody answers my mails.";
-is(sql("SELECT string_agg(llm_ask('$ticket2', t), ',' ORDER BY n) FROM (VALUES (1, 'What is the category?'), (2, NULL), (3, 'priority')) v(n, t)"), ' account, negative, medium', '... which is right');
+is(sql("SELECT string_agg(llm_ask('$ticket2', t), ',' ORDER BY n) FROM (VALUES (1, 'What is the category?'), (2, NULL), (3, 'priority')) v(n, t)"), 'account,negative,medium', '... which is right');
 
 is(sql("SELECT slots_total - slots_free, running, waiting, kv_blocks_used FROM llm_stat_engine"), '0|0|0|0', 'nothing is left behind');
 $node->stop;

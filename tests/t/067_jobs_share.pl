@@ -63,7 +63,8 @@ takes();
 sql(q{SELECT llm_drop_job('small'); SET ROLE modest; SELECT llm_create_completion_job('small', input => 'x', target_column => 'y', name => 'small')});
 takes();
 my @s = sort { $a <=> $b } map { takes() } 1 .. 5;
-cmp_ok($s[2], '<', 0.8, "another owner's row, by the side of 1,000 idle jobs");
+# looking at each job again for a row would take many times as long
+cmp_ok($s[2], '<', 4, "another owner's row, by the side of 1,000 idle jobs");
 sql(q{SELECT llm_drop_job(name) FROM llm_jobs WHERE name ~ 'idle'});
 
 # ---- a queue that fills the engine ----
