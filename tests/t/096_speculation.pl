@@ -99,6 +99,14 @@ fails(qq{SELECT llm_create_model('late', $path)}, $wrong, 'a method that nobody 
 sql(q{SELECT llm_unload_model('by_setting')});
 fails(q{SELECT llm_load_model('by_setting')}, $wrong, '... or loaded');
 
+# the postmaster, which has no encoding, checks the setting when it reads its files again
+sql(q{ALTER SYSTEM SET vllm.speculative_config = '{"method": "caf\u00e9"}'});
+$node->reload;
+ok(VllmTest::until_sql($node, q{SELECT setting ~ 'caf' FROM pg_settings WHERE name = 'vllm.speculative_config'}), 'a text beyond ASCII is taken');
+is(sql('SELECT 1'), 1, '... and the server is there');
+sql('ALTER SYSTEM RESET vllm.speculative_config');
+$node->reload;
+
 # ---- what is refused ----
 
 for (

@@ -30,6 +30,7 @@
 #include "pg/call/output_shape.h"
 #include "pg/call/default_params.h"
 #include "pg/util/json_tree.h"
+#include "pg/util/setting_check.h"
 #include "pg/vllm_pg.h"
 
 #define MAX_TOOL_NAME	255		/* bytes, as in src/server/request/output_parsers.h */
@@ -216,51 +217,22 @@ default_params_hint(const char *detail, const char *hint)
 	return hint;
 }
 
-/*
- * The postmaster doesn't know the database's encoding, which escapes of other characters need: its children
- * check again.
- */
-static bool
-needs_encoding(const ErrorData *e)
+static void
+parse_only(const char *text, const void *arg)
 {
-	return e->sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER ||
-		e->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED;
+	(void) parse(text);
 }
 
-/*
- * Does the setting's text parse?  Parsing holds nothing but memory, so its errors are caught without a
- * subtransaction.
- */
+/* Does the setting's text parse? */
 bool
 check_default_params(char **newval, void **extra, GucSource source)
 {
-	MemoryContext old = CurrentMemoryContext;
-	MemoryContext cxt;
-	ErrorData  *volatile e = NULL;
+	ErrorData  *e;
 
 	if (*newval == NULL || **newval == '\0')
 		return true;
-	cxt = AllocSetContextCreate(old, "check of vllm.default_params", ALLOCSET_SMALL_SIZES);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		(void) parse(*newval);
-	}
-	PG_CATCH();
-	{
-		int			category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED &&
-			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(old);
-		e = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
-	if (e == NULL || (!OidIsValid(MyDatabaseId) && needs_encoding(e)))
+	e = setting_error(parse_only, *newval, NULL);
+	if (e == NULL)
 		return true;
 	GUC_check_errdetail("%s%s%s", e->message, e->detail != NULL ? ": " : ".",
 						e->detail != NULL ? e->detail : "");

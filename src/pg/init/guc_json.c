@@ -14,11 +14,11 @@
 
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 
 #include "ipc/control_protocol.h"
 #include "pg/init/guc_json.h"
 #include "pg/util/json_tree.h"
+#include "pg/util/setting_check.h"
 
 /* what is left of a line on the control socket, with the longest of their names */
 #define MAX_OBJECT	(CONTROL_LINE - (int) strlen(CONTROL_CONFIG " speculative_config=\n") - 1)
@@ -107,8 +107,9 @@ check_value(const JsonNode *n, const ObjectKey *k)
 }
 
 static void
-check_object(const char *text, const ObjectKey *keys)
+check_object(const char *text, const void *arg)
 {
+	const ObjectKey *keys = arg;
 	const JsonNode *root = json_tree(cstring_to_text(text));
 	const JsonNode *method;
 
@@ -152,35 +153,16 @@ fits_a_line(const char *s)
 	return true;
 }
 
-/* Errors of the JSON parser, and those above, may be caught without a subtransaction: they hold nothing. */
 static bool
 check_setting(const char *value, const ObjectKey *keys)
 {
-	MemoryContext old = CurrentMemoryContext;
-	MemoryContext cxt;
-	ErrorData  *volatile e = NULL;
+	ErrorData  *e;
 
 	if (value == NULL || value[0] == '\0')
 		return true;
 	if (!fits_a_line(value))
 		return false;
-	cxt = AllocSetContextCreate(old, "check of a JSON setting", ALLOCSET_SMALL_SIZES);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		check_object(value, keys);
-	}
-	PG_CATCH();
-	{
-		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION)
-			PG_RE_THROW();
-		MemoryContextSwitchTo(old);
-		e = CopyErrorData();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
+	e = setting_error(check_object, value, keys);
 	if (e == NULL)
 		return true;
 	if (e->sqlerrcode != ERRCODE_INVALID_PARAMETER_VALUE)
