@@ -32,6 +32,7 @@
 #include "storage/fd.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/syscache.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -306,6 +307,18 @@ bool
 lora_may_use(const LoraRow *l, Oid role)
 {
 	return l->from_dir || catalog_is_granted(l->grantees, l->n_grantees, role) || lora_is_owner(l, role);
+}
+
+bool
+lora_or_model_may_use(const char *name, Oid role)
+{
+	const ModelRow *m = catalog_find(name);
+	const LoraRow *l = m == NULL ? lora_find(name) : NULL;
+
+	if (l != NULL)
+		m = catalog_find(l->model);
+	return m != NULL && SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)) && catalog_may_use(m, role) &&
+		(l == NULL || lora_may_use(l, role));
 }
 
 bool

@@ -43,6 +43,8 @@ LoraRow    *lora_named(const char *name, const char *model);
 /* ERROR 42501 unless the current user may use it; what its model asks for is another matter. */
 void		lora_check_use(const LoraRow *l);
 bool		lora_may_use(const LoraRow *l, Oid role);
+/* May the role use the model of that name, or the adapter and its model?  One that is gone may nothing. */
+bool		lora_or_model_may_use(const char *name, Oid role);
 /* May the current user see the path of the adapter? */
 bool		lora_may_see_path(const LoraRow *l);
 /* ERROR 42704, 42501, or 42809: it is of vllm.lora_dir */

@@ -61,13 +61,6 @@ typedef struct User
 
 /* ---- finding ---- */
 
-/* A role that is gone may nothing. */
-static bool
-may_use(const ModelRow *m, Oid role)
-{
-	return m == NULL || (SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)) && catalog_may_use(m, role));
-}
-
 static User *
 add_user(List **users, char *what, const char *kind, bool seen)
 {
@@ -120,7 +113,7 @@ model_of_trigger(HeapTuple tuple, Relation pg_trigger)
 
 /* Triggers of partitions go with that of their parent. */
 static void
-find_triggers(List **users, const char *name, const ModelRow *m)
+find_triggers(List **users, const char *name)
 {
 	Oid			function = own_function("llm_embed_trigger", InvalidOid);
 	Relation	rel = table_open(TriggerRelationId, AccessShareLock);
@@ -137,7 +130,7 @@ find_triggers(List **users, const char *name, const ModelRow *m)
 		if (form->tgfoid != function || OidIsValid(form->tgparentid))
 			continue;
 		model = model_of_trigger(tuple, rel);
-		if (model == NULL || strcmp(model, name) != 0 || !may_use(m, job_relation_owner(form->tgrelid)))
+		if (model == NULL || strcmp(model, name) != 0 || !lora_or_model_may_use(name, job_relation_owner(form->tgrelid)))
 			continue;
 		ObjectAddressSet(a, TriggerRelationId, form->oid);
 		u = add_user(users, getObjectDescription(&a, true), "a trigger", true);
@@ -149,7 +142,7 @@ find_triggers(List **users, const char *name, const ModelRow *m)
 }
 
 static void
-find_options(List **users, const char *name, const ModelRow *m)
+find_options(List **users, const char *name)
 {
 	ListCell   *lc;
 
@@ -158,16 +151,16 @@ find_options(List **users, const char *name, const ModelRow *m)
 		const ModelRow *other = lfirst(lc);
 		const char *option = caller_options_naming(other->options, name);
 
-		if (option == NULL || strcmp(other->name, name) == 0 || !may_use(m, other->owner))
+		if (option == NULL || strcmp(other->name, name) == 0 || !lora_or_model_may_use(name, other->owner))
 			continue;
 		add_user(users, psprintf("option \"%s\" of model \"%s\"", option, other->name),
 				 "an option of a model", catalog_may_see_path(other))->model = other;
 	}
 }
 
-/* m: the model; NULL: it is an adapter's name. */
+/* What uses the model, or the adapter, of that name. */
 static List *
-users_of(const char *name, const ModelRow *m)
+users_of(const char *name)
 {
 	List	   *users = NIL;
 
@@ -175,9 +168,9 @@ users_of(const char *name, const ModelRow *m)
 	if (job_installed())
 	{
 		find_jobs(&users, name);
-		find_triggers(&users, name, m);
+		find_triggers(&users, name);
 	}
-	find_options(&users, name, m);
+	find_options(&users, name);
 	return users;
 }
 
@@ -209,12 +202,12 @@ tell(Told *t, const char *what, bool seen, const char *on)
 }
 
 static void
-tell_users(Told *t, const char *name, const ModelRow *m)
+tell_users(Told *t, const char *name)
 {
-	char	   *on = psprintf("%s \"%s\"", m != NULL ? "model" : "adapter", name);
+	char	   *on = psprintf("%s \"%s\"", catalog_find(name) != NULL ? "model" : "adapter", name);
 	ListCell   *lc;
 
-	foreach(lc, users_of(name, m))
+	foreach(lc, users_of(name))
 	{
 		const User *u = lfirst(lc);
 
@@ -237,9 +230,9 @@ depend_refuse(const ModelRow *m)
 		const char *name = ((const LoraRow *) lfirst(lc))->name;
 
 		tell(&t, psprintf("adapter \"%s\"", name), true, on);
-		tell_users(&t, name, NULL);
+		tell_users(&t, name);
 	}
-	tell_users(&t, m->name, m);
+	tell_users(&t, m->name);
 	if (t.all == 0)
 		return;
 	if (t.hidden > 0)
@@ -299,12 +292,12 @@ drop_option(const User *u, const char *name)
 }
 
 static void
-drop_users(const char *name, const ModelRow *m)
+drop_users(const char *name)
 {
 	ListCell   *lc;
 
 	catalog_lock_drop(name);
-	foreach(lc, users_of(name, m))
+	foreach(lc, users_of(name))
 	{
 		const User *u = lfirst(lc);
 
@@ -323,11 +316,11 @@ drop_users(const char *name, const ModelRow *m)
 void
 depend_drop_model(const ModelRow *m)
 {
-	drop_users(m->name, m);
+	drop_users(m->name);
 }
 
 void
 depend_drop_lora(const char *name)
 {
-	drop_users(name, NULL);
+	drop_users(name);
 }

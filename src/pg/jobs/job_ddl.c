@@ -52,9 +52,11 @@
 #include "utils/syscache.h"
 
 #include "pg/jobs/job_launcher.h"
+#include "pg/catalog/lora_catalog.h"
 #include "pg/catalog/model_catalog.h"
 #include "pg/compat.h"
 #include "pg/jobs/job_new.h"
+#include "pg/util/own_call.h"
 
 PG_FUNCTION_INFO_V1(llm_job_ddl);
 
@@ -358,11 +360,15 @@ job_drop_of_model(const char *name, const char *model)
 	return true;
 }
 
-/* A trigger that is made names a model: it stays until the trigger can be seen. */
+/*
+ * A trigger that is made names a model: it stays until the trigger can be seen.  Not if the trigger would not
+ * count as using it (model_depend.c): anybody could block its removal.
+ */
 static void
 lock_model_of(const Node *statement)
 {
 	const CreateTrigStmt *s;
+	const char *model;
 	ListCell   *lc;
 
 	if (IsA(statement, CreateSchemaStmt))
@@ -374,8 +380,12 @@ lock_model_of(const Node *statement)
 	if (!IsA(statement, CreateTrigStmt))
 		return;
 	s = (const CreateTrigStmt *) statement;
-	if (list_length(s->args) > 2 && strcmp(strVal(llast(s->funcname)), "llm_embed_trigger") == 0)
-		catalog_lock_use(strVal(list_nth(s->args, 2)));
+	if (list_length(s->args) < 3 || strcmp(strVal(llast(s->funcname)), "llm_embed_trigger") != 0 ||
+		LookupFuncName(s->funcname, 0, NULL, true) != own_function("llm_embed_trigger", InvalidOid))
+		return;
+	model = strVal(list_nth(s->args, 2));
+	if (lora_or_model_may_use(model, job_relation_owner(RangeVarGetRelid(s->relation, NoLock, true))))
+		catalog_lock_use(model);
 }
 
 /* The parent that a table had when the transaction began, or InvalidOid. */
