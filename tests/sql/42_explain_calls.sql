@@ -65,6 +65,13 @@ RESET vllm.batch;
 -- a function that is evaluated while the statement is planned runs statements
 CREATE FUNCTION call_constant() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN (SELECT count(*) FROM call_docs WHERE id < 0); END $$;
 SELECT inlined($$SELECT llm_generate(body || nextval('call_numbers')), call_constant() FROM call_docs$$);
+-- ... and so do the arguments of EXECUTE, before it is
+CREATE FUNCTION call_argument() RETURNS text LANGUAGE plpgsql AS $$DECLARE t text; BEGIN t := llm_generate('hi'); RETURN t; END $$;
+PREPARE call_execute(text) AS SELECT $1;
+EXPLAIN (COSTS off) EXECUTE call_execute(call_argument());
+SELECT call_argument() IS NOT NULL AS called;
+DEALLOCATE call_execute;
+DROP FUNCTION call_argument();
 -- nothing to say
 SELECT inlined($$SELECT id, upper(body) FROM call_docs$$);
 -- it runs as ever, and in all formats

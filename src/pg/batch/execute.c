@@ -40,7 +40,28 @@ typedef struct RunFrame
 } RunFrame;
 
 static RunFrame *runs = NULL;
+static ExecutorStart_hook_type prev_executor_start = NULL;
 static ExecutorRun_hook_type prev_executor_run = NULL;
+
+/* It may evaluate functions, as partitions are pruned: what these plan is not being explained. */
+static void
+executor_start(QueryDesc *queryDesc, int eflags)
+{
+	bool		explaining = batch_note_explaining(false);
+
+	PG_TRY();
+	{
+		if (prev_executor_start)
+			prev_executor_start(queryDesc, eflags);
+		else
+			standard_ExecutorStart(queryDesc, eflags);
+	}
+	PG_FINALLY();
+	{
+		(void) batch_note_explaining(explaining);
+	}
+	PG_END_TRY();
+}
 
 static void
 executor_run(COMPAT_EXECUTOR_RUN_ARGS)
@@ -353,6 +374,8 @@ const CustomScanMethods batch_scan_methods = {
 void
 batch_execute_init(void)
 {
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = executor_start;
 	prev_executor_run = ExecutorRun_hook;
 	ExecutorRun_hook = executor_run;
 	RegisterCustomScanMethods(&batch_scan_methods);

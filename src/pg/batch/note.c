@@ -212,10 +212,26 @@ batch_note_explaining(bool now)
 	return before;
 }
 
+/*
+ * Will a statement be planned to be shown?  Not if functions may run before it is, in the arguments of EXECUTE:
+ * what they plan isn't shown.
+ */
+static bool
+explains(const Node *statement)
+{
+	const Query *q;
+
+	if (!IsA(statement, ExplainStmt))
+		return false;
+	q = castNode(Query, ((const ExplainStmt *) statement)->query);
+	return q->commandType != CMD_UTILITY || !IsA(q->utilityStmt, ExecuteStmt) ||
+		((const ExecuteStmt *) q->utilityStmt)->params == NIL;
+}
+
 static void
 note_utility(PROCESS_UTILITY_ARGS)
 {
-	bool		before = batch_note_explaining(IsA(pstmt->utilityStmt, ExplainStmt));
+	bool		before = batch_note_explaining(explains(pstmt->utilityStmt));
 
 	PG_TRY();
 	{
