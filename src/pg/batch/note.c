@@ -213,8 +213,8 @@ batch_note_explaining(bool now)
 }
 
 /*
- * Will a statement be planned to be shown?  Not if functions may run before it is, in the arguments of EXECUTE:
- * what they plan isn't shown.
+ * Will a statement be planned to be shown?  Not if functions may run before it is, in the arguments of
+ * EXECUTE: what they plan isn't shown.
  */
 static bool
 explains(const Node *statement)

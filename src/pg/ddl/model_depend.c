@@ -130,7 +130,8 @@ find_triggers(List **users, const char *name)
 		if (form->tgfoid != function || OidIsValid(form->tgparentid))
 			continue;
 		model = model_of_trigger(tuple, rel);
-		if (model == NULL || strcmp(model, name) != 0 || !lora_or_model_may_use(name, job_relation_owner(form->tgrelid)))
+		if (model == NULL || strcmp(model, name) != 0 ||
+			!lora_or_model_may_use(name, job_relation_owner(form->tgrelid)))
 			continue;
 		ObjectAddressSet(a, TriggerRelationId, form->oid);
 		u = add_user(users, getObjectDescription(&a, true), "a trigger", true);

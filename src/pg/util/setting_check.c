@@ -6,7 +6,7 @@
  * has no database and does not know the encoding, which escapes of characters beyond ASCII need: it takes
  * texts with these, and its children check again.
  *
- * Tests: tests/t/041_default_params.pl, tests/t/096_speculation.pl.
+ * Tests: tests/sql/03_options.sql, tests/t/096_speculation.pl.
  */
 #include "postgres.h"
 
