@@ -159,6 +159,8 @@ ask(Core *c, int i, Seen *s, const Case *k)
 		exit(2);
 	}
 	spec.params = p;
+	/* all are of one class, whenever they come: the order of admissions doesn't depend on the time */
+	spec.stream = true;
 	core_submit(c, &spec);
 }
 
