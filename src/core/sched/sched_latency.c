@@ -136,7 +136,8 @@ sched_choose_target(Sched *s, int64_t now_us)
 	decodes = units > 0 ? cost_predict(&s->cost, units) : 0;
 	s->latency_target_us = s->target_us = target * LARGE;
 	if (units > 0)
-		s->latency_target_us = s->target_us = isfinite(decodes) ? SLOWER * decodes + target : target;
+		s->latency_target_us = s->target_us = isfinite(decodes) && target > 0 ? SLOWER * decodes + target :
+			target;
 	else if (s->latency_recent && s->n_throughput + s->n_back > 0)
 		s->target_us = target * LARGE_RECENT;
 	alone = s->wanted[URGENT].n > 0 ? keep_rows(s, units) : 0;

@@ -167,6 +167,26 @@ test_latency_stream(void)
 	world_free(&w);
 }
 
+/* Without a target no step is cut, however long it takes. */
+static void
+test_no_target(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 256}, 800);
+
+	for (int n = 1; n <= 256; n *= 2)
+		sched_observe_step_time(w.s, n, n * 100000);
+	add_work = WORK_LATENCY;
+	add(&w, 1, 1, 20, 40);
+	add_work = WORK_THROUGHPUT;
+	add(&w, 2, 2, 20, 40);
+	STEP(&w, "1:20! 2:20!");
+	add(&w, 3, 2, 100, 40);
+	add_work = WORK_LATENCY;
+	add(&w, 4, 1, 100, 40);
+	STEP(&w, "1:1! 2:1! 4:100! 3:100!");
+	world_free(&w);
+}
+
 int
 main(void)
 {
@@ -174,5 +194,6 @@ main(void)
 	RUN(test_latency_seat());
 	RUN(test_latency_prompt());
 	RUN(test_latency_stream());
+	RUN(test_no_target());
 	return check_done("test_sched_latency");
 }
