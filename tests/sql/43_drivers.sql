@@ -34,6 +34,9 @@ BEGIN
 END $$;
 SELECT calls > 2000 AS many, errors FROM refused();
 DROP FUNCTION refused;
+-- arrays say of their elements what their types do
+SELECT vllm.array_of(ARRAY['a', NULL]::varchar[]::vllm.texts) = ARRAY['a', NULL], vllm.array_of('{}'::varchar[]::vllm.texts) = '{}', (SELECT vllm.array_of(array_agg(i::varchar)::vllm.texts) FROM generate_series(1, 3) i) || 'x'::text AS aggregated,
+       pg_typeof((ARRAY['a']::varchar[]::vllm.texts)[1]);
 
 -- the values: one call, and the types of its parameters
 CREATE FUNCTION called(types text, call text, given text) RETURNS text LANGUAGE plpgsql AS $$

@@ -89,11 +89,28 @@ llm_texts_in(PG_FUNCTION_ARGS)
 	return array_in(fcinfo);
 }
 
-/* vllm.texts_of(text[]), vllm.texts_of(varchar[]), vllm.array_of(vllm.texts): the array, stored alike */
+/*
+ * The array as one of `element`, whose values are stored alike: functions look at the type that an array
+ * itself names.
+ */
+static Datum
+array_of(Datum value, Oid element)
+{
+	AnyArrayType *array = DatumGetAnyArrayP(value);
+	ArrayType  *copy;
+
+	if (AARR_ELEMTYPE(array) == element)
+		return value;
+	copy = DatumGetArrayTypePCopy(value);
+	copy->elemtype = element;
+	return PointerGetDatum(copy);
+}
+
+/* vllm.texts_of(text[]), vllm.texts_of(varchar[]), vllm.array_of(vllm.texts) */
 Datum
 llm_texts_of(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+	PG_RETURN_DATUM(array_of(PG_GETARG_DATUM(0), TEXTOID));
 }
 
 /* vllm.texts_of(text), vllm.texts_of(varchar): an array of it */
