@@ -68,14 +68,43 @@ CREATE CAST (varchar[] AS vllm.texts) WITH FUNCTION vllm.texts_of(varchar[]) AS 
 CREATE CAST (text AS vllm.texts) WITH FUNCTION vllm.texts_of(text) AS IMPLICIT;
 CREATE CAST (varchar AS vllm.texts) WITH FUNCTION vllm.texts_of(varchar) AS IMPLICIT;
 
--- A vector.  Functions take this or float8[]: whatever becomes real[] becomes it, and as it is preferred a literal and a
--- parameter without a type do.
-CREATE DOMAIN vllm.reals AS real[];
-UPDATE pg_catalog.pg_type SET typispreferred = true WHERE oid OPERATOR(pg_catalog.=) 'vllm.reals'::regtype::oid;
+-- A vector where it isn't real[], which functions take as well: float8[] and other arrays of numbers become it, and as it is
+-- preferred a literal and a parameter without a type do.  It is stored as float8[] is.
+CREATE TYPE vllm.doubles;
+CREATE FUNCTION vllm.doubles_in(cstring, oid, int) RETURNS vllm.doubles AS 'MODULE_PATHNAME', 'llm_doubles_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.doubles_out(vllm.doubles) RETURNS cstring AS 'array_out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.doubles_recv(internal, oid, int) RETURNS vllm.doubles AS 'array_recv' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.doubles_send(vllm.doubles) RETURNS bytea AS 'array_send' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.doubles_subscript(internal) RETURNS internal AS 'array_subscript_handler' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE TYPE vllm.doubles (
+    INPUT = vllm.doubles_in, OUTPUT = vllm.doubles_out, RECEIVE = vllm.doubles_recv, SEND = vllm.doubles_send,
+    ELEMENT = float8, SUBSCRIPT = vllm.doubles_subscript, CATEGORY = 'A', PREFERRED = true, ALIGNMENT = double, STORAGE = extended
+);
+CREATE FUNCTION vllm.doubles_of(float8[]) RETURNS vllm.doubles AS 'MODULE_PATHNAME', 'llm_doubles_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE CAST (float8[] AS vllm.doubles) WITH FUNCTION vllm.doubles_of(float8[]) AS IMPLICIT;
+CREATE FUNCTION vllm.doubles_of(real[]) RETURNS vllm.doubles LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN vllm.doubles_of($1::float8[]);
+CREATE FUNCTION vllm.doubles_of(smallint[]) RETURNS vllm.doubles LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN vllm.doubles_of($1::float8[]);
+CREATE FUNCTION vllm.doubles_of(int[]) RETURNS vllm.doubles LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN vllm.doubles_of($1::float8[]);
+CREATE FUNCTION vllm.doubles_of(bigint[]) RETURNS vllm.doubles LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN vllm.doubles_of($1::float8[]);
+CREATE FUNCTION vllm.doubles_of(numeric[]) RETURNS vllm.doubles LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN vllm.doubles_of($1::float8[]);
+CREATE CAST (real[] AS vllm.doubles) WITH FUNCTION vllm.doubles_of(real[]) AS IMPLICIT;
+CREATE CAST (smallint[] AS vllm.doubles) WITH FUNCTION vllm.doubles_of(smallint[]) AS IMPLICIT;
+CREATE CAST (int[] AS vllm.doubles) WITH FUNCTION vllm.doubles_of(int[]) AS IMPLICIT;
+CREATE CAST (bigint[] AS vllm.doubles) WITH FUNCTION vllm.doubles_of(bigint[]) AS IMPLICIT;
+CREATE CAST (numeric[] AS vllm.doubles) WITH FUNCTION vllm.doubles_of(numeric[]) AS IMPLICIT;
 
--- A schema, where a type may stand in its place or jsonb: preferred as well.
-CREATE DOMAIN vllm.schema AS json;
-UPDATE pg_catalog.pg_type SET typispreferred = true WHERE oid OPERATOR(pg_catalog.=) 'vllm.schema'::regtype::oid;
+-- A schema that isn't json, where a type may stand in its place: jsonb becomes it, and as it is preferred a literal does.
+CREATE TYPE vllm.schema;
+CREATE FUNCTION vllm.schema_in(cstring) RETURNS vllm.schema AS 'json_in' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.schema_out(vllm.schema) RETURNS cstring AS 'json_out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.schema_recv(internal) RETURNS vllm.schema AS 'json_recv' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION vllm.schema_send(vllm.schema) RETURNS bytea AS 'json_send' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE TYPE vllm.schema (
+    INPUT = vllm.schema_in, OUTPUT = vllm.schema_out, RECEIVE = vllm.schema_recv, SEND = vllm.schema_send,
+    CATEGORY = 'U', PREFERRED = true, STORAGE = extended
+);
+CREATE CAST (vllm.schema AS json) WITHOUT FUNCTION;
+CREATE CAST (jsonb AS vllm.schema) WITH INOUT AS IMPLICIT;
 
 /* ---- roles in dumps ---- */
 
@@ -1582,7 +1611,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
 
 CREATE FUNCTION @extschema@.llm_extract(
     input text,
-    schema vllm.schema,
+    schema json,
     instruction text DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
@@ -1611,7 +1640,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
 -- inlined by the planner, so that the calls of many rows are batched
 CREATE FUNCTION @extschema@.llm_extract(
     input text,
-    schema jsonb,
+    schema vllm.schema,
     instruction text DEFAULT NULL,
     max_tokens int DEFAULT NULL,
     temperature float8 DEFAULT NULL,
@@ -1635,7 +1664,7 @@ CREATE FUNCTION @extschema@.llm_extract(
     lora text DEFAULT NULL)
 RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
-RETURN @extschema@.llm_extract(input, schema::json::vllm.schema, instruction, max_tokens, temperature, top_p, top_k, min_p, seed, presence_penalty,
+RETURN @extschema@.llm_extract(input, schema::json, instruction, max_tokens, temperature, top_p, top_k, min_p, seed, presence_penalty,
     frequency_penalty, repetition_penalty, logit_bias, on_error, params, model, timeout_ms, priority, cache_salt,
     truncate, chat_template, chat_template_kwargs, lora);
 
@@ -2224,41 +2253,41 @@ END;
 
 /* ---- nearest neighbours (nearest.c) ---- */
 
-CREATE FUNCTION @extschema@.llm_cosine_distance(a vllm.reals, b vllm.reals) RETURNS float8
+CREATE FUNCTION @extschema@.llm_cosine_distance(a real[], b real[]) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_cosine_distance(a float8[], b float8[]) RETURNS float8
+CREATE FUNCTION @extschema@.llm_cosine_distance(a vllm.doubles, b vllm.doubles) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_l2_distance(a vllm.reals, b vllm.reals) RETURNS float8
+CREATE FUNCTION @extschema@.llm_l2_distance(a real[], b real[]) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_l2_distance(a float8[], b float8[]) RETURNS float8
+CREATE FUNCTION @extschema@.llm_l2_distance(a vllm.doubles, b vllm.doubles) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_inner_product(a vllm.reals, b vllm.reals) RETURNS float8
+CREATE FUNCTION @extschema@.llm_inner_product(a real[], b real[]) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_inner_product(a float8[], b float8[]) RETURNS float8
+CREATE FUNCTION @extschema@.llm_inner_product(a vllm.doubles, b vllm.doubles) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
 -- NaN is greater than any number: a vector of zeros would be similar to everything
-CREATE FUNCTION @extschema@.llm_similarity(a vllm.reals, b vllm.reals) RETURNS real
+CREATE FUNCTION @extschema@.llm_similarity(a real[], b real[]) RETURNS real
 LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10
 RETURN nullif(1::float8 OPERATOR(pg_catalog.-) @extschema@.llm_cosine_distance(a, b), 'NaN'::float8)::real; -- exact: float8 = float8
 
-CREATE FUNCTION @extschema@.llm_similarity(a float8[], b float8[]) RETURNS real
+CREATE FUNCTION @extschema@.llm_similarity(a vllm.doubles, b vllm.doubles) RETURNS real
 LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10
 RETURN nullif(1::float8 OPERATOR(pg_catalog.-) @extschema@.llm_cosine_distance(a, b), 'NaN'::float8)::real; -- exact: float8 = float8
 
-CREATE FUNCTION @extschema@.llm_binary_quantize(v vllm.reals) RETURNS bit
+CREATE FUNCTION @extschema@.llm_binary_quantize(v real[]) RETURNS bit
 AS 'MODULE_PATHNAME', 'llm_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
-CREATE FUNCTION @extschema@.llm_binary_quantize(v float8[]) RETURNS bit
+CREATE FUNCTION @extschema@.llm_binary_quantize(v vllm.doubles) RETURNS bit
 AS 'MODULE_PATHNAME', 'llm_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 
 CREATE FUNCTION @extschema@.llm_nearest(
-    query vllm.reals,
+    query real[],
     source regclass,
     "column" name,
     k int DEFAULT 10,
@@ -2271,7 +2300,7 @@ AS 'MODULE_PATHNAME', 'llm_nearest'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
 
 CREATE FUNCTION @extschema@.llm_nearest(
-    query float8[],
+    query vllm.doubles,
     source regclass,
     "column" name,
     k int DEFAULT 10,
@@ -2285,7 +2314,7 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
 
 CREATE FUNCTION @extschema@.llm_nearest_rows(
     rows anyelement,
-    query vllm.reals,
+    query real[],
     "column" name,
     k int DEFAULT 10,
     metric text DEFAULT 'cosine',
@@ -2298,7 +2327,7 @@ LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
 
 CREATE FUNCTION @extschema@.llm_nearest_rows(
     rows anyelement,
-    query float8[],
+    query vllm.doubles,
     "column" name,
     k int DEFAULT 10,
     metric text DEFAULT 'cosine',
@@ -2342,7 +2371,7 @@ LANGUAGE sql STABLE PARALLEL RESTRICTED COST 200000 ROWS 10
 BEGIN ATOMIC
     SELECT n.distance, n.row_id, n.source_table
     FROM @extschema@.llm_nearest(@extschema@.llm_embed(query, NULL::int, NULL::bool, instruction, prompt_name, NULL::int, NULL::text, model,
-                                                       NULL::vllm.json, NULL::int, lora)::vllm.reals,
+                                                       NULL::vllm.json, NULL::int, lora),
                                  source, "column", k, metric, filter, codes, oversample) n;
 END;
 
@@ -3234,8 +3263,8 @@ COMMENT ON FUNCTION vllm.dumped_roles(regrole[]) IS
 COMMENT ON TABLE vllm.model IS 'Models of this database: files or URL, options, owner, grants.';
 COMMENT ON TYPE vllm.json IS 'JSON of an argument: json, jsonb and text become it.';
 COMMENT ON TYPE vllm.texts IS 'Texts of an argument: an array, or one text.';
-COMMENT ON DOMAIN vllm.reals IS 'A vector of an argument.';
-COMMENT ON DOMAIN vllm.schema IS 'A JSON schema of an argument.';
+COMMENT ON TYPE vllm.doubles IS 'A vector of an argument that is no real[].';
+COMMENT ON TYPE vllm.schema IS 'A JSON schema of an argument that is no json.';
 COMMENT ON FUNCTION vllm.json_in(cstring) IS 'Input of vllm.json.';
 COMMENT ON FUNCTION vllm.json_out(vllm.json) IS 'Output of vllm.json.';
 COMMENT ON FUNCTION vllm.json_recv(internal) IS 'Binary input of vllm.json.';
@@ -3250,6 +3279,21 @@ COMMENT ON FUNCTION vllm.texts_of(varchar[]) IS 'The array.';
 COMMENT ON FUNCTION vllm.texts_of(text) IS 'An array of one text.';
 COMMENT ON FUNCTION vllm.texts_of(varchar) IS 'An array of one text.';
 COMMENT ON FUNCTION vllm.array_of(vllm.texts) IS 'The array.';
+COMMENT ON FUNCTION vllm.doubles_in(cstring, oid, integer) IS 'Input of vllm.doubles.';
+COMMENT ON FUNCTION vllm.doubles_out(vllm.doubles) IS 'Output of vllm.doubles.';
+COMMENT ON FUNCTION vllm.doubles_recv(internal, oid, integer) IS 'Binary input of vllm.doubles.';
+COMMENT ON FUNCTION vllm.doubles_send(vllm.doubles) IS 'Binary output of vllm.doubles.';
+COMMENT ON FUNCTION vllm.doubles_subscript(internal) IS 'Subscripts of vllm.doubles.';
+COMMENT ON FUNCTION vllm.doubles_of(float8[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.doubles_of(real[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.doubles_of(smallint[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.doubles_of(int[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.doubles_of(bigint[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.doubles_of(numeric[]) IS 'The array.';
+COMMENT ON FUNCTION vllm.schema_in(cstring) IS 'Input of vllm.schema.';
+COMMENT ON FUNCTION vllm.schema_out(vllm.schema) IS 'Output of vllm.schema.';
+COMMENT ON FUNCTION vllm.schema_recv(internal) IS 'Binary input of vllm.schema.';
+COMMENT ON FUNCTION vllm.schema_send(vllm.schema) IS 'Binary output of vllm.schema.';
 COMMENT ON CAST (json AS vllm.json) IS 'JSON as an argument.';
 COMMENT ON CAST (vllm.json AS json) IS 'JSON of an argument.';
 COMMENT ON CAST (jsonb AS vllm.json) IS 'JSON as an argument.';
@@ -3259,6 +3303,14 @@ COMMENT ON CAST (text[] AS vllm.texts) IS 'Texts as an argument.';
 COMMENT ON CAST (varchar[] AS vllm.texts) IS 'Texts as an argument.';
 COMMENT ON CAST (text AS vllm.texts) IS 'A text as an argument.';
 COMMENT ON CAST (varchar AS vllm.texts) IS 'A text as an argument.';
+COMMENT ON CAST (float8[] AS vllm.doubles) IS 'A vector as an argument.';
+COMMENT ON CAST (real[] AS vllm.doubles) IS 'A vector as an argument.';
+COMMENT ON CAST (smallint[] AS vllm.doubles) IS 'A vector as an argument.';
+COMMENT ON CAST (int[] AS vllm.doubles) IS 'A vector as an argument.';
+COMMENT ON CAST (bigint[] AS vllm.doubles) IS 'A vector as an argument.';
+COMMENT ON CAST (numeric[] AS vllm.doubles) IS 'A vector as an argument.';
+COMMENT ON CAST (vllm.schema AS json) IS 'A schema of an argument.';
+COMMENT ON CAST (jsonb AS vllm.schema) IS 'A schema as an argument.';
 COMMENT ON FUNCTION @extschema@.llm_create_model(text, text, vllm.json, text, text) IS
     'Registers a model in a directory or file of the server, or a remote model at a URL.';
 COMMENT ON FUNCTION @extschema@.llm_inspect_model(text, vllm.json) IS
@@ -3667,11 +3719,11 @@ COMMENT ON FUNCTION @extschema@.llm_extract(text, anyelement, text, integer, dou
     precision, integer, double precision, bigint, double precision, double precision, double precision,
     vllm.json, text, vllm.json, text, integer, integer, text, integer, text, vllm.json, text) IS
     'Extracts a value of the SQL type of sample from a text.';
-COMMENT ON FUNCTION @extschema@.llm_extract(text, vllm.schema, text, integer, double precision, double precision,
+COMMENT ON FUNCTION @extschema@.llm_extract(text, json, text, integer, double precision, double precision,
     integer, double precision, bigint, double precision, double precision, double precision, vllm.json, text,
     vllm.json, text, integer, integer, text, integer, text, vllm.json, text) IS
     'Extracts JSON that is valid under a JSON schema from a text.';
-COMMENT ON FUNCTION @extschema@.llm_extract(text, jsonb, text, integer, double precision, double precision,
+COMMENT ON FUNCTION @extschema@.llm_extract(text, vllm.schema, text, integer, double precision, double precision,
     integer, double precision, bigint, double precision, double precision, double precision, vllm.json, text,
     vllm.json, text, integer, integer, text, integer, text, vllm.json, text) IS
     'Extracts JSON that is valid under a JSON schema from a text.';
@@ -3816,26 +3868,26 @@ COMMENT ON FUNCTION vllm.chunk_spans(text, text, integer, integer, text) IS
 COMMENT ON FUNCTION vllm.chunk_rows(text, integer[]) IS 'Rows of llm_chunk_text from offsets.';
 COMMENT ON FUNCTION @extschema@.llm_chunk_text(text, text, integer, integer, text) IS
     'Splits a text into chunks of at most size tokens.';
-COMMENT ON FUNCTION @extschema@.llm_cosine_distance(vllm.reals, vllm.reals) IS 'Cosine distance of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_cosine_distance(double precision[], double precision[]) IS 'Cosine distance of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_l2_distance(vllm.reals, vllm.reals) IS 'Euclidean distance of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_l2_distance(double precision[], double precision[]) IS 'Euclidean distance of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_inner_product(vllm.reals, vllm.reals) IS 'Inner product of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_inner_product(double precision[], double precision[]) IS 'Inner product of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_similarity(vllm.reals, vllm.reals) IS 'Cosine similarity of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_similarity(double precision[], double precision[]) IS 'Cosine similarity of two vectors.';
-COMMENT ON FUNCTION @extschema@.llm_binary_quantize(vllm.reals) IS
+COMMENT ON FUNCTION @extschema@.llm_cosine_distance(real[], real[]) IS 'Cosine distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_cosine_distance(vllm.doubles, vllm.doubles) IS 'Cosine distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_l2_distance(real[], real[]) IS 'Euclidean distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_l2_distance(vllm.doubles, vllm.doubles) IS 'Euclidean distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_inner_product(real[], real[]) IS 'Inner product of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_inner_product(vllm.doubles, vllm.doubles) IS 'Inner product of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_similarity(real[], real[]) IS 'Cosine similarity of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_similarity(vllm.doubles, vllm.doubles) IS 'Cosine similarity of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_binary_quantize(real[]) IS
     'One bit per dimension of a vector: 1 where the number is positive.';
-COMMENT ON FUNCTION @extschema@.llm_binary_quantize(double precision[]) IS
+COMMENT ON FUNCTION @extschema@.llm_binary_quantize(vllm.doubles) IS
     'One bit per dimension of a vector: 1 where the number is positive.';
-COMMENT ON FUNCTION @extschema@.llm_nearest(vllm.reals, regclass, name, integer, text, text, name, integer) IS
+COMMENT ON FUNCTION @extschema@.llm_nearest(real[], regclass, name, integer, text, text, name, integer) IS
     'Exact nearest-neighbour search for a vector: distances and row ids.';
-COMMENT ON FUNCTION @extschema@.llm_nearest(double precision[], regclass, name, integer, text, text, name, integer) IS
+COMMENT ON FUNCTION @extschema@.llm_nearest(vllm.doubles, regclass, name, integer, text, text, name, integer) IS
     'Exact nearest-neighbour search for a vector: distances and row ids.';
-COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, vllm.reals, name, integer, text, text, name,
+COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, real[], name, integer, text, text, name,
     integer) IS
     'Exact nearest-neighbour search for a vector: rows of the table.';
-COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, double precision[], name, integer, text, text, name,
+COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, vllm.doubles, name, integer, text, text, name,
     integer) IS
     'Exact nearest-neighbour search for a vector: rows of the table.';
 COMMENT ON FUNCTION vllm.nearest_rows(anyelement, real[], name, integer, text, text, name, integer) IS

@@ -72,6 +72,9 @@ for my $v ('0.9')
 		'OLD CATALOG|OLD CATALOG|t|ready|1', "a catalog of $v works with this library");
 	is($node->safe_psql($db, q{SELECT llm_create_model('old', '/fake/old', options => '{"result_cache": true}');
 		SELECT llm_generate('a model', model => 'old', temperature => 0); SELECT llm_drop_model('old')}), "\nA MODEL\n", '... and its models come and go');
+	is($node->safe_psql($db, q{CREATE TABLE vecs (id int, v real[], c bit(2)); INSERT INTO vecs VALUES (1, '{1,0}', b'10'), (2, '{0,1}', b'01');
+		SELECT string_agg(id::text, ',') FROM llm_nearest('{1,0.1}'::real[], 'vecs', 'v', 2) n JOIN vecs p ON p.ctid = n.row_id;
+		SELECT id FROM llm_nearest_rows(NULL::vecs, '{0,1}'::real[], 'v', 1, codes => 'c'); DROP TABLE vecs}), "1,2\n2", '... and the nearest vectors are found');
 	$node->safe_psql($db, q{CREATE FUNCTION low(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT pg_catalog.lower(t)';
 		CREATE TABLE docs (id int PRIMARY KEY, a text, b text); INSERT INTO docs VALUES (1, 'One');
 		SELECT llm_create_completion_job('docs', input => 'public.low(a)', target_column => 'b', name => 'old')});

@@ -450,7 +450,7 @@ append_distance(StringInfo q, const NearestSearch *s)
 		appendStringInfo(q, "(%s::%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_type, s->vector_schema,
 						 s->metric->op, s->vector_type);
 	else
-		appendStringInfo(q, "%s%s.%s(%s::pg_catalog.float4[]::vllm.reals, $1::vllm.reals)",
+		appendStringInfo(q, "%s%s.%s(%s::pg_catalog.float4[], $1)",
 						 s->metric == &metrics[METRIC_IP] ? "0 OPERATOR(pg_catalog.-) " : "", s->schema,
 						 s->metric->function, s->column);
 }
@@ -473,7 +473,7 @@ append_best(StringInfo q, const NearestSearch *s)
 	{
 		append_from(q, s, s->codes);
 		appendStringInfo(q, " ORDER BY pg_catalog.bit_count(%s OPERATOR(pg_catalog.#) "
-							"%s.llm_binary_quantize($1::vllm.reals)), 1, 2 LIMIT "
+							"%s.llm_binary_quantize($1)), 1, 2 LIMIT "
 						 INT64_FORMAT ")", s->codes, s->schema, (int64) s->k * s->oversample);
 		return;
 	}

@@ -5,7 +5,8 @@
  * An argument of type json takes no jsonb, and one of text[] no text, since PostgreSQL turns one into the
  * other in an assignment at most, and casts between its types are not ours to make.  So the extension has
  * types of its own, to which implicit casts lead.  What drivers find of vllm.texts is an array of text, and
- * they send lists as such.
+ * of vllm.doubles one of float8, and they send lists as such.  All are base types: pg_upgrade makes each type
+ * again by CREATE, and of a domain nothing there says that it is preferred.
  *
  * Tests: tests/sql/43_drivers.sql.
  */
@@ -25,6 +26,8 @@
 
 PG_FUNCTION_INFO_V1(llm_texts_in);
 PG_FUNCTION_INFO_V1(llm_texts_of);
+PG_FUNCTION_INFO_V1(llm_doubles_in);
+PG_FUNCTION_INFO_V1(llm_doubles_of);
 PG_FUNCTION_INFO_V1(llm_one_text);
 
 /* Anybody may call a type of theirs json; schema vllm is the extension's where that is installed. */
@@ -42,7 +45,7 @@ is_own(Oid type, const char *name)
 bool
 is_own_json(Oid type)
 {
-	return is_own(type, "json");
+	return is_own(type, "json") || is_own(type, "schema");
 }
 
 bool
@@ -111,6 +114,21 @@ Datum
 llm_texts_of(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_DATUM(array_of(PG_GETARG_DATUM(0), TEXTOID));
+}
+
+/* vllm.doubles_in(cstring, oid, int): elements are float8, whichever type a caller gives */
+Datum
+llm_doubles_in(PG_FUNCTION_ARGS)
+{
+	fcinfo->args[1].value = ObjectIdGetDatum(FLOAT8OID);
+	return array_in(fcinfo);
+}
+
+/* vllm.doubles_of(float8[]) */
+Datum
+llm_doubles_of(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(array_of(PG_GETARG_DATUM(0), FLOAT8OID));
 }
 
 /* vllm.texts_of(text), vllm.texts_of(varchar): an array of it */

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-/* Is it vllm.json, whose values are stored as json's are? */
+/* Is it vllm.json or vllm.schema, whose values are stored as json's are? */
 bool		is_own_json(Oid type);
 /* Is it vllm.texts, whose values are stored as those of text[] are? */
 bool		is_own_texts(Oid type);
