@@ -8,6 +8,17 @@
 
 \echo Use "ALTER EXTENSION vllm_pg UPDATE TO '0.10'" to load this file. \quit
 
+/* ---- which functions there are before, for the rights to new ones ---- */
+
+DO LANGUAGE plpgsql $do$
+BEGIN
+    PERFORM pg_catalog.set_config('vllm_pg.functions_before', pg_catalog.array_agg(d.objid)::text, true)
+    FROM pg_catalog.pg_depend d
+    JOIN pg_catalog.pg_extension e ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+        AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'vllm_pg'::name
+    WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::"char";
+END $do$;
+
 /* ---- types of arguments (number_array.c, own_type.c; docs/user/sql.md) ---- */
 
 -- JSON of callers: json, jsonb and text become it by themselves, which don't become each other.  It is stored as json is.
@@ -1241,31 +1252,39 @@ BEGIN ATOMIC
         allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)).completions) AS c;
 END;
 
--- Who was refused a function is refused the one of its name, too.
+-- New functions get the rights to the one of their name that was there, which has the same arguments if there is one: a role that
+-- was refused that is refused these.
 DO LANGUAGE plpgsql $do$
 DECLARE
     f record;
-    grantee text;
+    g record;
 BEGIN
     FOR f IN
-        SELECT made.oid::regprocedure AS made, had.proacl AS acl
+        SELECT DISTINCT ON (made.oid) made.oid, made.oid::regprocedure AS made, made.proowner::regrole AS owner, had.proacl AS acl
         FROM pg_catalog.pg_proc had
         JOIN pg_catalog.pg_proc made ON made.proname OPERATOR(pg_catalog.=) had.proname AND made.pronamespace OPERATOR(pg_catalog.=) had.pronamespace
         JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid
             AND d.objid OPERATOR(pg_catalog.=) made.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::"char"
         JOIN pg_catalog.pg_extension e ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
             AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'vllm_pg'::name
-        JOIN pg_catalog.pg_depend m ON m.classid OPERATOR(pg_catalog.=) d.classid AND m.objid OPERATOR(pg_catalog.=) had.oid
-            AND m.deptype OPERATOR(pg_catalog.=) d.deptype AND m.refclassid OPERATOR(pg_catalog.=) d.refclassid AND m.refobjid OPERATOR(pg_catalog.=) e.oid
-        WHERE had.proargnames[1] OPERATOR(pg_catalog.=) 'prompt'::text AND made.proargnames[1] OPERATOR(pg_catalog.=) 'prompt_token_ids'::text
-        AND had.proacl IS NOT NULL
+        WHERE had.oid OPERATOR(pg_catalog.=) ANY (pg_catalog.current_setting('vllm_pg.functions_before')::oid[])
+        AND made.oid OPERATOR(pg_catalog.<>) ALL (pg_catalog.current_setting('vllm_pg.functions_before')::oid[])
+        ORDER BY made.oid, pg_catalog.array_replace(made.proargnames, 'prompt_token_ids'::text, 'prompt'::text) OPERATOR(pg_catalog.=) had.proargnames DESC,
+            had.proacl IS NULL, had.oid
     LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.made);
-        FOR grantee IN
-            SELECT CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END FROM pg_catalog.aclexplode(f.acl) AS a
+        CONTINUE WHEN f.acl IS NULL;
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, %s', f.made, f.owner);
+        FOR g IN
+            SELECT CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee,
+                   CASE WHEN pg_catalog.bool_or(a.is_grantable) THEN ' WITH GRANT OPTION' ELSE '' END AS option
+            FROM pg_catalog.aclexplode(f.acl) AS a
+            GROUP BY a.grantee
         LOOP
-            EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s', f.made, grantee);
+            EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s%s', f.made, g.grantee, g.option);
         END LOOP;
+        -- pg_dump leaves out what a script grants, and a fresh install grants nothing of this
+        DELETE FROM pg_catalog.pg_init_privs p
+        WHERE p.objoid OPERATOR(pg_catalog.=) f.oid AND p.classoid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid;
     END LOOP;
 END $do$;
 

@@ -83,7 +83,10 @@ for my $v ('0.9')
 	$node->safe_psql($db, qq{CREATE ROLE ${db}_role;
 		CREATE VIEW answers AS SELECT llm_generate('view of a ' || 'function', max_tokens => 50) AS a, llm_generate('b', 20) AS b,
 			(llm_generate_full('c')).finish_reason AS c;
-		REVOKE EXECUTE ON FUNCTION llm_generate FROM public; GRANT EXECUTE ON FUNCTION llm_generate TO ${db}_role});
+		REVOKE EXECUTE ON FUNCTION llm_generate FROM public; GRANT EXECUTE ON FUNCTION llm_generate TO ${db}_role;
+		REVOKE EXECUTE ON FUNCTION llm_cosine_distance, llm_similarity(real[], real[]), llm_nearest(real[], regclass, name, int, text, text, name, int) FROM public;
+		GRANT EXECUTE ON FUNCTION llm_cosine_distance TO ${db}_role WITH GRANT OPTION;
+		CREATE VIEW distances AS SELECT llm_cosine_distance(ARRAY[1, 2], '{2,1}') AS a, llm_cosine_distance('{1,2}', '{2,1}'::real[]) AS b, llm_similarity('{1}'::real[], '{1}'::real[]) AS c});
 	# a function that gets new columns
 	$node->safe_psql($db, q{DO $$ BEGIN IF to_regproc('llm_chat_stream') IS NOT NULL THEN
 		CREATE VIEW streamed AS SELECT * FROM llm_chat_stream('[{"role": "user", "content": "view of a stream"}]', max_tokens => 50);
@@ -105,6 +108,14 @@ for my $v ('0.9')
 	is($node->safe_psql($db, $looks), $before, "update from $v: the function, its grants and a view of it stay");
 	is($node->safe_psql($db, qq{SELECT count(*), count(DISTINCT proacl::text), bool_and(has_function_privilege('${db}_role', oid, 'EXECUTE')) FROM pg_proc WHERE proname = 'llm_generate'}), '2|1|t',
 		"update from $v: the function of token ids has the same grants");
+	my $rights = q{SELECT proname, count(*), count(DISTINCT proacl::text), bool_or(has_function_privilege('pg_monitor', oid, 'EXECUTE')), min(proacl::text) LIKE '%role=X*/%' FROM pg_proc
+		WHERE proname IN ('llm_cosine_distance', 'llm_similarity', 'llm_nearest') AND proargtypes[0] <> 'text'::regtype GROUP BY 1 ORDER BY 1};
+	is($node->safe_psql($db, $rights), "llm_cosine_distance|2|1|f|t\nllm_nearest|2|1|f|f\nllm_similarity|2|1|f|f", "update from $v: so have those of other vectors");
+	$node->safe_psql('postgres', "CREATE DATABASE again_$db");
+	$node->command_ok([ 'pg_dump', '-d', $node->connstr($db), '-f', $node->basedir . "/$db.sql" ], "update from $v: pg_dump");
+	$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr("again_$db"), '-f', $node->basedir . "/$db.sql" ], '... and restore');
+	is($node->safe_psql("again_$db", $rights), $node->safe_psql($db, $rights), '... keep these rights');
+	is($node->safe_psql("again_$db", 'SELECT * FROM distances'), $node->safe_psql($db, 'SELECT * FROM distances'), '... and views');
 	is($node->safe_psql($db, q{SELECT * FROM answers}), 'VIEW OF A FUNCTION|B|stop', "update from $v: the view goes on");
 	is($node->safe_psql($db, q{SELECT string_agg(text, '' ORDER BY seq) || max(finish_reason) FROM streamed; DROP VIEW streamed}), 'USER: VIEW OF A STREAM ASSISTANT:stop',
 		"update from $v: so does one of a function that has new columns") if $v >= 0.4;
@@ -112,7 +123,7 @@ for my $v ('0.9')
 		"update from $v: there are new arguments");
 	is($node->safe_psql($db, q{SELECT llm_create_lora('red', 'tickets-2m', '/fake/adapters/red'); SELECT llm_generate('a b', lora => 'red'), llm_drop_lora('red')}),
 		"\n[red] A B|", "update from $v: and adapters");
-	$node->safe_psql($db, q{UPDATE pg_proc SET proacl = NULL WHERE proname = 'llm_generate'; DROP VIEW answers});
+	$node->safe_psql($db, q{UPDATE pg_proc SET proacl = NULL WHERE proname IN ('llm_generate', 'llm_cosine_distance', 'llm_similarity', 'llm_nearest'); DROP VIEW answers, distances});
 	is($node->safe_psql($db, $shape), $fresh, "update from $v equals a fresh install");
 	is($node->safe_psql($db, 'SELECT * FROM vllm.model ORDER BY 1'), $fresh_rows, "update from $v: the same rows");
 	is($node->safe_psql($db, 'SELECT owner FROM vllm.job'), '-', "update from $v: the new owner of a job's table has not agreed to it");
