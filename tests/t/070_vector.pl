@@ -16,7 +16,7 @@ $node->start;
 
 SKIP:
 {
-	skip 'the server has no pgvector', 23
+	skip 'the server has no pgvector', 24
 		if $node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") eq '0';
 
 	sub q1 { return $node->safe_psql('postgres', shift); }
@@ -51,6 +51,8 @@ SKIP:
 	q1("UPDATE docs SET body = 'something entirely new', v = llm_embed('something entirely new') WHERE id = 77");
 	is(q1("SELECT id FROM docs ORDER BY v <=> llm_embed_vector('something entirely new') LIMIT 1"), '77', 'an updated row is found through the index');
 
+	is(q1("SELECT round(llm_cosine_distance('[1,2]'::vector, '[2,1]'::vector)::numeric, 3), round(llm_similarity('[1,2]'::vector, '{2,1}'::real[])::numeric, 3), llm_l2_distance('[0,0]'::vector, '{3,4}')"),
+		'0.200|0.800|5', 'vector is an argument where real[] is');
 	# llm_nearest on the types of pgvector
 	my $exact = q1("SELECT string_agg(d.id::text, ',' ORDER BY n.distance, d.id) FROM llm_nearest('word5 thing5 item5', 'docs', 'r', 10) n JOIN docs d ON d.ctid = n.row_id");
 	my $found = q1("SELECT string_agg(d.id::text, ',' ORDER BY n.distance, d.id) FROM llm_nearest('word5 thing5 item5', 'docs', 'v', 10) n JOIN docs d ON d.ctid = n.row_id");
