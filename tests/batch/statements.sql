@@ -342,6 +342,9 @@ SELECT b.id FROM bad b WHERE EXISTS (SELECT FROM tags t WHERE t.tag_id < 4 AND l
 SELECT b.id FROM bad b WHERE EXISTS (SELECT FROM tags t WHERE t.tag_id < 4 AND llm_class(b.body || left(t.tag, 0)) <> 'x') -- log: more
 SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM bad b WHERE b.id > 3 AND llm_generate(b.body || CASE WHEN d.id = 2 THEN 'x' ELSE '' END) LIKE 'FINE 4%') -- log: more
 SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM bad b WHERE b.id > 3 AND llm_generate(b.body) = 'FINE 4' || left(d.grp, 0)) ORDER BY 1 -- log: more
+SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM (VALUES ('bad'), ('@delay:30 good'), (''), ('@error:53200:behind')) v(t) WHERE llm_class(v.t || left(d.grp, 0)) = 'positive') ORDER BY 1 -- log: more
+SELECT d.id FROM docs d WHERE NOT EXISTS (SELECT FROM (VALUES ('bad'), ('@delay:30 good'), ('@error:53200:behind')) v(t) WHERE llm_class(v.t || left(d.grp, 0)) = 'positive') ORDER BY 1 -- log: more
+SELECT d.id FROM docs d WHERE EXISTS (SELECT FROM (VALUES ('bad'), (''), ('good')) v(t) WHERE llm_class(v.t || left(d.grp, 0)) = 'positive') -- log: more
 UPDATE docs SET answer = 'tagged' WHERE EXISTS (SELECT FROM tags t WHERE t.doc_id = docs.id AND llm_filter('is it red?', t.tag)) RETURNING id; SELECT id, answer FROM docs ORDER BY id -- log: more
 DELETE FROM docs WHERE NOT EXISTS (SELECT FROM tags t WHERE t.doc_id = docs.id AND llm_filter('is it red?', t.tag)) RETURNING id -- log: more
 SELECT d.id, EXISTS (SELECT FROM tags t WHERE t.doc_id = d.id AND llm_filter('is it red?', t.tag)), (SELECT count(u.tag_id) FROM docs e LEFT JOIN tags u ON u.doc_id = e.id AND llm_generate(u.tag || d.id) LIKE 'RED%' WHERE e.id = d.id) FROM docs d ORDER BY 1 -- log: more

@@ -427,6 +427,13 @@ pass_or_reject(BatchNode *n, BatchRow *row)
 		reject(n, row);
 }
 
+/* The row before it was the match: serial execution would not have asked for this one. */
+static bool
+failed_behind_match(BatchNode *n, BatchRow *row)
+{
+	return row->state == ROW_FAILED && batch_has_match(n) && batch_match_step(n, row) == MATCH_REJECT;
+}
+
 static void
 advance(BatchNode *n, BatchRow *row)
 {
@@ -611,6 +618,8 @@ batch_ring_look(BatchNode *n)
 
 		if (head != NULL)
 			advance(n, head);
+		if (head != NULL && failed_behind_match(n, head))
+			reject(n, head);
 		if (head != NULL && head->state == ROW_REJECTED)
 		{
 			free_row(n, take_head(n));
