@@ -24,7 +24,9 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "utils/hsearch.h"
+#include "utils/tuplestore.h"
 #include "utils/uuid.h"
 
 #include "pg/batch/node.h"
@@ -43,20 +45,17 @@ struct MatchGroup
 	pg_uuid_t	outer;
 };
 
-/* A hashed row that has been rejected and has no match yet. */
+/* A hashed row that has a pair. */
 typedef struct LeftRow
 {
 	pg_uuid_t	id;				/* key */
 	bool		matched;
-	MinimalTuple tuple;			/* its first pair that was rejected, or NULL */
-	struct LeftRow *next;		/* in the order of first pairs */
 } LeftRow;
 
 struct MatchLeft
 {
 	HTAB	   *rows;
-	LeftRow    *first;
-	LeftRow    *last;
+	Tuplestorestate *pairs;		/* the first one of each: as many as the join hashes, so on disk if need be */
 	int64		undecided;		/* pairs in the ring */
 };
 
@@ -87,14 +86,10 @@ batch_match_clear(BatchNode *n)
 	if (n->match.group != NULL)
 		unref(n->match.group);
 	n->match.group = NULL;
-	while (n->match.left != NULL && n->match.left->first != NULL)
-	{
-		if (n->match.left->first->tuple != NULL)
-			pfree(n->match.left->first->tuple);
-		n->match.left->first = n->match.left->first->next;
-	}
 	if (n->match.left != NULL)
 	{
+		ExecClearTuple(n->match.left_slot);
+		tuplestore_end(n->match.left->pairs);
 		hash_destroy(n->match.left->rows);
 		pfree(n->match.left);
 	}
@@ -132,61 +127,51 @@ without_partner(BatchNode *n, BatchRow *row)
 /* ---- hashed rows that are kept ---- */
 
 static LeftRow *
-left_row(BatchNode *n, const BatchRow *row)
+left_row(const BatchNode *n, TupleTableSlot *slot, HASHACTION action, bool *found)
 {
 	bool		isnull;
-	bool		found;
-	Datum		id = slot_getattr(row->slot, n->plan->match.outer_id, &isnull);
-	LeftRow    *r = hash_search(n->match.left->rows, DatumGetUUIDP(id), HASH_ENTER, &found);
+	Datum		id = slot_getattr(slot, n->plan->match.outer_id, &isnull);
 
-	if (found)
-		return r;
-	r->matched = false;
-	r->tuple = NULL;
-	r->next = NULL;
-	if (n->match.left->last != NULL)
-		n->match.left->last->next = r;
-	else
-		n->match.left->first = r;
-	n->match.left->last = r;
-	return r;
+	return hash_search(n->match.left->rows, DatumGetUUIDP(id), action, found);
+}
+
+static MatchLeft *
+left_begin(BatchNode *n)
+{
+	HASHCTL		ctl = {.keysize = sizeof(pg_uuid_t), .entrysize = sizeof(LeftRow), .hcxt = n->rows_cxt};
+	MemoryContext old = MemoryContextSwitchTo(n->rows_cxt);
+	MatchLeft  *left = palloc0(sizeof(MatchLeft));
+
+	left->rows = hash_create("LLM batch pairs", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	left->pairs = tuplestore_begin_heap(false, false, work_mem);
+	MemoryContextSwitchTo(old);
+	return left;
 }
 
 /* Rows are left in the order in which pairs are read, not in that of replies. */
 static void
 left_push(BatchNode *n, const BatchRow *row)
 {
-	HASHCTL		ctl = {.keysize = sizeof(pg_uuid_t), .entrysize = sizeof(LeftRow), .hcxt = n->rows_cxt};
+	LeftRow    *r;
+	bool		found;
 
 	if (n->match.left == NULL)
-	{
-		n->match.left = MemoryContextAllocZero(n->rows_cxt, sizeof(MatchLeft));
-		n->match.left->rows = hash_create("LLM batch pairs", 256, &ctl,
-										  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
+		n->match.left = left_begin(n);
 	n->match.left->undecided++;
-	(void) left_row(n, row);
+	r = left_row(n, row->slot, HASH_ENTER, &found);
+	if (found)
+		return;
+	r->matched = false;
+	tuplestore_puttupleslot(n->match.left->pairs, row->slot);
 }
 
 static void
 left_decided(BatchNode *n, const BatchRow *row, bool passed)
 {
-	LeftRow    *r = left_row(n, row);
+	bool		found;
 
+	left_row(n, row->slot, HASH_FIND, &found)->matched |= passed;
 	n->match.left->undecided--;
-	if (passed && r->tuple != NULL)
-	{
-		pfree(r->tuple);
-		r->tuple = NULL;
-	}
-	r->matched |= passed;
-	if (!r->matched && r->tuple == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(n->rows_cxt);
-
-		r->tuple = ExecCopySlotMinimalTuple(row->slot);
-		MemoryContextSwitchTo(old);
-	}
 }
 
 bool
@@ -198,19 +183,16 @@ batch_match_waits(const BatchNode *n)
 TupleTableSlot *
 batch_match_next_left(BatchNode *n)
 {
-	MatchLeft  *left = n->match.left;
-	LeftRow    *r;
+	const MatchLeft *left = n->match.left;
+	TupleTableSlot *slot = n->match.left_slot;
+	bool		found;
 
 	if (left == NULL || left->undecided > 0)
 		return NULL;
-	for (r = left->first; r != NULL && r->tuple == NULL; r = r->next)
-		;
-	left->first = r;
-	if (r == NULL)
-		return NULL;
-	ExecForceStoreMinimalTuple(r->tuple, n->match.left_slot, true);
-	r->tuple = NULL;
-	return n->match.left_slot;
+	while (tuplestore_gettupleslot(left->pairs, true, false, slot))
+		if (!left_row(n, slot, HASH_FIND, &found)->matched)
+			return slot;
+	return NULL;
 }
 
 /* ---- groups ---- */
