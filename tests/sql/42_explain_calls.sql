@@ -40,6 +40,10 @@ SELECT inlined($$SELECT d.id FROM call_docs d LEFT JOIN call_tags t ON t.doc = d
 SELECT inlined($$SELECT d.id FROM call_docs d FULL JOIN call_tags t ON t.doc = d.id AND llm_filter(t.tag, d.body)$$);
 SELECT inlined($$SELECT d.id FROM call_docs d WHERE EXISTS (SELECT FROM call_tags t WHERE t.doc = d.id AND llm_filter(t.tag, d.body))$$);
 SELECT inlined($$SELECT d.id FROM call_docs d WHERE NOT EXISTS (SELECT FROM call_tags t WHERE t.doc = d.id AND llm_filter(t.tag, d.body))$$);
+SELECT inlined($$SELECT d.id, a FROM (SELECT id, body, llm_generate(body || nextval('call_numbers')) AS a FROM call_docs) d LEFT JOIN call_tags t ON t.doc = d.id AND llm_filter(t.tag, d.body)$$);
+SET enable_mergejoin = off;
+SELECT inlined($$SELECT d.id, t.tag FROM (SELECT * FROM call_docs LIMIT 3) d LEFT JOIN call_tags t ON t.doc = d.id AND llm_filter(t.tag, d.body)$$);
+RESET enable_mergejoin;
 SELECT inlined($$SELECT d.id FROM call_docs d WHERE llm_generate(d.body) IN (SELECT tag FROM call_tags)$$);
 SELECT inlined($$SELECT d.id, EXISTS (SELECT FROM call_tags t WHERE llm_filter(t.tag, d.body)) FROM call_docs d$$);
 SELECT inlined($$SELECT d.id, (SELECT llm_generate(d.body)) FROM call_docs d$$);

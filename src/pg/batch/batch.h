@@ -30,7 +30,7 @@
  *	  wait.c		waiting for them
  *	  explain.c	what EXPLAIN says of it
  *	  inline.c	which calls a plan node makes itself, and why
- *	  note.c		what EXPLAIN says of those
+ *	  note.c		what EXPLAIN says of those; numbers for a join's outer rows
  *	  estimate.c	what it expects before a run, and statements that expect too much
  *	  progress.c	llm_progress and the NOTICEs of vllm.progress_interval
  *

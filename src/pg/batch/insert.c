@@ -43,7 +43,6 @@
 #include <math.h>
 
 #include "catalog/pg_proc.h"
-#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
@@ -361,12 +360,15 @@ insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
 
 #define MANY_PAIRS	10000		/* reading them costs as much as some calls */
 
-/* With a column more, that holds expr; the plan or a Result above it. */
+/* With a column more, that holds expr, or if that is NULL a number; the plan or a node above it. */
 static Plan *
 add_column(Rewrite *rw, Plan *plan, Expr *expr)
 {
-	TargetEntry *tle = makeTargetEntry(expr, list_length(plan->targetlist) + 1, NULL, false);
+	TargetEntry *tle;
 
+	if (expr == NULL)
+		return batch_number_rows(plan, rw->next_id++);
+	tle = makeTargetEntry(expr, list_length(plan->targetlist) + 1, NULL, false);
 	if (!plan_projects(plan) || IsA(plan, ProjectSet) || IsA(plan, ForeignScan) || IsA(plan, WindowAgg) ||
 		IsA(plan, Gather) || IsA(plan, GatherMerge))
 		plan = add_result(rw, plan);
@@ -380,7 +382,7 @@ add_to_side(Rewrite *rw, Join *join, int varno, Expr *expr)
 {
 	Plan	  **side = varno == OUTER_VAR ? &join->plan.lefttree : &join->plan.righttree;
 	Plan	   *plan = *side;
-	Oid			type = exprType((Node *) expr);
+	Node	   *column;
 
 	if (IsA(plan, Hash))
 	{
@@ -394,7 +396,8 @@ add_to_side(Rewrite *rw, Join *join, int varno, Expr *expr)
 	}
 	else
 		*side = add_column(rw, plan, expr);
-	return makeVar(varno, list_length((*side)->targetlist), type, -1, InvalidOid, 0);
+	column = (Node *) llast_node(TargetEntry, (*side)->targetlist)->expr;
+	return makeVar(varno, list_length((*side)->targetlist), exprType(column), -1, InvalidOid, 0);
 }
 
 static bool
@@ -418,7 +421,7 @@ knows_match(Join *join)
 
 /*
  * The join is left with what hands out all pairs, and rows without any.  A row that is kept has a
- * value that no other has, also when it comes back from a hash join's file; the other side has a
+ * number that no other has, also when it comes back from a hash join's file; the other side has a
  * column that is NULL only where the join has no row of it.
  */
 static void
@@ -427,15 +430,13 @@ reduce_join(Rewrite *rw, Join *join, Split *s, List *joinqual)
 	bool		right = join->jointype == JOIN_RIGHT;
 	int			kept = right ? INNER_VAR : OUTER_VAR;
 	int			nulled = right ? OUTER_VAR : INNER_VAR;
-	Expr	   *id = (Expr *) makeFuncExpr(F_GEN_RANDOM_UUID, UUIDOID, NIL, InvalidOid, InvalidOid,
-										   COERCE_EXPLICIT_CALL);
 	QualCut		cut = {.joinqual = joinqual};
 	ListCell   *lc;
 
 	foreach(lc, s->leaves)
 		if (castNode(Var, lfirst(lc))->varno == nulled)
 			s->match.nulled = lappend_int(s->match.nulled, foreach_current_index(lc) + 1);
-	s->leaves = lappend(s->leaves, add_to_side(rw, join, kept, id));
+	s->leaves = lappend(s->leaves, add_to_side(rw, join, kept, NULL));
 	s->match.outer_id = list_length(s->leaves);
 	if (join->jointype != JOIN_SEMI)
 	{

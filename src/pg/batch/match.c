@@ -27,7 +27,6 @@
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 #include "utils/tuplestore.h"
-#include "utils/uuid.h"
 
 #include "pg/batch/node.h"
 
@@ -42,13 +41,13 @@ struct MatchGroup
 	int64		matched;		/* the first pair that has passed, -1 = none yet */
 	int64		started;
 	int64		rejected;
-	pg_uuid_t	outer;
+	int64		outer;
 };
 
 /* A hashed row that has a pair. */
 typedef struct LeftRow
 {
-	pg_uuid_t	id;				/* key */
+	int64		id;				/* key */
 	bool		matched;
 } LeftRow;
 
@@ -130,15 +129,15 @@ static LeftRow *
 left_row(const BatchNode *n, TupleTableSlot *slot, HASHACTION action, bool *found)
 {
 	bool		isnull;
-	Datum		id = slot_getattr(slot, n->plan->match.outer_id, &isnull);
+	int64		id = DatumGetInt64(slot_getattr(slot, n->plan->match.outer_id, &isnull));
 
-	return hash_search(n->match.left->rows, DatumGetUUIDP(id), action, found);
+	return hash_search(n->match.left->rows, &id, action, found);
 }
 
 static MatchLeft *
 left_begin(BatchNode *n)
 {
-	HASHCTL		ctl = {.keysize = sizeof(pg_uuid_t), .entrysize = sizeof(LeftRow), .hcxt = n->rows_cxt};
+	HASHCTL		ctl = {.keysize = sizeof(int64), .entrysize = sizeof(LeftRow), .hcxt = n->rows_cxt};
 	MemoryContext old = MemoryContextSwitchTo(n->rows_cxt);
 	MatchLeft  *left = palloc0(sizeof(MatchLeft));
 
@@ -202,7 +201,7 @@ batch_match_push(BatchNode *n, BatchRow *row)
 {
 	const BatchMatch *m = &n->plan->match;
 	bool		isnull;
-	Datum		outer = slot_getattr(row->slot, m->outer_id, &isnull);
+	int64		outer = DatumGetInt64(slot_getattr(row->slot, m->outer_id, &isnull));
 
 	if (is_right(n))
 	{
@@ -214,15 +213,14 @@ batch_match_push(BatchNode *n, BatchRow *row)
 		return;
 	}
 	row->number = n->pulled - 1;
-	if (n->match.group == NULL ||
-		memcmp(&n->match.group->outer, DatumGetUUIDP(outer), sizeof(pg_uuid_t)) != 0)
+	if (n->match.group == NULL || n->match.group->outer != outer)
 	{
 		batch_match_end(n);
 		n->match.group = MemoryContextAllocZero(n->rows_cxt, sizeof(MatchGroup));
 		n->match.group->refs = 1;
 		n->match.group->first = row->number;
 		n->match.group->matched = -1;
-		n->match.group->outer = *DatumGetUUIDP(outer);
+		n->match.group->outer = outer;
 	}
 	n->match.group->count++;
 	n->match.group->refs++;

@@ -1,6 +1,7 @@
 /*
  * note.c
- *	  Which calls are made row by row: a plan node for EXPLAIN.
+ *	  Plan nodes that hand rows on: one that tells EXPLAIN which calls are made row by row, and
+ *	  one that numbers rows.
  *
  * PostgreSQL lets an extension say something in EXPLAIN of its own plan nodes only.  So a
  * statement that EXPLAIN plans gets a node "LLM Inline" above each plan node that makes calls
@@ -8,9 +9,14 @@
  * are not explained are planned without.
  *
  * A plan that was cached before (EXPLAIN EXECUTE) and auto_explain show no such nodes.
+ *
+ * "LLM Row Number" adds a column by which a join's outer rows are told apart (insert.c).  A function
+ * in a list would do, but each needs EXECUTE, which a site may have revoked.
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
@@ -27,41 +33,152 @@
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static bool explaining = false;
 
-/* ---- the node ---- */
+/* ---- both nodes ---- */
 
 static void
-note_begin(CustomScanState *css, EState *estate, int eflags)
+hand_on_begin(CustomScanState *css, EState *estate, int eflags)
 {
 	outerPlanState(css) = ExecInitNode(outerPlan(css->ss.ps.plan), estate, eflags);
 }
 
-static TupleTableSlot *
-note_exec(CustomScanState *css)
+/* The child's next row into the first columns of the node's slot, which is left empty; false: none. */
+static bool
+take_row(CustomScanState *css, int natts)
 {
 	TupleTableSlot *from = ExecProcNode(outerPlanState(css));
 	TupleTableSlot *to = css->ss.ps.ps_ResultTupleSlot;
-	int			natts = to->tts_tupleDescriptor->natts;
 
 	ExecClearTuple(to);
 	if (TupIsNull(from))
-		return to;
+		return false;
 	slot_getsomeattrs(from, natts);
 	memcpy(to->tts_values, from->tts_values, sizeof(Datum) * natts);
 	memcpy(to->tts_isnull, from->tts_isnull, sizeof(bool) * natts);
-	return ExecStoreVirtualTuple(to);
+	return true;
 }
 
 static void
-note_end(CustomScanState *css)
+hand_on_end(CustomScanState *css)
 {
 	ExecEndNode(outerPlanState(css));
 }
 
 static void
-note_rescan(CustomScanState *css)
+hand_on_rescan(CustomScanState *css)
 {
 	if (outerPlanState(css)->chgParam == NULL)
 		ExecReScan(outerPlanState(css));
+}
+
+static CustomScan *
+hand_on_above(Plan *child, const CustomScanMethods *methods, int plan_node_id)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	Plan	   *plan = &scan->scan.plan;
+	ListCell   *lc;
+
+	plan->startup_cost = child->startup_cost;
+	plan->total_cost = child->total_cost;
+	plan->plan_rows = child->plan_rows;
+	plan->plan_width = child->plan_width;
+	plan->parallel_safe = child->parallel_safe;
+	plan->plan_node_id = plan_node_id;
+	plan->lefttree = child;
+	plan->extParam = bms_copy(child->extParam);
+	plan->allParam = bms_copy(child->allParam);
+	child->async_capable = false;
+	foreach(lc, child->targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		Var		   *below = makeVarFromTargetEntry(OUTER_VAR, tle);
+
+		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
+										  makeTargetEntry((Expr *) below, tle->resno, NULL, false));
+		tle->expr = (Expr *) makeVarFromTargetEntry(INDEX_VAR, tle);
+		plan->targetlist = lappend(plan->targetlist, tle);
+	}
+	scan->methods = methods;
+	return scan;
+}
+
+/* ---- numbers ---- */
+
+/*
+ * No two rows of a session have the same number, nor do those of a statement's workers: these
+ * exchange rows through the files of a hash join that they share.
+ */
+static int64
+next_number(void)
+{
+	static int64 last = 0;
+
+	return ((int64) (ParallelWorkerNumber + 1) << 48) + ++last;
+}
+
+static TupleTableSlot *
+number_exec(CustomScanState *css)
+{
+	TupleTableSlot *slot = css->ss.ps.ps_ResultTupleSlot;
+	int			natts = slot->tts_tupleDescriptor->natts - 1;
+
+	if (!take_row(css, natts))
+		return slot;
+	slot->tts_values[natts] = Int64GetDatum(next_number());
+	slot->tts_isnull[natts] = false;
+	return ExecStoreVirtualTuple(slot);
+}
+
+static const CustomExecMethods number_exec_methods = {
+	.CustomName = "LLM Row Number",
+	.BeginCustomScan = hand_on_begin,
+	.ExecCustomScan = number_exec,
+	.EndCustomScan = hand_on_end,
+	.ReScanCustomScan = hand_on_rescan,
+};
+
+static Node *
+number_create_state(CustomScan *scan)
+{
+	CustomScanState *css = makeNode(CustomScanState);
+
+	css->methods = &number_exec_methods;
+	return (Node *) css;
+}
+
+static const CustomScanMethods number_methods = {
+	.CustomName = "LLM Row Number",
+	.CreateCustomScanState = number_create_state,
+};
+
+Plan *
+batch_number_rows(Plan *child, int plan_node_id)
+{
+	CustomScan *scan = hand_on_above(child, &number_methods, plan_node_id);
+	Plan	   *plan = &scan->scan.plan;
+	int			resno = list_length(plan->targetlist) + 1;
+	Expr	   *number = (Expr *) makeNullConst(INT8OID, -1, InvalidOid);
+	Expr	   *column = (Expr *) makeVar(INDEX_VAR, resno, INT8OID, -1, InvalidOid, 0);
+
+	scan->custom_scan_tlist = lappend(scan->custom_scan_tlist, makeTargetEntry(number, resno, NULL, false));
+	plan->targetlist = lappend(plan->targetlist, makeTargetEntry(column, resno, NULL, false));
+	return plan;
+}
+
+bool
+batch_plan_numbers(const Plan *plan)
+{
+	return IsA(plan, CustomScan) && ((const CustomScan *) plan)->methods == &number_methods;
+}
+
+/* ---- notes ---- */
+
+static TupleTableSlot *
+note_exec(CustomScanState *css)
+{
+	TupleTableSlot *slot = css->ss.ps.ps_ResultTupleSlot;
+
+	return take_row(css, slot->tts_tupleDescriptor->natts) ? ExecStoreVirtualTuple(slot) : slot;
 }
 
 static void
@@ -102,10 +219,10 @@ note_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 
 static const CustomExecMethods note_exec_methods = {
 	.CustomName = "LLM Inline",
-	.BeginCustomScan = note_begin,
+	.BeginCustomScan = hand_on_begin,
 	.ExecCustomScan = note_exec,
-	.EndCustomScan = note_end,
-	.ReScanCustomScan = note_rescan,
+	.EndCustomScan = hand_on_end,
+	.ReScanCustomScan = hand_on_rescan,
 	.MarkPosCustomScan = note_mark,
 	.RestrPosCustomScan = note_restore,
 	.ExplainCustomScan = note_explain,
@@ -134,38 +251,6 @@ typedef struct Noter
 } Noter;
 
 static Plan *
-note_above(Noter *n, Plan *child)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	Plan	   *plan = &scan->scan.plan;
-	ListCell   *lc;
-
-	plan->startup_cost = child->startup_cost;
-	plan->total_cost = child->total_cost;
-	plan->plan_rows = child->plan_rows;
-	plan->plan_width = child->plan_width;
-	plan->parallel_safe = child->parallel_safe;
-	plan->plan_node_id = n->next_id++;
-	plan->lefttree = child;
-	plan->extParam = bms_copy(child->extParam);
-	plan->allParam = bms_copy(child->allParam);
-	child->async_capable = false;
-	foreach(lc, child->targetlist)
-	{
-		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
-
-		Var		   *below = makeVarFromTargetEntry(OUTER_VAR, tle);
-
-		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
-										  makeTargetEntry((Expr *) below, tle->resno, NULL, false));
-		tle->expr = (Expr *) makeVarFromTargetEntry(INDEX_VAR, tle);
-		plan->targetlist = lappend(plan->targetlist, tle);
-	}
-	scan->methods = &note_methods;
-	return plan;
-}
-
-static Plan *
 note_plan(Plan *plan, void *context)
 {
 	Noter	   *n = context;
@@ -180,7 +265,7 @@ note_plan(Plan *plan, void *context)
 	/* a HashJoin wants a Hash right below, and has its keys, too */
 	if (IsA(plan, Hash) || !batch_inline_calls(&n->rw, plan, &inlined))
 		return plan;
-	return note_above(n, plan);
+	return (Plan *) hand_on_above(plan, &note_methods, n->next_id++);
 }
 
 void
@@ -253,4 +338,5 @@ batch_note_init(void)
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = note_utility;
 	RegisterCustomScanMethods(&note_methods);
+	RegisterCustomScanMethods(&number_methods);
 }

@@ -153,6 +153,11 @@ Plan	   *insert_above_returning(Rewrite *rw, ModifyTable *modify);
 bool		lateral_is_one_to_one(NestLoop *join);
 void		insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand);
 
+/* ---- note.c ---- */
+/* A node above the plan that hands its rows on, with a number of their own behind their columns. */
+Plan	   *batch_number_rows(Plan *child, int plan_node_id);
+bool		batch_plan_numbers(const Plan *plan);
+
 /* ---- rewrite.c ---- */
 int			max_plan_node_id(PlannedStmt *stmt);
 

@@ -67,7 +67,7 @@ replace_children(Plan *plan, PlanMutator mutate, void *context)
 		case T_ForeignScan:
 			return;
 		case T_CustomScan:
-			if (!batch_plan_is_ours(plan))
+			if (!batch_plan_is_ours(plan) && !batch_plan_numbers(plan))
 				return;
 			break;
 		case T_Append:
