@@ -52,7 +52,7 @@ ask(Core *c, unsigned seed, int n_prompt, int max_tokens, Rec *recs)
 {
 	for (int i = 0; i < REQS; i++)
 		submit(c, (uint64_t) i + 1, 1, random_prompt(seed + (uint32_t) i, n_prompt),
-			   greedy_params(max_tokens), GP(IGNORE_EOS), &recs[i]);
+			   greedy_params(max_tokens), GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(IGNORE_EOS), &recs[i]);
 }
 
 static void
