@@ -75,8 +75,8 @@ only_generates(const PoolRequest *pr, Err *e)
 
 	err_set(e, ERR_UNSUPPORTED, "the default model generates text, it was not made to %s",
 			relevance ? "tell how relevant a text is" : "embed texts");
-	return err_hint(e, "Name a model that was in the setting %s, or in the call. A model that is named is "
-					"asked, whatever it was made for.",
+	return err_hint(e, "Name a model made for that in the setting %s, or in the call. One that is "
+					"named is asked, whatever it was made for.",
 					relevance ? "vllm.rerank_model" : "vllm.embedding_model");
 }
 

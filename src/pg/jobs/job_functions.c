@@ -139,8 +139,8 @@ set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the default model generates text, it was not made to embed texts"),
 				 errdetail("It is \"%s\".", m->name),
-				 errhint("Name a model that was in the setting vllm.embedding_model, or in the call. A model "
-						 "that is named is asked, whatever it was made for.")));
+				 errhint("Name a model made for that in the setting vllm.embedding_model, or in the call. "
+						 "One that is named is asked, whatever it was made for.")));
 	n->def.model = pstrdup(catalog_called(m));
 	/* it may have been dropped meanwhile, and then can't be until the job can be seen */
 	catalog_lock_use(n->def.model);
