@@ -140,7 +140,8 @@ void		queue_charge(Sched *s, Req *r, double service);
 bool		queue_check(const Sched *s, Err *e);
 
 /* ---- sched_latency.c ---- */
-int			sched_urgency(const Req *r);
+bool		sched_is_urgent(const Req *r);
+int			sched_urgency(const Req *r);	/* URGENT or NOT_URGENT */
 /* r is one of those that want rows, or no more. */
 void		sched_want(Wanted *all, const Req *r);
 void		sched_want_no_more(Wanted *all, const Req *r);

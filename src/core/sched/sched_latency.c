@@ -26,10 +26,16 @@
 #define RECENT_US 10000000
 #define SLOWER 2				/* other rows may make a step of latency work so many times as long */
 
+bool
+sched_is_urgent(const Req *r)
+{
+	return r->in.work == WORK_LATENCY;
+}
+
 int
 sched_urgency(const Req *r)
 {
-	return r->in.work == WORK_LATENCY ? URGENT : NOT_URGENT;
+	return sched_is_urgent(r) ? URGENT : NOT_URGENT;
 }
 
 void
@@ -51,17 +57,24 @@ sched_want_no_more(Wanted *all, const Req *r)
 	ASSERT(w->n >= 0 && w->rows >= 0);
 }
 
+/* r, one of those that want rows, was urgent when it was counted, and is no more. */
+static void
+count_anew(Wanted *all, const Req *r)
+{
+	ASSERT(!sched_is_urgent(r) && all[URGENT].n > 0);
+	all[URGENT].n--;
+	all[URGENT].rows -= req_todo(r);
+	sched_want(all, r);
+}
+
 bool
 sched_demote_waiting(Sched *s, Req *r, int64_t now_us)
 {
-	if (sched_urgency(r) != URGENT || r->session_count == NULL)
+	if (!workcounts_demote(r, now_us))
 		return false;
-	sched_want_no_more(s->waiting, r);
-	sched_want_no_more(s->wanted, r);
-	workcounts_demote(r, now_us);
-	sched_want(s->waiting, r);
-	sched_want(s->wanted, r);
-	return sched_urgency(r) != URGENT;
+	count_anew(s->waiting, r);
+	count_anew(s->wanted, r);
+	return true;
 }
 
 /* r runs: what its class means for the step.  The time of latency work's rows that decode, in *units. */
@@ -73,7 +86,7 @@ look_at(Sched *s, Req *r, double *units, int64_t now_us)
 	s->n_throughput += r->in.work == WORK_THROUGHPUT;
 	if (req_todo(r) > 1)
 		sched_want(s->wanted, r);
-	if (sched_urgency(r) != URGENT)
+	if (!sched_is_urgent(r))
 	{
 		s->large_session = r->in.session;
 		return;
@@ -99,7 +112,7 @@ keep_rows(Sched *s, double units)
 	int			least;
 	int			fast;
 
-	if (s->n_running < s->opt.max_seqs && (next == NULL || sched_urgency(next) != URGENT))
+	if (s->n_running < s->opt.max_seqs && (next == NULL || !sched_is_urgent(next)))
 		n -= s->waiting[URGENT].rows;
 	n = n < most ? n : most;
 	least = n < MIN_CHUNK ? (int) n : MIN_CHUNK;
@@ -176,5 +189,5 @@ sched_decode_fits(const Sched *s, const Req *r)
 double
 sched_target_of(const Sched *s, const Req *r)
 {
-	return sched_urgency(r) == URGENT ? s->latency_target_us : s->target_us;
+	return sched_is_urgent(r) ? s->latency_target_us : s->target_us;
 }

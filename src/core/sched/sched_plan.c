@@ -131,7 +131,7 @@ static int
 chunk_for(Sched *s, const Req *r, int from)
 {
 	const Wanted *others = &s->wanted[sched_urgency(r)];
-	int			kept = sched_urgency(r) == URGENT || r->seq.whole ? 0 : sched_kept_rows(s);
+	int			kept = sched_is_urgent(r) || r->seq.whole ? 0 : sched_kept_rows(s);
 	double		target = sched_target_of(s, r);
 	int			room = s->opt.max_rows - s->plan.n_rows - kept;
 	int			todo = (int) r->tokens.len - from;
@@ -180,7 +180,7 @@ enum
 static int
 decode_pass_of(const Sched *s, const Req *r)
 {
-	if (sched_urgency(r) == URGENT)
+	if (sched_is_urgent(r))
 		return DECODE_URGENT;
 	return r->sched.admit_no >= s->decode_from ? DECODE_FROM : DECODE_REST;
 }
@@ -218,7 +218,7 @@ give_prompt(Sched *s, Req *r, int n)
 	s->n_partial += r->kv.computed + n < (int) r->tokens.len;
 	s->n_long += r->kv.computed + n < (int) r->tokens.len && r->sched.is_long;
 	s->prompt_rows += n;
-	if (sched_urgency(r) == URGENT)
+	if (sched_is_urgent(r))
 		s->latency_rows -= n < s->latency_rows ? n : s->latency_rows;
 	prefix_cache_mark_computed(&s->share, r, r->kv.computed + n, true);
 }

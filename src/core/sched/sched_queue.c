@@ -241,12 +241,6 @@ queue_leave(Req *r)
 	r->sched.line = NULL;
 }
 
-static bool
-is_urgent(const Req *r)
-{
-	return sched_urgency(r) == URGENT;
-}
-
 /* The new one whose turn it is: latency work first, as far as URGENT_PATIENCE and URGENT_LEAD say. */
 static Req *
 first_new(const Sched *s, Line *l)
@@ -254,10 +248,10 @@ first_new(const Sched *s, Line *l)
 	Fair	   *f = fair_first(&l->roles);
 	Fair	   *urgent = NULL;
 
-	if (f == NULL || is_urgent(f->queue.head) || s->opt.priorities)
+	if (f == NULL || sched_is_urgent(f->queue.head) || s->opt.priorities)
 		return f != NULL ? f->queue.head : NULL;
 	if (s->waiting[URGENT].n > 0 && s->n_urgent < URGENT_PATIENCE)
-		urgent = fair_first_of(&l->roles, is_urgent, URGENT_LEAD);
+		urgent = fair_first_of(&l->roles, sched_is_urgent, URGENT_LEAD);
 	return urgent != NULL ? urgent->queue.head : f->queue.head;
 }
 
@@ -334,7 +328,7 @@ queue_turn(Sched *s, Req *r)
 	if (r->sched.state != RQ_WAITING)
 		return;
 	s->n_resumed = 0;
-	s->n_urgent = is_urgent(r) && s->waiting[NOT_URGENT].n > 0 ? s->n_urgent + 1 : 0;
+	s->n_urgent = sched_is_urgent(r) && s->waiting[NOT_URGENT].n > 0 ? s->n_urgent + 1 : 0;
 	if (clock > s->line_now)
 		s->line_now = clock;
 	fair_turn(r->sched.line);
