@@ -114,6 +114,10 @@ bool		batch_asks_engine(Oid funcid);
  * A node over child with the given target list and qual (both INDEX_VAR) and plan_node_id.
  * custom_exprs holds args, guards and limits, custom_private integers only.
  */
+/* plan, a new node, goes above child: its costs are the child's, its target list is empty. */
+void		batch_plan_above(Plan *plan, Plan *child, int plan_node_id);
+/* Its columns are the child's, of a node that is no scan. */
+void		batch_plan_hand_on(Plan *plan, const Plan *child);
 CustomScan *batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int plan_node_id);
 BatchPlan  *batch_plan_read(const CustomScan *scan);
 bool		batch_plan_is_ours(const Plan *plan);

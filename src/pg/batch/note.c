@@ -77,20 +77,10 @@ hand_on_above(Plan *child, const CustomScanMethods *methods, int plan_node_id)
 	Plan	   *plan = &scan->scan.plan;
 	ListCell   *lc;
 
-	plan->startup_cost = child->startup_cost;
-	plan->total_cost = child->total_cost;
-	plan->plan_rows = child->plan_rows;
-	plan->plan_width = child->plan_width;
-	plan->parallel_safe = child->parallel_safe;
-	plan->plan_node_id = plan_node_id;
-	plan->lefttree = child;
-	plan->extParam = bms_copy(child->extParam);
-	plan->allParam = bms_copy(child->allParam);
-	child->async_capable = false;
+	batch_plan_above(plan, child, plan_node_id);
 	foreach(lc, child->targetlist)
 	{
 		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
-
 		Var		   *below = makeVarFromTargetEntry(OUTER_VAR, tle);
 
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,

@@ -74,6 +74,37 @@ read_match(const List *head, BatchMatch *m)
 	m->nulled = list_copy_tail(head, 11);
 }
 
+void
+batch_plan_above(Plan *plan, Plan *child, int plan_node_id)
+{
+	plan->startup_cost = child->startup_cost;
+	plan->total_cost = child->total_cost;
+	plan->plan_rows = child->plan_rows;
+	plan->plan_width = child->plan_width;
+	plan->parallel_safe = child->parallel_safe;
+	plan->plan_node_id = plan_node_id;
+	plan->lefttree = child;
+	plan->extParam = bms_copy(child->extParam);
+	plan->allParam = bms_copy(child->allParam);
+
+	/* only direct children of an Append may be asynchronous */
+	child->async_capable = false;
+}
+
+void
+batch_plan_hand_on(Plan *plan, const Plan *child)
+{
+	ListCell   *lc;
+
+	foreach(lc, child->targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
+
+		tle->expr = (Expr *) makeVarFromTargetEntry(OUTER_VAR, tle);
+		plan->targetlist = lappend(plan->targetlist, tle);
+	}
+}
+
 CustomScan *
 batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int plan_node_id)
 {
@@ -83,20 +114,9 @@ batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int p
 	ListCell   *lc;
 
 	ASSERT(bp->n_child == list_length(child->targetlist));
-	plan->startup_cost = child->startup_cost;
-	plan->total_cost = child->total_cost;
-	plan->plan_rows = child->plan_rows;
-	plan->plan_width = child->plan_width;
-	plan->parallel_safe = child->parallel_safe;
-	plan->plan_node_id = plan_node_id;
+	batch_plan_above(plan, child, plan_node_id);
 	plan->targetlist = tlist;
 	plan->qual = qual;
-	plan->lefttree = child;
-	plan->extParam = bms_copy(child->extParam);
-	plan->allParam = bms_copy(child->allParam);
-
-	/* only direct children of an Append may be asynchronous */
-	child->async_capable = false;
 
 	scan->custom_scan_tlist = scan_tlist(bp, child);
 	head = list_make3_int(bp->n_child, bp->ahead, bp->bounded);

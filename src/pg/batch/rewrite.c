@@ -144,24 +144,10 @@ materialize(Rewrite *rw, Plan *child)
 {
 	Material   *mat = makeNode(Material);
 	Plan	   *plan = &mat->plan;
-	ListCell   *lc;
 
-	plan->startup_cost = child->startup_cost;
-	plan->total_cost = child->total_cost + 2 * cpu_operator_cost * child->plan_rows;
-	plan->plan_rows = child->plan_rows;
-	plan->plan_width = child->plan_width;
-	plan->parallel_safe = child->parallel_safe;
-	plan->plan_node_id = rw->next_id++;
-	plan->lefttree = child;
-	plan->extParam = bms_copy(child->extParam);
-	plan->allParam = bms_copy(child->allParam);
-	foreach(lc, child->targetlist)
-	{
-		TargetEntry *tle = flatCopyTargetEntry(lfirst_node(TargetEntry, lc));
-
-		tle->expr = (Expr *) makeVarFromTargetEntry(OUTER_VAR, tle);
-		plan->targetlist = lappend(plan->targetlist, tle);
-	}
+	batch_plan_above(plan, child, rw->next_id++);
+	plan->total_cost += 2 * cpu_operator_cost * child->plan_rows;
+	batch_plan_hand_on(plan, child);
 	return plan;
 }
 
