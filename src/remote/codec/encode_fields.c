@@ -577,9 +577,9 @@ put_field(Maker *m, const EncodeFieldsRow *row, const WireField *f, const Encode
 	}
 }
 
-/* At most one of them says what the answer must look like. */
-static bool
-check_kinds(const Maker *m, const EncodedFields *all)
+/* How many fields say what the answer must look like; options of structured_outputs alone say nothing. */
+static int
+count_kinds(const EncodedFields *all)
 {
 	static const WireTag kinds[] = {WTAG_JSON_SCHEMA, WTAG_REGEX, WTAG_STRUCT_CHOICE, WTAG_GRAMMAR,
 									WTAG_STRUCTURED_OUTPUTS, WTAG_RESPONSE_FORMAT};
@@ -587,6 +587,14 @@ check_kinds(const Maker *m, const EncodedFields *all)
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		n += all->first[kinds[i]] != 0 && !(kinds[i] == WTAG_STRUCTURED_OUTPUTS && all->options != NULL);
+	return n;
+}
+
+static bool
+check_kinds(const Maker *m, const EncodedFields *all)
+{
+	int			n = count_kinds(all);
+
 	if (n == 0 && all->options != NULL && all->first[WTAG_TOOL_CHOICE] == 0)
 		return err_set(m->e, ERR_INVALID, "you must use one kind of structured output, but none is given");
 	return n <= 1 || err_set(m->e, ERR_INVALID, "you can only use one kind of structured output");
@@ -630,8 +638,8 @@ put_all(Maker *m, const EncodedFields *all)
 			return err_set(m->e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
 		if (row == NULL && !is_nothing(f))
 			return refuse(m, any);
-		/* with the kind */
-		if (f == all->options && all->first[WTAG_TOOL_CHOICE] == 0)
+		/* the kind's field carries them; beside a choice of tools alone they have a member of their own */
+		if (f == all->options && count_kinds(all) > 0)
 			continue;
 		if (row != NULL && !(all->options != NULL && f->tag == WTAG_RESPONSE_FORMAT ?
 							 put_format_with_options(m, f, all) : put_field(m, row, f, all)))

@@ -500,6 +500,26 @@ test_schema_options(void)
 	put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"json\": {}}");
 	make(&m, WK_GENERATE, VLLM, "", &b);
 	check_refused(&m, "two kinds", ERR_INVALID, "only use one kind");
+	/* a choice of tools is a kind of its own, and stands beside another one's options */
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_TOOLS, "[{}]");
+	put(&b, WTAG_TOOL_CHOICE, "\"required\"");
+	put(&b, WTAG_JSON_SCHEMA, "{}");
+	put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"strict\": false}");
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_call(&m, "a schema, tools and options", RSHAPE_CHAT, "/chat/completions",
+			   "{\"model\":\"Q/3\",\"messages\":[],\"tools\":[{}],\"tool_choice\":\"required\","
+			   "\"structured_outputs\":{\"json\":{},\"strict\":false}}");
+	done(&m);
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_TOOLS, "[{}]");
+	put(&b, WTAG_TOOL_CHOICE, "\"required\"");
+	put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"strict\": false}");
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_call(&m, "tools and options", RSHAPE_CHAT, "/chat/completions",
+			   "{\"model\":\"Q/3\",\"messages\":[],\"tools\":[{}],\"tool_choice\":\"required\","
+			   "\"structured_outputs\":{\"strict\":false}}");
+	done(&m);
 }
 
 static void
