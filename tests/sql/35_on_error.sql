@@ -70,7 +70,10 @@ SELECT i, llm_embed(p, 2, params => '{"on_error": "null"}') IS NULL AS embed, ll
        llm_score('x', p, params => '{"on_error": "null"}') IS NULL AS score, llm_class(p, params => '{"on_error": "null"}') IS NULL AS class,
        llm_generate(p, 1, params => '{"on_error": "null"}') IS NULL AS generate FROM e ORDER BY i;
 SET vllm.on_error = 'null';
+-- which of a row's errors is the last to arrive differs
+SET client_min_messages = error;
 SELECT i, llm_generate(p, 1) IS NULL AS generate, llm_embed(p) IS NULL AS embed, llm_similarity('x', p) IS NULL AS similarity, llm_ask(p, max_tokens => 1) IS NULL AS ask FROM e ORDER BY i;
+RESET client_min_messages;
 SET vllm.batch = off;
 SELECT i, llm_generate(p, 1) IS NULL AS generate, llm_embed(p) IS NULL AS embed, llm_similarity('x', p) IS NULL AS similarity, llm_ask(p, max_tokens => 1) IS NULL AS ask FROM e ORDER BY i;
 RESET vllm.batch;
