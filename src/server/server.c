@@ -557,6 +557,9 @@ server_run(Server *s)
 		bool		any;
 
 		atomic_store_explicit(&s->link.hdr->heartbeat_us, now, memory_order_relaxed);
+		/* requests that have ended keep no model in use when the next one looks for room */
+		if (s->closed_pending != NULL)
+			sweep_closed(s);
 		any = serve_ring(s);
 		any |= jobs_drain(s->jobs);
 		tell_step(s);
