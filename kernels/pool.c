@@ -33,6 +33,11 @@
  * but not where there are more threads than CPUs: there they would spin instead
  * of somebody who works.
  *
+ * A part of the threads (kpool_use()): a loop deals out its chunks to the part that the pool had when the
+ * loop began, and the caller takes the place of the part's first thread; as thread 0 it is in no other
+ * place.  A thread outside of the part sleeps on `part` until that changes.  One that has not noticed yet
+ * may still help: which thread runs a chunk never matters.
+ *
  * Complexity: O(chunks + threads^2) compare-and-swaps and looks a loop.  Tested by
  * tests/unit/kernels/test_pool.c and tests/kernels/conform, also under ThreadSanitizer.
  */
@@ -56,6 +61,13 @@
 #define SPIN_NS		50000
 #define LINE		64
 #define MAX_UNITS	UINT16_MAX	/* what a range can count; larger loops: several chunks a unit */
+
+/* The threads first .. end - 1 of a pool. */
+typedef struct Part
+{
+	int			first;
+	int			end;
+} Part;
 
 typedef struct Worker
 {
@@ -87,6 +99,8 @@ struct KPool
 	_Alignas(LINE) _Atomic uint32_t done;	/* units finished; the caller sleeps on it */
 	_Atomic uint32_t nunits;
 	_Atomic uint32_t caller_sleeps;
+	/* threads that take part in loops: first << 16 | number, 0 = all; those outside sleep on it */
+	_Alignas(LINE) _Atomic uint32_t part;
 	_Alignas(LINE) _Atomic uint32_t wake;	/* workers sleep on it */
 	_Atomic uint32_t sleepers;
 	_Atomic uint32_t stop;
@@ -164,16 +178,16 @@ run_one(KPool *p, Range *r, bool front, int ith)
 	}
 }
 
-/* One's own range, then what others have left. */
+/* Thread ith: the range of its place, then what others have left. */
 static void
-work(KPool *p, int ith)
+work(KPool *p, int ith, int place)
 {
 	uint32_t	ran = 0,
 				n;
 
 	for (int i = 0; i < p->nthreads; i++)
 	{
-		Range	   *r = &p->ranges[(ith + i) % p->nthreads];
+		Range	   *r = &p->ranges[(place + i) % p->nthreads];
 
 		while (run_one(p, r, i == 0, ith))
 			ran++;
@@ -197,10 +211,19 @@ move_to(int cpu)
 	sched_setaffinity(0, sizeof(set), set.part);
 }
 
+static Part
+part_of(const KPool *p, uint32_t part)
+{
+	int			n = (int) (part & 0xffff);
+	Part		all = {0, p->nthreads};
+
+	return n == 0 ? all : (Part) {(int) (part >> 16), (int) (part >> 16) + n};
+}
+
 void
 kpool_bind(const KPool *p)
 {
-	int			cpu = p != NULL && p->cpus != NULL ? p->cpus[0] : -1;
+	int			cpu = p != NULL && p->cpus != NULL ? p->cpus[part_of(p, atomic_load(&p->part)).first] : -1;
 
 	if (cpu == bound_cpu)
 		return;
@@ -211,6 +234,20 @@ kpool_bind(const KPool *p)
 	else
 		move_to(cpu);
 	bound_cpu = cpu;
+}
+
+/* Sleep if the thread is outside of the part that takes part in loops; the caller is that part's first. */
+static bool
+sleep_outside(KPool *p, int ith)
+{
+	uint32_t	part = atomic_load(&p->part);
+	Part		now = part_of(p, part);
+
+	if (ith > now.first && ith < now.end)
+		return false;
+	if (!atomic_load(&p->stop))
+		futex_wait(&p->part, part);
+	return true;
 }
 
 static void *
@@ -232,7 +269,9 @@ worker_main(void *arg)
 			relax();
 			if (i % 64 != 0)
 				continue;
-			if (until == 0)
+			if (sleep_outside(p, me->ith))
+				until = 0;
+			else if (until == 0)
 				until = now_ns() + p->spin_ns;
 			else if (now_ns() > until)
 			{
@@ -244,7 +283,7 @@ worker_main(void *arg)
 		seen = atomic_load(&p->wake);
 		if (atomic_load(&p->stop))
 			return NULL;
-		work(p, me->ith);
+		work(p, me->ith, me->ith);
 	}
 }
 
@@ -326,11 +365,22 @@ kpool_new(int nthreads)
 }
 
 void
+kpool_use(KPool *p, int first, int n)
+{
+	uint32_t	part = (uint32_t) first << 16 | (uint32_t) n;
+
+	if (atomic_exchange(&p->part, part) != part)
+		futex_wake(&p->part, INT_MAX);
+}
+
+void
 kpool_free(KPool *p)
 {
 	if (p == NULL)
 		return;
 	atomic_store(&p->stop, 1);
+	kpool_use(p, 0, p->nthreads);
+	kpool_use(p, 0, 0);
 	wake_workers(p);
 	for (int i = 0; i < p->nstarted; i++)
 		pthread_join(p->workers[i].thread, NULL);
@@ -360,8 +410,9 @@ kpool_device(const KPool *p)
 
 /* Deal out a loop.  The order matters: what a taker reads first, the words last. */
 static uint32_t
-publish(KPool *p, KPoolFn fn, void *arg, uint32_t nchunks)
+publish(KPool *p, Part part, KPoolFn fn, void *arg, uint32_t nchunks)
 {
+	uint64_t	nthreads = (uint64_t) (part.end - part.first);
 	uint32_t	grain = (nchunks + MAX_UNITS - 1) / MAX_UNITS,
 				nunits = (nchunks + grain - 1) / grain;
 
@@ -372,13 +423,13 @@ publish(KPool *p, KPoolFn fn, void *arg, uint32_t nchunks)
 	atomic_store_explicit(&p->arg, arg, memory_order_release);
 	atomic_store_explicit(&p->nchunks, nchunks, memory_order_release);
 	atomic_store_explicit(&p->grain, grain, memory_order_release);
-	for (uint64_t t = 0; t < (uint64_t) p->nthreads; t++)
+	for (uint64_t t = 0; t < nthreads; t++)
 	{
-		uint64_t	next = t * nunits / (uint64_t) p->nthreads,
-					end = (t + 1) * nunits / (uint64_t) p->nthreads;
+		uint64_t	next = t * nunits / nthreads,
+					end = (t + 1) * nunits / nthreads;
 
-		atomic_store_explicit(&p->ranges[t].word, (uint64_t) p->loop << 32 | end << 16 | next,
-							  memory_order_release);
+		atomic_store_explicit(&p->ranges[part.first + (int) t].word,
+							  (uint64_t) p->loop << 32 | end << 16 | next, memory_order_release);
 	}
 	return nunits;
 }
@@ -389,16 +440,22 @@ kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks)
 	uint32_t	nunits;
 	uint32_t	done;
 	int64_t		until = 0;
+	Part		part = {0, 1};
 
-	if (p == NULL || p->nthreads == 1 || nchunks <= 1)
+	if (p != NULL)
+		part = part_of(p, atomic_load(&p->part));
+	if (part.end - part.first == 1 || nchunks <= 1)
 	{
 		for (int i = 0; i < nchunks; i++)
 			fn(arg, i, 0);
 		return;
 	}
-	nunits = publish(p, fn, arg, (uint32_t) nchunks);
+	/* the part has changed since kpool_bind() */
+	if (p->cpus != NULL && bound_cpu >= 0)
+		kpool_bind(p);
+	nunits = publish(p, part, fn, arg, (uint32_t) nchunks);
 	wake_workers(p);
-	work(p, 0);
+	work(p, 0, part.first);
 
 	/* the others finish the chunks they hold */
 	for (unsigned i = 1; (done = atomic_load(&p->done)) != nunits; i++)

@@ -28,6 +28,12 @@ void		kpool_free(KPool *p);
 int			kpool_nthreads(const KPool *p);
 void		kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks);	/* p NULL: on the caller's thread */
 /*
+ * From its next loop on p runs its loops on n threads only, which are those at first .. first + n - 1 of its
+ * CPUs if it is pinned; the others sleep.  n = 0: on all, as at first.  So two pools of the same CPUs run a
+ * loop each at a time and don't meet.  Any thread, at any time.
+ */
+void		kpool_use(KPool *p, int first, int n);
+/*
  * The calling thread will be thread 0 of p's loops: move it to that CPU if p is
  * pinned, back to where it came from if not, or if p is NULL.  Cheap when it is there.
  */

@@ -7,6 +7,7 @@
  * pause, so that threads which come late meet the next loop while it is being
  * prepared: a late thread must never take a chunk of it, nor of the one before.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -82,6 +83,118 @@ stress(int nthreads)
 			usleep(100);		/* let the threads fall asleep */
 	}
 	CHECK(bad == 0, "%d chunks ran twice, never or in the wrong loop with %d threads", bad, nthreads);
+	kpool_free(p);
+}
+
+/* ---- a part of the threads ---- */
+
+typedef struct Changer
+{
+	KPool	   *p;
+	int			nthreads;
+	atomic_bool stop;
+} Changer;
+
+static void *
+change_parts(void *arg)
+{
+	Changer    *c = arg;
+	unsigned	x = 777;
+
+	while (!atomic_load(&c->stop))
+	{
+		int			first;
+
+		x = x * 1664525 + 1013904223;
+		first = (int) ((x >> 16) % (unsigned) c->nthreads);
+		x = x * 1664525 + 1013904223;
+		kpool_use(c->p, first, (int) ((x >> 16) % (unsigned) (c->nthreads - first + 1)));
+		if (x % 8 == 0)
+			usleep(100);
+	}
+	return NULL;
+}
+
+/* Another thread changes the part all the time: every chunk runs once, no two threads use one scratch. */
+static void
+parts_change(int nthreads)
+{
+	Changer		c = {.p = kpool_new(nthreads), .nthreads = nthreads};
+	pthread_t	t;
+	int			bad = 0;
+	Loop		loop;
+
+	CHECK(pthread_create(&t, NULL, change_parts, &c) == 0, "no thread");
+	for (int i = 0; i < LOOPS / 4; i++)
+	{
+		int			n = 1 + i % MAX_CHUNKS;
+
+		memset(&loop, 0, sizeof(loop));
+		loop.id = i;
+		kpool_run(c.p, i % 2 ? run_odd : run_even, &loop, n);
+		for (int k = 0; k < MAX_CHUNKS; k++)
+			bad += atomic_load(&loop.ran[k]) != (k < n);
+		bad += atomic_load(&loop.wrong);
+	}
+	atomic_store(&c.stop, true);
+	pthread_join(t, NULL);
+	CHECK(bad == 0, "%d chunks ran twice, never or in the wrong loop with %d threads", bad, nthreads);
+	kpool_free(c.p);
+}
+
+typedef struct Used
+{
+	atomic_int	inside[8];		/* loops' functions that run with this scratch now */
+	atomic_int	ran[8];
+	atomic_int	shared;
+} Used;
+
+static void
+use_scratch(void *arg, int chunk, int ith)
+{
+	Used	   *u = arg;
+
+	(void) chunk;
+	if (atomic_fetch_add(&u->inside[ith], 1) != 0)
+		atomic_fetch_add(&u->shared, 1);
+	atomic_fetch_add(&u->ran[ith], 1);
+	usleep(200);
+	atomic_fetch_sub(&u->inside[ith], 1);
+}
+
+/* The threads of the part alone run loops, once those that were awake have noticed, until it is all again. */
+static void
+parts(void)
+{
+	static const int part[][2] = {{0, 1}, {0, 2}, {2, 2}, {1, 3}, {3, 1}, {0, 0}};
+	KPool	   *p = kpool_new(4);
+
+	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
+	{
+		Used		u = {0};
+		int			threads = 0;
+
+		kpool_use(p, part[i][0], part[i][1]);
+		for (int k = 0; k < 10; k++)
+		{
+			kpool_run(p, use_scratch, &u, 16);
+			usleep(1000);
+		}
+		memset(&u, 0, sizeof(u));
+		for (int k = 0; k < 10; k++)
+			kpool_run(p, use_scratch, &u, 16);
+		for (int t = 0; t < 4; t++)
+		{
+			bool		in = t == 0 || part[i][1] == 0 || (t > part[i][0] && t < part[i][0] + part[i][1]);
+
+			threads += atomic_load(&u.ran[t]) > 0;
+			CHECK(in || atomic_load(&u.ran[t]) == 0, "part %d, %d: thread %d is outside", part[i][0],
+				  part[i][1], t);
+		}
+		CHECK(atomic_load(&u.shared) == 0, "two threads with one scratch");
+		CHECK(part[i][1] == 1 ? threads == 1 : threads > 1, "part %d, %d: %d threads", part[i][0], part[i][1],
+			  threads);
+	}
 	kpool_free(p);
 }
 
@@ -247,6 +360,13 @@ pinned(void)
 			bad += s.cpu[t] != cpus[t];
 		CHECK(bad == 0, "%d of %d pinned threads ran elsewhere", bad, n);
 	}
+	/* the caller takes the place of the part's first thread */
+	kpool_use(p, n - 1, 1);
+	kpool_bind(p);
+	CHECK(sched_getcpu() == cpus[n - 1], "the caller runs on CPU %d, not %d", sched_getcpu(), cpus[n - 1]);
+	kpool_use(p, 0, 0);
+	share_run(p, &s, 4 * n, -1, true);
+	CHECK(s.cpu[0] == cpus[0] && sched_getcpu() == cpus[0], "with all threads it is on its CPU again");
 	kpool_bind(NULL);
 	sched_getaffinity(0, sizeof(after), &after);
 	CHECK(CPU_EQUAL(&before, &after), "the caller is free again");
@@ -264,6 +384,9 @@ main(void)
 	}
 	RUN(large_loops());
 	RUN(pinned());
+	RUN(parts());
+	for (int n = 2; n <= 5; n++)
+		RUN(parts_change(n));
 	for (int n = 1; n <= 6; n++)
 		RUN(stress(n));
 	return check_done("pool");
