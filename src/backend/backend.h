@@ -153,6 +153,12 @@ typedef struct Generator
 	 * one.
 	 */
 	int			(*lanes) (void);
+	/*
+	 * The instance's steps compute on the part-th of so many equal parts of the threads from now on, also the
+	 * one on its way; 0 of 1: on all.  Any thread.  False: it always has what it needs, and no other
+	 * instance's step runs beside its own.  NULL: two steps never run at once.
+	 */
+	bool		(*use_threads) (BackendModel *in, int part, int parts);
 	/* clock_us() when the lane's next step is due: 0 = now, INT64_MAX = no work */
 	int64_t		(*next_due) (BackendModel *in, int lane);
 	void		(*step) (BackendModel *in, int lane, const Settings *s);

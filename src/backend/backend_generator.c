@@ -181,6 +181,19 @@ work_class(BackendModel *in, int lane)
 	return r != NULL && r->core != NULL ? core_work_class(r->core) : WORK_NONE;
 }
 
+/* Steps of devices and of ranks take no threads of the pool, or those of other processes. */
+static bool
+use_threads(BackendModel *in, int part, int parts)
+{
+	int			n = in->pool != NULL ? kpool_nthreads(in->pool) : 1;
+	int			first = (n * part + parts - 1) / parts;
+
+	if (n < 2 || in->core == NULL || in->dev != NULL || in->ranks != NULL || in->next != NULL)
+		return false;
+	kpool_use(in->pool, first, parts == 1 ? 0 : (n * (part + 1) + parts - 1) / parts - first);
+	return true;
+}
+
 static void
 step(BackendModel *in, int lane, const Settings *s)
 {
@@ -205,6 +218,7 @@ const Generator backend_core_generator = {
 	.submit = submit,
 	.cancel = cancel,
 	.lanes = ranks_replicas,
+	.use_threads = use_threads,
 	.next_due = next_due,
 	.step = step,
 	.work_class = work_class,

@@ -80,22 +80,23 @@ weight_now(const ModelScheduler *m, int i)
 	return m->a[i].weight / weights(m, true) * others * m->share / (100 - m->share);
 }
 
-/* Least virtual time of those that have work that is not latency's; with i's step as of now. */
+/* Least virtual time of those that have work that is not latency's. */
 static double
-others_at(const ModelScheduler *m, int i, int64_t us)
+others_at(const ModelScheduler *m)
 {
 	double		least = INFINITY;
 
 	for (int k = 0; k < m->n; k++)
 		if (m->a[k].work != WORK_NONE && m->a[k].work != WORK_LATENCY && !stands_back(m, k))
-			least = fmin(least, m->a[k].vtime + (k == i ? (double) us / weight_now(m, k) : 0));
+			least = fmin(least, m->a[k].vtime);
 	return least;
 }
 
 /* The next with latency work that is not too far ahead; -1 = none. */
 static int
-next_latency(ModelScheduler *m, double others)
+next_latency(ModelScheduler *m)
 {
+	double		others = others_at(m);
 	int			best = -1;
 
 	for (int i = 0; i < m->n; i++)
@@ -130,7 +131,7 @@ next_by_time(const ModelScheduler *m)
 int
 msched_next(ModelScheduler *m)
 {
-	int			i = next_latency(m, others_at(m, -1, 0));
+	int			i = next_latency(m);
 
 	return i >= 0 ? i : next_by_time(m);
 }
@@ -149,13 +150,31 @@ msched_charge(ModelScheduler *m, int i, int64_t us)
 }
 
 int
-msched_preempting(ModelScheduler *m, int i, int64_t us)
+msched_preempting(ModelScheduler *m, int i)
 {
-	int			k = next_latency(m, others_at(m, i, us));
+	int			k = next_latency(m);
 
 	/* among those with latency work it goes by time, and not too often */
-	if (k >= 0 && m->a[i].work == WORK_LATENCY &&
-		m->a[k].vtime + MSCHED_SLICE_US > m->a[i].vtime + (double) us / m->a[i].weight)
+	if (k >= 0 && m->a[i].work == WORK_LATENCY && m->a[k].vtime + MSCHED_SLICE_US > m->a[i].vtime)
 		return -1;
 	return k;
+}
+
+bool
+msched_alone(const ModelScheduler *m, int i, int k)
+{
+	return m->a[i].work == WORK_LATENCY && !m->a[i].yields && m->a[k].work != WORK_LATENCY;
+}
+
+int
+msched_beside(ModelScheduler *m)
+{
+	int			i = msched_next(m);
+	double		ahead = i >= 0 && m->a[i].yields ? MSCHED_LEAD_US + MSCHED_SLICE_US : MSCHED_SLICE_US;
+
+	for (int k = 0; k < m->n && i >= 0; k++)
+		if (m->a[k].running && (msched_alone(m, i, k) || msched_alone(m, k, i) ||
+								m->a[i].vtime > m->a[k].vtime + ahead))
+			return -1;
+	return i;
 }

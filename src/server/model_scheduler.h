@@ -13,6 +13,10 @@
  * shares are exact but for it.  Models whose work is all in the background have together `share` percent of
  * the time while others have work.
  *
+ * Two steps may run at once, each on a part of the compute threads: it is charged that part of the time.
+ * Latency work that is not too far ahead has all threads instead.  The second step is of a model that is at
+ * most a SLICE ahead of the first, so shares are the same as with one step at a time.
+ *
  * The caller measures and has the clock; nothing here waits or locks.  Cost of a call: O(models).
  */
 #ifndef VLLM_SERVER_MODEL_SCHEDULER_H
@@ -55,12 +59,13 @@ void		msched_set_weight(ModelScheduler *m, int i, int weight);
 void		msched_set_work(ModelScheduler *m, int i, WorkClass work);
 /* The model whose step is next, of those that do not run; -1: none has work. */
 int			msched_next(ModelScheduler *m);
-/* Model i's step has taken so long; time in which it stood for another one's sake does not count. */
+/* Model i has computed for so long since the last call; half as long if it had half of the threads. */
 void		msched_charge(ModelScheduler *m, int i, int64_t us);
-/*
- * Model i has computed for so long in its step and could stand still for a while: the model that may make
- * steps meanwhile; -1: none.
- */
-int			msched_preempting(ModelScheduler *m, int i, int64_t us);
+/* Model i's step, charged up to now, could stand still: the model that may make steps meanwhile; -1: none. */
+int			msched_preempting(ModelScheduler *m, int i);
+/* Has model i's latency work all threads, so that model k's step doesn't run beside it? */
+bool		msched_alone(const ModelScheduler *m, int i, int k);
+/* The model whose step may run beside those that run, all charged up to now; -1: none. */
+int			msched_beside(ModelScheduler *m);
 
 #endif

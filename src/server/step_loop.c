@@ -4,12 +4,18 @@
  *	  the step has finished.
  *
  * In the middle of a long step, between two operations, the backend calls on_progress(): the lane may then
- * make steps of instances with latency work, before the long step goes on (nested_steps()).  Nothing of the
- * long step's is touched meanwhile but by its own thread, so its results are the same.
+ * make steps of instances with latency work, before the long step goes on (between_operations()).  Nothing of
+ * the long step's is touched meanwhile but by its own thread, so its results are the same.
  *
- * Where instances have replicas (ranks.h) there is a lane for each: lane r is a thread that steps the r-th
- * replica of every instance.  Jobs are the first lane's; while it has some, the others stand between two
- * steps, so what a job does to an instance or its replicas meets none of them.
+ * A lane is a thread that makes steps.  Where instances have replicas (ranks.h) there is a lane for each:
+ * lane r makes the steps of the r-th replica of every instance.  Where they have none, and compute on CPUs,
+ * there are two lanes for the same instances: when two instances have work that goes by time, each makes a
+ * step with half of the compute threads (msched_beside()).  Which threads run a loop does not change its
+ * results.  A latency step in the middle of one lane's step has all threads: the other lane's step stands
+ * still meanwhile (Lane.alone).
+ *
+ * Jobs are the first lane's; while it has some, the others stand between two steps, so what a job does to an
+ * instance or its replicas meets none of them.
  *
  * Final frames are staged by the sink (request.c) and sent when the step is over
  * and its statistics are published: who reads an answer finds it counted.  One
@@ -38,27 +44,44 @@
 #define PUBLISH_US		20000
 #define MAX_INSTANCES		(2 * WIRE_MAX_MODELS)	/* those on their way out, too */
 
-typedef struct Lane
+#define LANES_AT_ONCE	2
+
+typedef struct Lane Lane;
+
+/* Lanes of the same instances take turns. */
+typedef struct Turns
+{
+	pthread_mutex_t lock;		/* not held during steps; before Step.lock */
+	pthread_cond_t alone_ends;	/* signals that a lane is no longer alone */
+	ModelScheduler models;		/* of instances[] */
+	Lane	   *lanes[LANES_AT_ONCE];	/* the second: NULL = one step at a time */
+	int64_t		since_us;		/* up to here steps have been charged */
+} Turns;
+
+struct Lane
 {
 	Step	   *step;
+	Turns	   *turns;
 	int			no;				/* of replicas */
+	int			half;			/* of the compute threads: index in Turns.lanes */
 	/* held during its steps, but the first's; who holds all of them is alone with the instances */
 	pthread_mutex_t turn;
 	bool		poked;			/* under Step.lock */
 	bool		busy;			/* under Step.lock; its thread alone writes it */
 	bool		moved;			/* under Step.lock: it has made a step since step_counter grew */
+	/* under Turns.lock, and written by its thread alone: */
+	int			running;		/* the instance that computes: the innermost step's; -1 = none */
+	bool		alone;			/* makes latency steps in the middle of its step: others stand still */
+	bool		stands;			/* its step stands still, as another lane is alone */
 	/* its thread's: */
 	bool		unpublished;
-	ModelScheduler turns;		/* of instances[] */
-	int			running;		/* whose step is on the way, which may be interrupted; -1 = none */
-	int64_t		began_us;		/* when that step began, */
-	int64_t		nested_us;		/* and for how long it stood for the sake of others */
-} Lane;
+};
 
 typedef struct Instance
 {
 	BackendModel *in;
 	StepShare  *share;			/* what is published; owned */
+	bool		beside;			/* its steps may run with a part of the threads, beside another one's */
 } Instance;
 
 struct Step
@@ -82,12 +105,17 @@ struct Step
 
 	Lane	   *lanes;
 	int			n_lanes;
+	Turns	   *turns;			/* [n_replicas] */
+	int			n_replicas;
 	Instance	instances[MAX_INSTANCES]; /* changed while all lanes stand */
 	int			n_instances;
 	int			sleep_ms;		/* the first lane's */
 	_Atomic int64_t inflight;
 	_Atomic int watch_ends;		/* the server thread wants to know when requests have ended */
 };
+
+/* The lane that this thread is. */
+static _Thread_local Lane *this_lane;
 
 void
 step_watch(Step *s, int by)
@@ -101,21 +129,22 @@ step_watched(Step *s)
 	return atomic_load(&s->watch_ends) > 0;
 }
 
-/* From this lane on. */
+/* Lanes from .. end - 1 */
 static void
-poke_from(Step *s, int lane)
+poke(Step *s, int from, int end)
 {
 	pthread_mutex_lock(&s->lock);
-	for (int i = lane; i < s->n_lanes; i++)
+	for (int i = from; i < end; i++)
 		s->lanes[i].poked = true;
 	pthread_cond_broadcast(&s->more);
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* A second lane of the same instances is poked by the first, when there is work for two. */
 void
 step_poke(Step *s)
 {
-	poke_from(s, 0);
+	poke(s, 0, s->n_replicas);
 }
 
 void
@@ -186,8 +215,8 @@ send_finals(Step *s)
 			link_ring_doorbell(s->link);
 		c = next;
 	}
-	/* who waits for a limit of its role may wait in another lane */
-	if (s->n_lanes > 1)
+	/* who waits for a limit of its role may wait in another replica's lane */
+	if (s->n_replicas > 1)
 		step_poke(s);
 	return true;
 }
@@ -256,19 +285,32 @@ on_events(void *ctx)
 	send_finals(ctx);
 }
 
-/* Which instances have work now.  When the next one has: 0 = at once, INT64_MAX = none will. */
+/* The lane that makes steps of the same instances; NULL: there is none. */
+static Lane *
+other_lane(const Lane *l)
+{
+	return l->turns->lanes[1 - l->half];
+}
+
+/* ---- with Turns.lock held ---- */
+
+/*
+ * Which instances have work now.  When the next one has that has none now; INT64_MAX = none will, or a lane
+ * that makes its step will see.
+ */
 static int64_t
 look_for_work(Lane *l, int64_t now)
 {
 	Step	   *s = l->step;
+	ModelScheduler *m = &l->turns->models;
 	int64_t		due = INT64_MAX;
 
-	ASSERT(l->turns.n == s->n_instances);
+	ASSERT(m->n == s->n_instances);
 	for (int i = 0; i < s->n_instances; i++)
 	{
 		const Instance *in = &s->instances[i];
 		/* a step that is on its way is changing what would be looked at */
-		int64_t		d = i == l->running ? 0 : s->be->generator->next_due(in->in, l->no);
+		int64_t		d = m->a[i].running ? 0 : s->be->generator->next_due(in->in, l->no);
 		WorkClass	work = WORK_NONE;
 
 		if (d <= now)
@@ -276,89 +318,199 @@ look_for_work(Lane *l, int64_t now)
 		/* no request waits for it: it moves blocks to the offload tier, or looks whether files are there */
 		if (d <= now && work == WORK_NONE)
 			work = WORK_BACKGROUND;
-		msched_set_weight(&l->turns, i, atomic_load(in->share->weight));
-		msched_set_work(&l->turns, i, work);
+		msched_set_weight(m, i, atomic_load(in->share->weight));
+		msched_set_work(m, i, work);
 		atomic_store(&in->share->work, work);
 		if (work == WORK_NONE)
 			atomic_store(&in->share->waits_for, NULL);
-		if (d < due)
+		if (d > now && d < due)
 			due = d;
 	}
-	return due <= now ? 0 : due;
+	return due;
+}
+
+/* Do the lane's steps take compute threads now? */
+static bool
+computes(const Lane *l)
+{
+	return l != NULL && l->running >= 0 && !l->stands;
+}
+
+static bool
+is_computing(const Turns *t, int i)
+{
+	for (int k = 0; k < LANES_AT_ONCE; k++)
+		if (computes(t->lanes[k]) && t->lanes[k]->running == i)
+			return true;
+	return false;
 }
 
 /* Instance i has computed for so long, while others had work. */
 static void
-note_waits(Lane *l, int i, int64_t us)
+note_waits(const Turns *t, int i, int64_t us)
 {
-	Step	   *s = l->step;
+	Step	   *s = t->lanes[0]->step;
 
 	for (int k = 0; k < s->n_instances; k++)
 	{
-		if (k == i || l->turns.a[k].work == WORK_NONE)
+		if (t->models.a[k].work == WORK_NONE || is_computing(t, k))
 			continue;
 		atomic_store(&s->instances[k].share->waits_for, s->instances[i].in);
 		atomic_fetch_add(&s->instances[k].share->wait_us, us);
-		if (l->turns.a[k].running)
+		if (t->models.a[k].running)
 			atomic_fetch_add(&s->instances[k].share->paused_us, us);
 	}
 }
 
-/* A step of instance i, whose time is charged to it. */
+/* Charge the time since the last call to what computes.  Called before that changes. */
+static void
+charge(Turns *t, int64_t now)
+{
+	int			n = computes(t->lanes[0]) + computes(t->lanes[1]);
+
+	for (int k = 0; k < LANES_AT_ONCE; k++)
+		if (computes(t->lanes[k]))
+		{
+			msched_charge(&t->models, t->lanes[k]->running, (now - t->since_us) / n);
+			note_waits(t, t->lanes[k]->running, (now - t->since_us) / n);
+		}
+	t->since_us = now;
+}
+
+/* All compute threads for the lane that computes, or half of them for each of two. */
+static void
+share_threads(Turns *t)
+{
+	int			n = computes(t->lanes[0]) + computes(t->lanes[1]);
+
+	if (t->lanes[1] == NULL)
+		return;
+	for (int k = 0; k < LANES_AT_ONCE; k++)
+	{
+		Lane	   *l = t->lanes[k];
+
+		if (computes(l) && l->step->instances[l->running].beside)
+			l->step->be->generator->use_threads(l->step->instances[l->running].in, n == 1 ? 0 : k, n);
+	}
+}
+
+/* The instance whose step may run beside the one of the other lane; -1 = none. */
+static int
+next_beside(Lane *l)
+{
+	const Lane *other = other_lane(l);
+	const Instance *in = l->step->instances;
+	int			i = msched_beside(&l->turns->models);
+
+	return i >= 0 && in[i].beside && in[other->running].beside && !other->alone ? i : -1;
+}
+
+/* The other lane sleeps and there is a step for it. */
+static void
+poke_other(Lane *l)
+{
+	Lane	   *other = other_lane(l);
+
+	if (other != NULL && other->running < 0 && l->running >= 0 && next_beside(other) >= 0)
+		poke(l->step, (int) (other - l->step->lanes), (int) (other - l->step->lanes) + 1);
+}
+
+/* A step of instance i, whose time is charged to it.  The lock is not held meanwhile. */
 static void
 run_step(Lane *l, int i)
 {
 	Step	   *s = l->step;
+	Turns	   *t = l->turns;
+	int			outer = l->running;
 	Settings	set;
-	int64_t		start = clock_us();
-	int64_t		us;
 
 	settings_get(s->box, &set);
-	l->turns.share = set.background_share;
-	l->turns.a[i].running = true;
+	t->models.share = set.background_share;
+	charge(t, clock_us());
+	t->models.a[i].running = true;
+	l->running = i;
+	share_threads(t);
+	poke_other(l);
+	pthread_mutex_unlock(&t->lock);
+
 	s->be->generator->step(s->instances[i].in, l->no, &set);
-	l->turns.a[i].running = false;
-	us = clock_us() - start;
-	if (l->running == i)
-		us -= l->nested_us;
-	msched_charge(&l->turns, i, us);
-	note_waits(l, i, us);
 	moved(l);
 	l->unpublished = true;
+
+	pthread_mutex_lock(&t->lock);
+	charge(t, clock_us());
+	t->models.a[i].running = false;
+	l->running = outer;
+	share_threads(t);
+	pthread_mutex_unlock(&t->lock);
 	flush(l);
+	pthread_mutex_lock(&t->lock);
+}
+
+/* The lane's step stands still until the other lane's latency steps are over. */
+static void
+stand_still(Lane *l)
+{
+	Turns	   *t = l->turns;
+
+	charge(t, clock_us());
+	l->stands = true;
+	share_threads(t);
+	/* the other lane's steps are what moves; a lane that stands would seem to hang */
+	set_busy(l, false);
+	while (other_lane(l)->alone)
+		pthread_cond_wait(&t->alone_ends, &t->lock);
+	set_busy(l, true);
+	charge(t, clock_us());
+	l->stands = false;
+	share_threads(t);
 }
 
 /* The step at hand can stand still for a while: those go first whose turn it is. */
 static void
-nested_steps(Lane *l)
+between_operations(Lane *l)
 {
-	int64_t		now = clock_us();
+	Turns	   *t = l->turns;
+	Lane	   *other = other_lane(l);
 	int			i;
 
-	look_for_work(l, now);
-	while ((i = msched_preempting(&l->turns, l->running, now - l->began_us - l->nested_us)) >= 0)
+	pthread_mutex_lock(&t->lock);
+	for (;;)
 	{
-		int			outer = l->running;
-		int64_t		start = now;
+		int64_t		now = clock_us();
 
-		l->running = -1;
-		run_step(l, i);
-		l->running = outer;
-		now = clock_us();
-		l->nested_us += now - start;
+		charge(t, now);
 		look_for_work(l, now);
+		i = msched_preempting(&t->models, l->running);
+		if (i >= 0)
+		{
+			l->alone = true;
+			run_step(l, i);
+		}
+		else if (other != NULL && other->alone && msched_alone(&t->models, other->running, l->running))
+			stand_still(l);
+		else
+			break;
 	}
+	if (l->alone)
+	{
+		l->alone = false;
+		pthread_cond_broadcast(&t->alone_ends);
+	}
+	poke_other(l);
+	pthread_mutex_unlock(&t->lock);
 }
 
 /* A long step goes on: it doesn't hang.  between: it is between two operations. */
 static void
 on_progress(void *ctx, bool between)
 {
-	Lane	   *l = ctx;
-
-	moved(l);
-	if (between && l->running >= 0)
-		nested_steps(l);
+	(void) ctx;
+	ASSERT(this_lane != NULL);
+	moved(this_lane);
+	/* a job computes outside of steps */
+	if (between && this_lane->running >= 0)
+		between_operations(this_lane);
 }
 
 void
@@ -369,16 +521,18 @@ step_attach(Step *s, BackendModel *in, const _Atomic int *weight)
 		log_line('P', "too many loaded models");
 		exit(1);
 	}
-	s->instances[s->n_instances] = (Instance) {in, mem_zalloc(sizeof(StepShare))};
+	s->instances[s->n_instances] = (Instance) {in, mem_zalloc(sizeof(StepShare)), false};
 	s->instances[s->n_instances].share->weight = weight;
+	s->instances[s->n_instances].beside = s->n_lanes > s->n_replicas &&
+		s->be->generator->use_threads(in, 0, 1);
 	stats_attach(s->stats, in, s->instances[s->n_instances++].share);
-	for (int i = 0; i < s->n_lanes; i++)
-		msched_add(&s->lanes[i].turns, MODEL_WEIGHT);
+	for (int i = 0; i < s->n_replicas; i++)
+		msched_add(&s->turns[i].models, MODEL_WEIGHT);
 	if (s->be->generator->on_events != NULL)
 		s->be->generator->on_events(in, on_events, s);
 	if (s->be->generator->on_progress != NULL)
-		for (int i = 0; i < s->n_lanes; i++)
-			s->be->generator->on_progress(in, i, on_progress, &s->lanes[i]);
+		for (int i = 0; i < s->n_replicas; i++)
+			s->be->generator->on_progress(in, i, on_progress, NULL);
 }
 
 void
@@ -392,8 +546,8 @@ step_detach(Step *s, BackendModel *in)
 			continue;
 		share = s->instances[i].share;
 		s->instances[i] = s->instances[--s->n_instances];
-		for (int k = 0; k < s->n_lanes; k++)
-			msched_remove(&s->lanes[k].turns, i);
+		for (int k = 0; k < s->n_replicas; k++)
+			msched_remove(&s->turns[k].models, i);
 	}
 	/* its address may be another's one day */
 	for (int i = 0; i < s->n_instances; i++)
@@ -492,30 +646,38 @@ step_sleep(Step *s, int ms)
 	s->sleep_ms = ms;
 }
 
-/* Make the step whose turn it is.  When the next is due: 0 = at once, INT64_MAX = there is no work. */
+/*
+ * Make the step whose turn it is.  When the next is due: 0 = at once, INT64_MAX = there is none for the lane
+ * until it is poked.  A lane that finds nothing needs no poke for work that is there: the other lane
+ * computes, and looks when its step ends.
+ */
 static int64_t
 next_step(Lane *l)
 {
 	Step	   *s = l->step;
+	Lane	   *other = other_lane(l);
 	int64_t		now = clock_us();
-	int64_t		due = look_for_work(l, now);
-	int			i = msched_next(&l->turns);
+	int64_t		due;
+	int			i;
 
-	if (i < 0)
-		return due;
-	if (!l->busy)
-		set_busy(l, true);
-	if (l->no == 0 && s->sleep_ms > 0)
+	pthread_mutex_lock(&l->turns->lock);
+	charge(l->turns, now);
+	due = look_for_work(l, now);
+	i = other != NULL && other->running >= 0 ? next_beside(l) : msched_next(&l->turns->models);
+	if (i >= 0)
 	{
-		usleep((useconds_t) s->sleep_ms * 1000);
-		s->sleep_ms = 0;
+		if (!l->busy)
+			set_busy(l, true);
+		if (l->no == 0 && s->sleep_ms > 0)
+		{
+			usleep((useconds_t) s->sleep_ms * 1000);
+			s->sleep_ms = 0;
+		}
+		run_step(l, i);
+		due = 0;
 	}
-	l->running = i;
-	l->began_us = clock_us();
-	l->nested_us = 0;
-	run_step(l, i);
-	l->running = -1;
-	return 0;
+	pthread_mutex_unlock(&l->turns->lock);
+	return due;
 }
 
 /* Sleep until poked or due. */
@@ -575,7 +737,7 @@ resume_lanes(Step *s)
 	pthread_cond_broadcast(&s->resumed);
 	pthread_mutex_unlock(&s->lock);
 	/* there may be work for them now */
-	poke_from(s, 1);
+	poke(s, 1, s->n_lanes);
 }
 
 static void
@@ -608,6 +770,7 @@ step_main(void *arg)
 {
 	Lane	   *l = arg;
 
+	this_lane = l;
 	for (;;)
 	{
 		int64_t		due;
@@ -627,6 +790,7 @@ lane_main(void *arg)
 	Lane	   *l = arg;
 	Step	   *s = l->step;
 
+	this_lane = l;
 	for (;;)
 	{
 		int64_t		due;
@@ -656,17 +820,45 @@ static void
 start_lane(Lane *l)
 {
 	pthread_t	t;
+	bool		first = l == l->step->lanes;
 	char		name[16] = "step";
 
-	if (l->no > 0)
-		snprintf(name, sizeof(name), "step %d", l->no);
-	if (pthread_create(&t, NULL, l->no == 0 ? step_main : lane_main, l) != 0)
+	if (!first)
+		snprintf(name, sizeof(name), "step %d", (int) (l - l->step->lanes));
+	if (pthread_create(&t, NULL, first ? step_main : lane_main, l) != 0)
 	{
 		log_line('P', "could not start the step thread");
 		exit(1);
 	}
 	pthread_setname_np(t, name);
 	pthread_detach(t);
+}
+
+/* One for each replica; or two for the same instances, if these can share the compute threads. */
+static void
+make_lanes(Step *s)
+{
+	s->n_replicas = s->be->generator->lanes != NULL ? s->be->generator->lanes() : 1;
+	s->n_lanes = s->n_replicas == 1 && s->be->generator->use_threads != NULL ? LANES_AT_ONCE : s->n_replicas;
+	s->lanes = mem_zalloc((size_t) s->n_lanes * sizeof(Lane));
+	s->turns = mem_zalloc((size_t) s->n_replicas * sizeof(Turns));
+	for (int i = 0; i < s->n_replicas; i++)
+	{
+		pthread_mutex_init(&s->turns[i].lock, NULL);
+		pthread_cond_init(&s->turns[i].alone_ends, NULL);
+	}
+	for (int i = 0; i < s->n_lanes; i++)
+	{
+		Lane	   *l = &s->lanes[i];
+
+		l->step = s;
+		l->no = i % s->n_replicas;
+		l->half = i / s->n_replicas;
+		l->turns = &s->turns[l->no];
+		l->turns->lanes[l->half] = l;
+		l->running = -1;
+		pthread_mutex_init(&l->turn, NULL);
+	}
 }
 
 Step *
@@ -688,15 +880,7 @@ step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jo
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->more, &attr);
 	pthread_cond_init(&s->resumed, NULL);
-	s->n_lanes = be->generator->lanes != NULL ? be->generator->lanes() : 1;
-	s->lanes = mem_zalloc((size_t) s->n_lanes * sizeof(Lane));
-	for (int i = 0; i < s->n_lanes; i++)
-	{
-		s->lanes[i].step = s;
-		s->lanes[i].no = i;
-		s->lanes[i].running = -1;
-		pthread_mutex_init(&s->lanes[i].turn, NULL);
-	}
+	make_lanes(s);
 	for (int i = 0; i < s->n_lanes; i++)
 		start_lane(&s->lanes[i]);
 	return s;

@@ -82,11 +82,17 @@ begins(World *w, int i)
 }
 
 static void
+computes(World *w, int i, int64_t us)
+{
+	w->now += us;
+	w->had[i] += us;
+	msched_charge(&w->s, i, us);
+}
+
+static void
 ends(World *w, int i)
 {
 	w->s.a[i].running = false;
-	w->had[i] += w->step_us[i];
-	msched_charge(&w->s, i, w->step_us[i]);
 	look(w);
 }
 
@@ -107,13 +113,13 @@ step(World *w)
 		int64_t		part = w->grain > 0 && w->grain < w->step_us[i] - done ? w->grain : w->step_us[i] - done;
 		int			k;
 
-		w->now += part;
+		computes(w, i, part);
 		done += part;
-		while (w->grain > 0 && done < w->step_us[i] && (look(w), k = msched_preempting(&w->s, i, done)) >= 0)
+		while (w->grain > 0 && done < w->step_us[i] && (look(w), k = msched_preempting(&w->s, i)) >= 0)
 		{
 			CHECK(k != i && w->work[k] == WORK_LATENCY, "model %d between model %d's", k, i);
 			begins(w, k);
-			w->now += w->step_us[k];
+			computes(w, k, w->step_us[k]);
 			ends(w, k);
 		}
 	}
@@ -128,6 +134,83 @@ run_for(World *w, int64_t us)
 
 	while (w->now < until && step(w))
 		;
+}
+
+/* ---- two steps at once ---- */
+
+typedef struct Seat
+{
+	int			model;			/* whose step is made here; -1 = none */
+	int64_t		left;			/* us, with all threads */
+} Seat;
+
+/* Latency work goes into the middle of steps, with all threads, and the other step stands still. */
+static void
+interrupt(World *w, int outer)
+{
+	int			k;
+
+	while (w->work[outer] != WORK_NONE && (look(w), k = msched_preempting(&w->s, outer)) >= 0)
+	{
+		begins(w, k);
+		computes(w, k, w->step_us[k]);
+		ends(w, k);
+	}
+}
+
+/* How much of the time two steps ran at once. */
+static double
+run_at_once(World *w, int64_t us)
+{
+	Seat		seats[2] = {{-1, 0}, {-1, 0}};
+	int64_t		began = w->now;
+	int64_t		both = 0;
+
+	while (w->now < began + us)
+	{
+		int			n = 0;
+		int64_t		tick = 1000;
+
+		for (int k = 0; k < 2; k++)
+		{
+			int			other = seats[1 - k].model;
+
+			look(w);
+			if (seats[k].model >= 0 && seats[k].left > 0)
+				interrupt(w, seats[k].model);
+			else if (seats[k].model >= 0)
+			{
+				ends(w, seats[k].model);
+				seats[k].model = -1;
+			}
+			if (seats[k].model < 0 &&
+				(seats[k].model = other >= 0 ? msched_beside(&w->s) : msched_next(&w->s)) >= 0)
+			{
+				begins(w, seats[k].model);
+				seats[k].left = w->step_us[seats[k].model];
+			}
+		}
+		for (int k = 0; k < 2; k++)
+			if (seats[k].model >= 0)
+			{
+				n++;
+				tick = seats[k].left < tick ? seats[k].left : tick;
+			}
+		for (int k = 0; k < 2; k++)
+			if (seats[k].model >= 0)
+			{
+				/* the clock goes on by tick in all: half of it each */
+				computes(w, seats[k].model, tick / n > 0 ? tick / n : 1);
+				seats[k].left -= tick / n > 0 ? tick / n : 1;
+			}
+		both += n == 2 ? tick : 0;
+		if (n == 0)
+			break;
+	}
+	for (int k = 0; k < 2; k++)
+		if (seats[k].model >= 0)
+			ends(w, seats[k].model);
+	return (double) both / (double) us;
 }
 
 static double
@@ -157,6 +240,66 @@ test_weights(void)
 				  part(&w, i));
 		mem_free(w.s.a);
 	}
+}
+
+/* The same shares with two steps at once. */
+static void
+test_weights_at_once(void)
+{
+	static const WorkClass classes[] = {WORK_THROUGHPUT, WORK_LATENCY, WORK_BACKGROUND};
+
+	for (int c = 0; c < 3; c++)
+	{
+		WorkClass	work[] = {classes[c], classes[c], classes[c]};
+		World		w = world_new(3, work, (int[]) {100, 200, 400}, (int64_t[]) {200000, 700, 35000}, 1000);
+		double		both = run_at_once(&w, 100000000);
+
+		for (int i = 0; i < 3; i++)
+			CHECK(fabs(part(&w, i) - (1 << i) / 7.0) < 0.01, "class %d, model %d has %.4f", classes[c], i,
+				  part(&w, i));
+		CHECK(both > 0.3, "class %d: two at once for %.2f of the time", classes[c], both);
+		mem_free(w.s.a);
+	}
+}
+
+/* Equal weights: two steps at once nearly always, of any two classes but latency's within its lead. */
+static void
+test_at_once(void)
+{
+	for (int a = WORK_BACKGROUND; a < WORK_CLASSES; a++)
+		for (int b = WORK_BACKGROUND; b < WORK_CLASSES; b++)
+		{
+			World		w = world_new(2, (WorkClass[]) {(WorkClass) a, (WorkClass) b}, (int[]) {100, 100},
+									  (int64_t[]) {5000, 30000}, 1000);
+			double		share = a == b || (a != WORK_BACKGROUND && b != WORK_BACKGROUND) ? 0.5 :
+				a == WORK_BACKGROUND ? 0.06 : 0.94;
+			double		both = run_at_once(&w, 100000000);
+
+			CHECK(fabs(part(&w, 0) - share) < 0.01, "classes %d and %d: %.4f", a, b, part(&w, 0));
+			CHECK(both > (share == 0.5 ? 0.95 : 0.05), "classes %d and %d: two at once for %.2f of the time",
+				  a, b, both);
+			mem_free(w.s.a);
+		}
+}
+
+/* A short latency request has all threads from the next tick on, whatever runs. */
+static void
+test_short_at_once(void)
+{
+	World		w = world_new(3, (WorkClass[]) {WORK_NONE, WORK_THROUGHPUT, WORK_THROUGHPUT},
+							  (int[]) {100, 100, 100}, (int64_t[]) {5000, 200000, 90000}, 1000);
+
+	for (int i = 0; i < 300; i++)
+	{
+		int64_t		had = w.had[0];
+
+		w.work[0] = WORK_NONE;
+		run_at_once(&w, 100000);
+		w.work[0] = WORK_LATENCY;
+		run_at_once(&w, 20000);
+		CHECK(w.had[0] - had >= 20000 - 2000, "%lld us of 20000", (long long) (w.had[0] - had));
+	}
+	mem_free(w.s.a);
 }
 
 /* One whose steps never end waits for nobody, but does not take more than its share in the long run. */
@@ -310,6 +453,9 @@ int
 main(void)
 {
 	RUN(test_weights());
+	RUN(test_weights_at_once());
+	RUN(test_at_once());
+	RUN(test_short_at_once());
 	RUN(test_latency_share());
 	RUN(test_short_requests());
 	RUN(test_background());

@@ -292,6 +292,59 @@ test_no_waiting_for_readers(void)
 	integrity("unread answers");
 }
 
+#define BUSY	8
+
+/*
+ * Two models that compute all the time make their steps at once, each with half of the threads: the answers
+ * are those of a model that is alone.  A third model's request beside them is answered, and one is cancelled.
+ */
+static void
+test_two_models(void)
+{
+	Ask			a = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
+	.max_tokens = 100,.ignore_eos = true};
+	Ask			b = a;
+	Ask			c = a;
+	Talk	   *t[2 * BUSY];
+	char	   *alone[2];
+
+	b.model = "other";
+	b.options = "{\"max_num_seqs\": 7}";
+	c.model = "third";
+	c.options = "{\"max_num_seqs\": 5}";
+	c.prompt = "once";
+	c.max_tokens = 3;
+	alone[0] = result(ask(&a));
+	alone[1] = result(ask(&c));
+	CHECK(strstr(alone[0], "no final") == NULL, "%s", alone[0]);
+	for (int round = 0; round < 4; round++)
+	{
+		char	   *r;
+		Talk	   *cancelled;
+
+		for (int i = 0; i < 2 * BUSY; i++)
+			t[i] = ask(i % 2 ? &a : &b);
+		cancelled = ask(&a);
+		r = result(ask(&c));
+		CHECK(strcmp(r, alone[1]) == 0, "a request of a third model: %s", r);
+		free(r);
+		talk_cancel(cancelled);
+		CHECK(talk_wait_closed(cancelled, 5000), "cancelled");
+		talk_free(cancelled);
+		for (int i = 0; i < 2 * BUSY; i++)
+		{
+			r = result(t[i]);
+			CHECK(strcmp(r, alone[0]) == 0, "round %d, request %d: %.60s", round, i, r);
+			free(r);
+		}
+	}
+	EVENTUALLY(st->running == 0 && st->kv_blocks_used == 0);
+	CHECK(st->running == 0 && st->kv_blocks_used == 0, "nothing is left");
+	free(alone[0]);
+	free(alone[1]);
+	integrity("two models at once");
+}
+
 /*
  * From load to idle: compute threads, output thread and all others fall asleep, at once where a core is free.
  * On a busy machine the threads begin to wait for work late, so there are some seconds in which they may.
@@ -401,6 +454,7 @@ main(int argc, char **argv)
 		RUN(test_errors());
 		RUN(test_late_error());
 		RUN(test_no_waiting_for_readers());
+		RUN(test_two_models());
 		RUN(test_idle());
 		RUN(test_cancel_and_unload());
 	}
