@@ -145,6 +145,7 @@ typedef struct ReqSched
 	bool		is_long;		/* SchedOptions.long_prompt: when it was admitted */
 	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	int			passed;			/* by so many others while there was no place for its adapter */
+	int			passed_alike;	/* by so many others, which begin like one in front of it */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
 	bool		taken;			/* sched_roles.c's scratch: it is to make way for another */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */

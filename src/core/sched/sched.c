@@ -350,7 +350,7 @@ sched_note(Sched *s, Req *r)
 void
 sched_add(Sched *s, Req *r)
 {
-	reqlist_insert(queue_join(s, r), r);
+	sched_place(s, queue_join(s, r), r);
 	queue_joined(s, r);
 }
 

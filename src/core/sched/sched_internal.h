@@ -111,6 +111,8 @@ void		reqlist_remove(ReqList *l, Req *r);
 /* Behind all that have its priority, or a lower number; in front of all that have it, or a higher one. */
 void		reqlist_insert(ReqList *l, Req *r);
 void		reqlist_insert_before(ReqList *l, Req *r);
+/* In front of at; NULL: behind all. */
+void		reqlist_insert_at(ReqList *l, Req *r, Req *at);
 /* Does a come before b, of any class?  Of equals who was admitted first. */
 bool		sched_precedes(const Req *a, const Req *b);
 /* r comes: it has a line, until queue_leave(). */
@@ -155,6 +157,12 @@ int			sched_kept_rows(const Sched *s);
 bool		sched_decode_fits(const Sched *s, const Req *r);
 /* The time that prompt rows of r may make the step last; 0 = any. */
 double		sched_target_of(const Sched *s, const Req *r);
+
+/* ---- sched_prefix.c ---- */
+/* So many others at most go before a request as they begin like one that is in front of it. */
+#define SCHED_PASS_MOST 256
+/* r goes into its session's queue. */
+void		sched_place(Sched *s, ReqList *l, Req *r);
 
 /* ---- sched_lora.c ---- */
 /* Before admissions: which adapters have a place. */

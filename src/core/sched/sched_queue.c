@@ -98,9 +98,8 @@ reqlist_insert(ReqList *l, Req *r)
 	l->n++;
 }
 
-/* In front of at; NULL: behind all. */
-static void
-insert_at(ReqList *l, Req *r, Req *at)
+void
+reqlist_insert_at(ReqList *l, Req *r, Req *at)
 {
 	ASSERT(is_unlinked(l, r));
 	if (at == NULL)
@@ -126,7 +125,7 @@ reqlist_insert_before(ReqList *l, Req *r)
 
 	while (at != NULL && at->in.priority < r->in.priority)
 		at = at->sched.next;
-	insert_at(l, r, at);
+	reqlist_insert_at(l, r, at);
 }
 
 void
@@ -210,7 +209,7 @@ queue_preempted(Sched *s, Req *r)
 	ASSERT(r->sched.state == RQ_PREEMPTED && r->kv.blocks.len == 0 && r->kv.slot < 0 && r->kv.computed == 0);
 	while (at != NULL && sched_precedes(at, r))
 		at = at->sched.next;
-	insert_at(l, r, at);
+	reqlist_insert_at(l, r, at);
 }
 
 void

@@ -12,6 +12,7 @@
  * it, with a store, is the same the other way round.
  */
 #include "core/offload/offload.h"
+#include "core/sched/sched_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -481,6 +482,59 @@ test_lru(void)
 	world_free(&w);
 }
 
+/* One of a statement's rows; four prompts in turn. */
+static void
+add_row(World *w, int id, int row, WorkClass work)
+{
+	Req		   *r = add(w, id, 200, 180, (uint32_t) (row % 4), 1);
+
+	sched_remove(w->s, r);
+	r->in.session = 1;
+	r->in.work = work;
+	sched_add(w->s, r);
+}
+
+#define WAITING (MAX_REQS - 1)
+
+/*
+ * A statement's rows wait beside those that begin like them, so a cache with room for one prompt's beginning
+ * finds it; none is passed by too many.  Latency work is in the order in which it comes.
+ */
+static void
+test_order(WorkClass work)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 2, .max_rows = 512}, 27, true);
+	int			came[MAX_REQS];
+	int			cached = 0;
+	int			most = 0;
+	int			n = 0;
+
+	for (int id = 1; id <= WAITING; id++, n++)
+		add_row(&w, id, came[id] = n, work);
+	while (n < 1000)
+	{
+		step(&w);
+		for (int id = 1; id <= WAITING; id++)
+		{
+			const Req  *r = w.reqs[id];
+
+			if (r != NULL && r->sched.state == RQ_WAITING && n - came[id] > most)
+				most = n - came[id];
+			if (r == NULL)
+				add_row(&w, id, came[id] = n++, work);
+		}
+	}
+	run_all(&w);
+	cached = 1000 * 200 - w.computed;
+	if (work == WORK_THROUGHPUT)
+		CHECK(cached > 1000 * 180 * 9 / 10, "%d of %d tokens are found", cached, 1000 * 180);
+	else
+		CHECK(cached < 1000 * 180 / 2, "%d of %d tokens are found", cached, 1000 * 180);
+	CHECK(most <= 2 * WAITING + SCHED_PASS_MOST, "one waited for %d that came behind it", most);
+	CHECK(w.bad == 0, "%d places hold something else", w.bad);
+	world_free(&w);
+}
+
 /* A preempted request finds its blocks again, but for those that were handed out. */
 static void
 test_preempted(void)
@@ -754,6 +808,8 @@ main(void)
 	RUN(test_together(1000, 16));
 	RUN(test_owners());
 	RUN(test_lru());
+	RUN(test_order(WORK_THROUGHPUT));
+	RUN(test_order(WORK_LATENCY));
 	RUN(test_preempted());
 	for (uint32_t seed = 1; seed <= 40; seed++)
 		RUN(test_random(seed, seed % 4 == 0 ? 60 : 12 + (int) (seed % 9), seed % 5 == 0, 0, NULL));
