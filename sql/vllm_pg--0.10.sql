@@ -336,6 +336,10 @@ AS 'MODULE_PATHNAME', 'llm_alter_lora' LANGUAGE C VOLATILE;
 CREATE FUNCTION @extschema@.llm_drop_lora(name text) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_drop_lora' LANGUAGE C VOLATILE;
 
+-- with what uses it
+CREATE FUNCTION @extschema@.llm_drop_lora(name text, cascade bool) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_lora' LANGUAGE C VOLATILE;
+
 CREATE FUNCTION @extschema@.llm_load_lora(name text, pin bool DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_load_lora' LANGUAGE C VOLATILE;
 
@@ -3440,7 +3444,9 @@ COMMENT ON FUNCTION @extschema@.llm_create_lora(text, text, text, boolean) IS
     'Registers a LoRA adapter in a directory of the server.';
 COMMENT ON FUNCTION @extschema@.llm_alter_lora(text, text, text) IS
     'Changes the path or the name of a LoRA adapter.';
-COMMENT ON FUNCTION @extschema@.llm_drop_lora(text) IS 'Drops a LoRA adapter.';
+COMMENT ON FUNCTION @extschema@.llm_drop_lora(text) IS 'Drops a LoRA adapter; fails while anything uses it.';
+COMMENT ON FUNCTION @extschema@.llm_drop_lora(text, boolean) IS
+    'Drops a LoRA adapter and, with cascade, what uses it.';
 COMMENT ON FUNCTION @extschema@.llm_load_lora(text, boolean) IS
     'Loads a LoRA adapter and waits until it is ready; pin keeps it in memory.';
 COMMENT ON FUNCTION @extschema@.llm_unload_lora(text) IS

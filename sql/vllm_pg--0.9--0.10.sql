@@ -253,6 +253,8 @@ REVOKE UPDATE, DELETE ON vllm.response FROM PUBLIC;
 GRANT UPDATE (created, items, response) ON vllm.response TO PUBLIC;
 
 -- the caller's, older than `before`, of one id; NULL: of any
+CREATE FUNCTION @extschema@.llm_drop_lora(name text, cascade bool) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_lora' LANGUAGE C VOLATILE;
 CREATE FUNCTION @extschema@.llm_forget_responses(before timestamptz DEFAULT NULL, id text DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_forget_responses' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -1476,7 +1478,9 @@ COMMENT ON FUNCTION @extschema@.llm_create_lora(text, text, text, boolean) IS
     'Registers a LoRA adapter in a directory of the server.';
 COMMENT ON FUNCTION @extschema@.llm_alter_lora(text, text, text) IS
     'Changes the path or the name of a LoRA adapter.';
-COMMENT ON FUNCTION @extschema@.llm_drop_lora(text) IS 'Drops a LoRA adapter.';
+COMMENT ON FUNCTION @extschema@.llm_drop_lora(text) IS 'Drops a LoRA adapter; fails while anything uses it.';
+COMMENT ON FUNCTION @extschema@.llm_drop_lora(text, boolean) IS
+    'Drops a LoRA adapter and, with cascade, what uses it.';
 COMMENT ON FUNCTION @extschema@.llm_load_lora(text, boolean) IS
     'Loads a LoRA adapter and waits until it is ready; pin keeps it in memory.';
 COMMENT ON FUNCTION @extschema@.llm_unload_lora(text) IS

@@ -65,7 +65,7 @@ void		lora_update(const char *name, const LoraRow *l);
  */
 void		lora_create(char *name, const char *model, char *path, bool replace);
 void		lora_load(const char *name, int pin);
-void		lora_drop(const char *name);
+void		lora_drop(const char *name, bool cascade);
 void		lora_drop_all(const char *model);
 
 /* Fields that say which adapter a message is about. */

@@ -109,6 +109,6 @@ llm_v1_unload_lora_adapter(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("The lora adapter '%s' cannot be found.", name)));
-	lora_drop(name);
+	lora_drop(name, false);
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("Success: LoRA adapter '%s' removed successfully.", name)));
 }

@@ -212,11 +212,18 @@ llm_alter_lora(PG_FUNCTION_ARGS)
 }
 
 void
-lora_drop(const char *name)
+lora_drop(const char *name, bool cascade)
 {
+	LoraRow    *l;
+
 	not_in("llm_drop_lora()");
 	catalog_lock(name);
-	lora_release(lora_for_owner(name));
+	l = lora_for_owner(name);
+	if (cascade)
+		depend_drop_lora(name);
+	else
+		depend_refuse_lora(name);
+	lora_release(l);
 	lora_delete(name);
 }
 
@@ -248,11 +255,12 @@ lora_drop_all(const char *model)
 		}
 }
 
-/* llm_drop_lora(name text) */
+/* llm_drop_lora(name text), llm_drop_lora(name text, cascade bool) */
 Datum
 llm_drop_lora(PG_FUNCTION_ARGS)
 {
-	lora_drop(model_arg(fcinfo, 0, "adapter name"));
+	lora_drop(model_arg(fcinfo, 0, "adapter name"),
+			  PG_NARGS() > 1 && !PG_ARGISNULL(1) && PG_GETARG_BOOL(1));
 	PG_RETURN_VOID();
 }
 

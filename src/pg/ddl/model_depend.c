@@ -216,15 +216,43 @@ tell_users(Told *t, const char *name)
 	}
 }
 
-void
-depend_refuse(const ModelRow *m)
+/* Nobody uses it, or an ERROR; what: "model" or "adapter", name: its name. */
+static void
+refuse_users(Told *t, const char *what, const char *function, const char *name)
+{
+	tell_users(t, name);
+	if (t->all == 0)
+		return;
+	if (t->hidden > 0)
+		appendStringInfo(&t->client, "%s%d %sobject%s that you can't see depend%s on it (see server log for "
+						 "list)", t->n > 0 ? "\nand " : "", t->hidden, t->n > 0 ? "other " : "", t->hidden > 1
+						 ? "s" : "", t->hidden > 1 ? "" : "s");
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg("cannot drop %s \"%s\" because other objects depend on it", what, name),
+			 errdetail("%s", t->client.data),
+			 errdetail_log("%s", t->log.data),
+			 errhint("Use %s(%s, cascade => true) to drop the dependent objects too.", function,
+					 quote_literal_cstr(name))));
+}
+
+static Told
+told_new(void)
 {
 	Told		t = {.n = 0};
-	char	   *on = psprintf("model \"%s\"", m->name);
-	ListCell   *lc;
 
 	initStringInfo(&t.client);
 	initStringInfo(&t.log);
+	return t;
+}
+
+void
+depend_refuse(const ModelRow *m)
+{
+	Told		t = told_new();
+	char	   *on = psprintf("model \"%s\"", m->name);
+	ListCell   *lc;
+
 	catalog_lock_drop(m->name);
 	foreach(lc, lora_list(m->name))
 	{
@@ -233,20 +261,16 @@ depend_refuse(const ModelRow *m)
 		tell(&t, psprintf("adapter \"%s\"", name), true, on);
 		tell_users(&t, name);
 	}
-	tell_users(&t, m->name);
-	if (t.all == 0)
-		return;
-	if (t.hidden > 0)
-		appendStringInfo(&t.client, "%s%d %sobject%s that you can't see depend%s on it (see server log for "
-						 "list)", t.n > 0 ? "\nand " : "", t.hidden, t.n > 0 ? "other " : "", t.hidden > 1 ?
-						 "s" : "", t.hidden > 1 ? "" : "s");
-	ereport(ERROR,
-			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-			 errmsg("cannot drop model \"%s\" because other objects depend on it", m->name),
-			 errdetail("%s", t.client.data),
-			 errdetail_log("%s", t.log.data),
-			 errhint("Use llm_drop_model(%s, cascade => true) to drop the dependent objects too.",
-					 quote_literal_cstr(m->name))));
+	refuse_users(&t, "model", "llm_drop_model", m->name);
+}
+
+void
+depend_refuse_lora(const char *name)
+{
+	Told		t = told_new();
+
+	catalog_lock_drop(name);
+	refuse_users(&t, "adapter", "llm_drop_lora", name);
 }
 
 /* ---- dropping ---- */

@@ -15,6 +15,7 @@
  * ERROR 2BP01 if there is anything that uses the model, adapters and what uses these included.
  */
 void		depend_refuse(const ModelRow *m);
+void		depend_refuse_lora(const char *name);
 /* What uses it goes, with a NOTICE each; not its adapters. */
 void		depend_drop_model(const ModelRow *m);
 void		depend_drop_lora(const char *name);
