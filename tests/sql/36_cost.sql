@@ -69,6 +69,7 @@ SET vllm.batch = off;
 SELECT count(llm_generate(p, model => 'free')) FROM calls;
 RESET vllm.batch;
 SELECT (SELECT count(llm_generate(c.p || d.p, model => 'free')) FROM calls d WHERE d.i < c.i) FROM calls c;
+SELECT count(*) FROM calls c FULL JOIN calls d ON c.i = d.i AND llm_filter('ok', d.p, model => 'free');
 SELECT sum(requests) = :before AS none_asked FROM llm_stat_model;
 SELECT count(*) FROM (SELECT llm_generate(p, model => 'free') FROM calls LIMIT 99) s;
 SELECT count(*) FROM (SELECT llm_generate(p, model => 'free') FROM calls LIMIT 100) s;

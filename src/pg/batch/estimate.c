@@ -226,6 +226,16 @@ count_calls(Node *node, int *n)
 	return expression_tree_walker(node, count_calls, n);
 }
 
+/* Rows that a join looks at; of a hash or merge join the planner does not tell how many match. */
+static double
+joined_rows(const Plan *plan)
+{
+	double		outer = Max(outerPlan(plan)->plan_rows, 1);
+	double		inner = Max(innerPlan(plan)->plan_rows, 1);
+
+	return IsA(plan, NestLoop) ? outer * inner : Max(Max(outer, inner), plan->plan_rows);
+}
+
 /*
  * Those of the target list for each row that leaves the node, those of the quals and of aggregates for each
  * that comes.
@@ -244,6 +254,13 @@ expect_inline(const PlanState *ps, double times, BatchEstimate *sum)
 	if (IsA(plan, FunctionScan))
 		(void) count_calls((Node *) ((const FunctionScan *) plan)->functions, &listed);
 	sum->calls += times * (listed * output + filtered * input);
+	if (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin))
+	{
+		int			joined = 0;
+
+		(void) count_calls((Node *) ((const Join *) plan)->joinqual, &joined);
+		sum->calls += times * joined * joined_rows(plan);
+	}
 }
 
 /* All of the input is read before the first row leaves. */
