@@ -447,6 +447,16 @@ run_step(Lane *l, int i)
 	pthread_mutex_lock(&t->lock);
 }
 
+static void
+end_alone(Lane *l)
+{
+	if (l->alone)
+	{
+		l->alone = false;
+		pthread_cond_broadcast(&l->turns->alone_ends);
+	}
+}
+
 /* The lane's step stands still until the other lane's latency steps are over. */
 static void
 stand_still(Lane *l)
@@ -472,9 +482,12 @@ between_operations(Lane *l)
 {
 	Turns	   *t = l->turns;
 	Lane	   *other = other_lane(l);
+	bool		nested;
 	int			i;
 
 	pthread_mutex_lock(&t->lock);
+	/* this step is itself one in the middle of another */
+	nested = l->alone;
 	for (;;)
 	{
 		int64_t		now = clock_us();
@@ -488,15 +501,16 @@ between_operations(Lane *l)
 			run_step(l, i);
 		}
 		else if (other != NULL && other->alone && msched_alone(&t->models, other->running, l->running))
+		{
+			/* two that are alone would wait for each other */
+			end_alone(l);
 			stand_still(l);
+		}
 		else
 			break;
 	}
-	if (l->alone)
-	{
-		l->alone = false;
-		pthread_cond_broadcast(&t->alone_ends);
-	}
+	if (!nested)
+		end_alone(l);
 	poke_other(l);
 	pthread_mutex_unlock(&t->lock);
 }

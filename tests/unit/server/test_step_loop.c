@@ -284,6 +284,7 @@ latency_step(BackendModel *in)
 	/* the step in whose middle this is stands, the other one will before long */
 	require(COMES(atomic_load(&in->parts) == 1), "all threads");
 	ops = atomic_load(&M[0].ops) + atomic_load(&M[1].ops);
+	in->progress(in->ctx, true);
 	usleep(5000);
 	require(ops == atomic_load(&M[0].ops) + atomic_load(&M[1].ops), "the others stand still");
 }
