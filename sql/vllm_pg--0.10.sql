@@ -3075,6 +3075,31 @@ AS 'MODULE_PATHNAME', 'llm_device_list' LANGUAGE C VOLATILE ROWS 4;
 CREATE VIEW @extschema@.llm_devices AS
     SELECT * FROM vllm.devices();
 
+-- which features go together: tests/t/122_compatibility.pl tries each two
+CREATE VIEW @extschema@.llm_compatibility AS
+SELECT f.feature, o.other, r.note IS NULL AS supported, r.note
+FROM (SELECT ARRAY['prefix caching', 'chunked prefill', 'speculative decoding', 'quantization on loading', 'FP8 KV cache',
+        'LoRA', 'structured output', 'logprobs', 'prompt logprobs', 'parallel sampling', 'beam search', 'streaming',
+        'prompt embeddings', 'embeddings', 'KV cache offloading', 'tensor parallelism', 'pipeline parallelism',
+        'data parallelism'] AS features) AS l
+    CROSS JOIN LATERAL pg_catalog.unnest(l.features) AS f (feature)
+    CROSS JOIN LATERAL pg_catalog.unnest(l.features) AS o (other)
+    LEFT JOIN (VALUES
+        ('beam search', ARRAY['logprobs', 'prompt logprobs', 'parallel sampling', 'structured output'],
+            'a beam search looks for the answers that are likeliest for the model alone'),
+        ('beam search', ARRAY['streaming', 'prompt embeddings'], 'no function does both'),
+        ('streaming', ARRAY['logprobs', 'prompt logprobs', 'parallel sampling'],
+            'a row of llm_generate_stream() is a text; the HTTP server streams them'),
+        ('streaming', ARRAY['prompt embeddings'], 'no function does both'),
+        ('embeddings', ARRAY['logprobs', 'prompt logprobs', 'parallel sampling', 'beam search', 'streaming', 'structured output'],
+            'an embedding is no text'),
+        ('embeddings', ARRAY['prompt embeddings'], 'no function does both'),
+        ('prompt embeddings', ARRAY['prompt logprobs'], 'the prompt has no tokens')) AS r (feature, others, note)
+    ON (f.feature OPERATOR(pg_catalog.=) r.feature AND o.other OPERATOR(pg_catalog.=) ANY (r.others))
+        OR (o.other OPERATOR(pg_catalog.=) r.feature AND f.feature OPERATOR(pg_catalog.=) ANY (r.others))
+WHERE f.feature OPERATOR(pg_catalog.<>) o.other;
+GRANT SELECT ON @extschema@.llm_compatibility TO PUBLIC;
+
 CREATE FUNCTION @extschema@.llm_top(requests int DEFAULT 10) RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'llm_top' LANGUAGE C VOLATILE ROWS 25;
 
@@ -4146,6 +4171,11 @@ COMMENT ON COLUMN @extschema@.llm_stat_engine.kv_blocks_total IS 'Blocks of the 
 COMMENT ON COLUMN @extschema@.llm_stat_engine.kv_blocks_used IS 'Blocks of the KV caches in use.';
 COMMENT ON COLUMN @extschema@.llm_stat_engine.engine_rss IS 'Resident memory of the engine process in bytes.';
 COMMENT ON FUNCTION vllm.devices() IS 'Rows of llm_devices.';
+COMMENT ON VIEW @extschema@.llm_compatibility IS 'Features that go together in one request, and those that do not.';
+COMMENT ON COLUMN @extschema@.llm_compatibility.feature IS 'Feature.';
+COMMENT ON COLUMN @extschema@.llm_compatibility.other IS 'Another feature.';
+COMMENT ON COLUMN @extschema@.llm_compatibility.supported IS 'Whether a request can have both.';
+COMMENT ON COLUMN @extschema@.llm_compatibility.note IS 'Why not.';
 COMMENT ON VIEW @extschema@.llm_devices IS 'Devices that the engine uses or could use.';
 COMMENT ON COLUMN @extschema@.llm_devices.device IS 'Number of the device.';
 COMMENT ON COLUMN @extschema@.llm_devices.kind IS 'Kind of device, such as cpu or cuda.';
