@@ -456,31 +456,6 @@ tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_t n, I
 }
 
 bool
-tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb, unsigned flags,
-				IntVec *ids, IntVec *types, Err *e)
-{
-	Enc			c = {.t = t, .out = ids, .e = e, .no_special = (flags & TOK_NO_PARSE_SPECIAL) != 0};
-	const TokTemplate *p = b != NULL ? &t->pair : &t->single;
-	bool		ok = true;
-
-	for (size_t i = 0; i < p->n && ok; i++)
-	{
-		int32_t		id = p->item[i].id;
-
-		if (id == TOK_TEXT_A)
-			ok = encode_bytes(&c, a, na);
-		else if (id == TOK_TEXT_B)
-			ok = encode_bytes(&c, b, nb);
-		else if (flags & TOK_ADD_SPECIAL)
-			intvec_push(ids, id);
-		while (types->len < ids->len)
-			intvec_push(types, p->item[i].type);
-	}
-	enc_free(&c);
-	return ok;
-}
-
-bool
 tok_lower(Tok *t, Err *e)
 {
 	for (size_t i = 0; i < t->n_norm; i++)

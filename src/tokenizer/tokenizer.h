@@ -84,22 +84,16 @@ bool		tok_lower(Tok *t, Err *e);
 bool		tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
 
 /*
- * One text, or two (b not NULL), with what the post-processor puts around and
- * between them; types gets a token type id for each id.
+ * Appends the ids of one text, or of two (b not NULL), with the special tokens that the
+ * post-processor puts around and between them (special: else without); types gets a token
+ * type id for each.
  */
-bool		tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, size_t nb, unsigned flags,
-							IntVec *ids, IntVec *types, Err *e);
-
-/*
- * Put around the ids of one text, or of two (b not NULL), what the post-processor puts
- * (special: else nothing), as tok_encode_pair() does.
- */
-int			tok_lead(const Tok *t, bool pair);	/* so many before the first text */
 void		tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, IntVec *ids,
 					 IntVec *types);
+int			tok_lead(const Tok *t, bool pair);	/* how many special tokens come before the first text */
 
 /*
- * The same without what the post-processor adds, for text that is put together from
+ * tok_encode() without what the post-processor adds, for text that is put together from
  * trusted and other bytes: marks[i] = 1 says that s[i] is not trusted, and a special
  * token is found only where none of its bytes is marked.  Ids are otherwise those of
  * tok_encode() of the whole.

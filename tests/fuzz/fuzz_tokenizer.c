@@ -83,6 +83,8 @@ static void
 use(const Tok *t, const char *text, size_t n)
 {
 	IntVec		ids = {0};
+	IntVec		half = {0};
+	IntVec		both = {0};
 	IntVec		types = {0};
 	Buf			out = {0};
 	Err			e = {0};
@@ -106,8 +108,14 @@ use(const Tok *t, const char *text, size_t n)
 			stream(t, &ids, &out);
 	}
 	intvec_reset(&ids);
-	if (tok_encode_pair(t, text, n, text, n / 2, TOK_ADD_SPECIAL, &ids, &types, &e) && ids.len != types.len)
-		abort();
+	if (tok_encode(t, text, n, 0, &ids, &e) && tok_encode(t, text, n / 2, 0, &half, &e))
+	{
+		tok_wrap(t, &ids, &half, true, &both, &types);
+		if (both.len != types.len || both.len < ids.len + half.len)
+			abort();
+	}
+	intvec_free(&half);
+	intvec_free(&both);
 	offsets(t, text, n);
 	/* any ids, also such that no text gives */
 	for (int32_t id = -1; id <= tok_vocab_size(t) && id < 1000; id++)
