@@ -76,12 +76,6 @@ core_publish(Core *c)
 	pthread_mutex_unlock(&c->inbox->lock);
 }
 
-uint64_t
-req_id(const Req *r)
-{
-	return r->in.id;
-}
-
 static void
 hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *err)
 {

@@ -423,7 +423,6 @@ Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over *spec, which is empt
 void		core_cancel(Core *c, uint64_t id);	/* by ReqSpec.id; unknown = no-op; ends with FIN_ABORT */
 /* Tokens of live requests: prompts, and what answers may get at most; thread-safe. */
 int64_t		core_live_tokens(const Core *c);
-uint64_t	req_id(const Req *r);
 
 /* fn(ctx) after each round of events, on the thread that calls the sinks; before the first request. */
 void		core_on_events(Core *c, void (*fn) (void *ctx), void *ctx);

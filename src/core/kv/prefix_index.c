@@ -261,12 +261,6 @@ prefix_is_full(const Prefix *p, int32_t block)
 	return p->nodes[block].n == p->block_size && p->nodes[block].step <= p->step;
 }
 
-int
-prefix_count(const Prefix *p)
-{
-	return p->n_known;
-}
-
 /* ---- change ---- */
 
 uint64_t

@@ -56,7 +56,6 @@ bool		prefix_is_full(const Prefix *p, int32_t block);
 void		prefix_drop(Prefix *p, int32_t block);
 /* Forget all. */
 void		prefix_clear(Prefix *p);
-int			prefix_count(const Prefix *p);
 /* Each known block is in the lists of its hashes, no two have the same content; *e says what is broken. */
 bool		prefix_check(const Prefix *p, Err *e);
 

@@ -393,18 +393,6 @@ count_up(TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens
 }
 
 void
-token_counts_cut(TokenCounts *c, const int32_t *tokens, int n)
-{
-	while (c != NULL && c->seen > n && c->seen > c->n_prompt)
-	{
-		TokenCount *t = entry_of(c, tokens[--c->seen]);
-
-		ASSERT(t->n_output > 0);
-		t->n_output--;
-	}
-}
-
-void
 token_counts_free(TokenCounts *c)
 {
 	if (c == NULL)

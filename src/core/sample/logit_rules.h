@@ -50,8 +50,6 @@ bool		logit_rules_check(LogitRules *r, const Tok *tok, int n_valid, Err *e);
 typedef struct TokenCounts TokenCounts;
 
 void		token_counts_free(TokenCounts *c);
-/* Tokens from n on are about to be taken back.  c may be NULL. */
-void		token_counts_cut(TokenCounts *c, const int32_t *tokens, int n);
 
 /* Stage 4: bad_words.  Stage 3 is allowed_mask. */
 void		logit_rules_ban_words(const LogitRules *r, const int32_t *output, int n_output, float *logits,

@@ -104,7 +104,7 @@ inv_tap(void *ctx, const Req *r, int position, const float *logits, int n)
 {
 	InvRun	   *run = ctx;
 
-	if (req_id(r) != INV_TARGET)
+	if (r->in.id != INV_TARGET)
 		return;
 	CHECK(position == run->rows, "position %d comes as row %d", position, run->rows);
 	run->rows++;
