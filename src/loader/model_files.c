@@ -434,12 +434,6 @@ files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, E
 	return err_detail(e, "The scale of block %lld is NaN or infinite.", (long long) (first + bad));
 }
 
-bool
-files_check_tensor(const Files *f, const KTensor *t, Err *e)
-{
-	return files_check_rows(f, t, 0, tensor_rows(t), e);
-}
-
 /* Whole pages of a private mapping of a file: they come back when they are read. */
 void
 files_drop(const Files *f, const KTensor *t)
@@ -525,15 +519,6 @@ files_add_template(Files *f, const char *name, size_t name_len, const char *s, s
 	memmove(&f->templates[i + 1], &f->templates[i], (f->n_templates - i) * sizeof(FilesTemplate));
 	f->templates[i] = (FilesTemplate) {key, mem_strndup(s, n), n};
 	f->n_templates++;
-}
-
-const char *
-files_template(const FilesTokenizer *t, const char *name)
-{
-	for (size_t i = 0; i < t->n_templates; i++)
-		if (strcmp(t->templates[i].name, name) == 0)
-			return t->templates[i].text;
-	return NULL;
 }
 
 bool

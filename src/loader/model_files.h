@@ -56,8 +56,6 @@ const char *files_where(const Files *f, const KTensor *t);
  * scales in quantized blocks (ERR_BAD_FILE naming file and tensor).  Any thread.
  */
 bool		files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, Err *e);
-/* The same for all rows. */
-bool		files_check_tensor(const Files *f, const KTensor *t, Err *e);
 
 /* t won't be read for now: its pages need not stay in this process. */
 void		files_drop(const Files *f, const KTensor *t);
@@ -98,14 +96,12 @@ typedef struct FilesTokenizer
 } FilesTokenizer;
 
 bool		files_tokenizer(const Files *f, FilesTokenizer *out, Err *e);
-/* The text of a chat template, NULL if there is none of that name. */
-const char *files_template(const FilesTokenizer *t, const char *name);
 
 /*
  * Run fn(arg) so that a file truncated or overwritten underneath us makes the
  * call return false with ERR_IO instead of killing the engine.  fn always runs to
  * its end: missing pages read as zeros, in every thread that doesn't block SIGBUS,
- * so it may allocate, use the thread pool and call files_check_tensor() and
+ * so it may allocate, use the thread pool and call files_check_rows() and
  * model_new(); what it made must be thrown away when false comes back.
  */
 bool		load_read_guard(const Files *f, void (*fn) (void *arg), void *arg, Err *e);

@@ -31,6 +31,27 @@ scratch_make(void)
 	}
 }
 
+/* Do all rows of a tensor pass the checks of contents? */
+static inline bool
+tensor_ok(const Files *f, const KTensor *t, Err *e)
+{
+	int64_t		rows = t->nbytes > 0 ? t->shape[0] : 0;
+
+	for (int i = 1; i < t->ndim - 1; i++)
+		rows *= t->shape[i];
+	return files_check_rows(f, t, 0, rows, e);
+}
+
+/* The text of the chat template of that name; NULL if the files have none. */
+static inline const char *
+template_text(const FilesTokenizer *t, const char *name)
+{
+	for (size_t i = 0; i < t->n_templates; i++)
+		if (strcmp(t->templates[i].name, name) == 0)
+			return t->templates[i].text;
+	return NULL;
+}
+
 /* Remove the files in the scratch directory. */
 static inline void
 scratch_clear(void)

@@ -532,8 +532,8 @@ test_vocab(void)
 		CHECK(t.gguf->bos == 0 && t.gguf->eos == -1 && t.gguf->unk == -1,
 			  "an id past the vocabulary is none");
 		CHECK(t.gguf->add_bos == 1 && t.gguf->add_eos == -1, "flags");
-		CHECK(t.n_templates == 2 && strcmp(files_template(&t, "default"), "{{ x }}") == 0 &&
-			  strcmp(files_template(&t, "rag"), "{{ y }}") == 0 && files_template(&t, "tool_use") == NULL,
+		CHECK(t.n_templates == 2 && strcmp(template_text(&t, "default"), "{{ x }}") == 0 &&
+			  strcmp(template_text(&t, "rag"), "{{ y }}") == 0 && template_text(&t, "tool_use") == NULL,
 			  "templates");
 	}
 	files_close(f);
@@ -605,7 +605,7 @@ test_nan_scale(void)
 	if (f == NULL)
 		return;
 	for (size_t i = 0; (t = files_tensor(f, i)) != NULL; i++)
-		CHECK(files_check_tensor(f, t, &e), "%s", e.msg);
+		CHECK(tensor_ok(f, t, &e), "%s", e.msg);
 	t = files_find(f, "blk.1.ffn_down.weight");
 	read_file(FIXTURES "qwen2_tied_q8_0_gguf.gguf", &b);
 	for (size_t at = 0; t != NULL && bad == 0 && at + t->nbytes <= b.len; at += 32)
@@ -618,7 +618,7 @@ test_nan_scale(void)
 	f = files_open(in_scratch("m.gguf"), &e);
 	CHECK(f != NULL, "%s", e.msg);
 	if (f != NULL)
-		CHECK(!files_check_tensor(f, files_find(f, "blk.1.ffn_down.weight"), &e) &&
+		CHECK(!tensor_ok(f, files_find(f, "blk.1.ffn_down.weight"), &e) &&
 			  e.cls == ERR_BAD_FILE && strstr(e.msg, "blk.1.ffn_down.weight") != NULL &&
 			  strstr(e.msg, "m.gguf") != NULL && strstr(e.detail, "block 5") != NULL, "%s %s", e.msg,
 			  e.detail);

@@ -249,7 +249,7 @@ check_template(const char *what, const char *want)
 
 	if (tokenizer(&f, &t, &e))
 	{
-		const char *got = files_template(&t, "default");
+		const char *got = template_text(&t, "default");
 
 		CHECK(want == NULL ? got == NULL : got != NULL && strcmp(got, want) == 0,
 			  "%s: template \"%s\"", what, got != NULL ? got : "(none)");

@@ -144,7 +144,7 @@ test_good(void)
 	CHECK(strstr(files_where(f, t), "model.safetensors") != NULL, "where");
 	CHECK(strcmp(files_where(f, NULL), scratch) == 0, "model's path");
 	CHECK(files_tensor(f, 5) == NULL && files_tensor(f, 0) != NULL, "iteration ends");
-	CHECK(files_check_tensor(f, t, &e), "contents");
+	CHECK(tensor_ok(f, t, &e), "contents");
 	files_close(f);
 }
 
