@@ -104,8 +104,6 @@ size_t		gram_match_steps(const GramMatch *m);
 
 /* The mask of the next token: gram_vocab_words() words, bit id % 32 of word id / 32. */
 bool		gram_match_mask(GramMatch *m, uint32_t *words, Err *e);
-/* Would this token be allowed?  For those who sample first. */
-bool		gram_match_allows(GramMatch *m, int32_t id, bool *yes, Err *e);
 
 bool		gram_match_accepting(GramMatch *m); /* the text is complete; it may go on */
 bool		gram_match_finished(GramMatch *m);	/* only the end may follow, or it has come */

@@ -178,16 +178,6 @@ gram_match_token(GramMatch *m, int32_t id, bool *ok, Err *e)
 	return n == 0 || gram_match_bytes(m, s, n, ok, e);
 }
 
-bool
-gram_match_allows(GramMatch *m, int32_t id, bool *yes, Err *e)
-{
-	if (!gram_match_token(m, id, yes, e))
-		return false;
-	if (*yes)
-		gram_match_rollback(m, 1);
-	return true;
-}
-
 void
 gram_match_rollback(GramMatch *m, size_t n)
 {
