@@ -28,12 +28,6 @@ sse_free(Sse *p)
 	buf_free(&p->data);
 }
 
-bool
-sse_rest(const Sse *p)
-{
-	return p->status == SSE_MORE && (p->line.len > 0 || p->has_data);
-}
-
 /* The empty line: what has been gathered is an event. */
 static SseStatus
 end_event(Sse *p, SseEvent event, void *ctx)

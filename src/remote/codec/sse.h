@@ -40,11 +40,6 @@ typedef struct Sse
 void		sse_init(Sse *p, size_t max);
 /* The next bytes; events come from within. */
 SseStatus	sse_feed(Sse *p, const char *s, size_t n, SseEvent event, void *ctx);
-/*
- * The stream ended: is something half there?  (An event whose empty line never came doesn't count, the
- * standard says.)
- */
-bool		sse_rest(const Sse *p);
 void		sse_free(Sse *p);
 
 #endif

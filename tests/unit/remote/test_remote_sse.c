@@ -46,42 +46,41 @@ typedef struct Case
 	const char *text;
 	const char *want;
 	SseStatus	status;
-	bool		rest;
 } Case;
 
 static const Case cases[] = {
-	{"", "", SSE_MORE, false},
-	{"data: a\n\n", "1:a ", SSE_MORE, false},
-	{"data:a\n\ndata:  b\n\n", "1:a 2: b ", SSE_MORE, false},
-	{"data: a\r\n\r\ndata: b\r\n\r\n", "1:a 1:b ", SSE_MORE, false},
-	{"data: a\r\rdata: b\r\r", "1:a 1:b ", SSE_MORE, false},
-	{"data: a\r\n\ndata: b\n\r\ndata: c\r\r\n", "1:a 1:b 1:c ", SSE_MORE, false},
-	{"\xef\xbb\xbf" "data: a\n\n", "1:a ", SSE_MORE, false},
-	{"\xef\xbb\xbf\n\xef\xbb\xbf" "data: a\n\n", "", SSE_MORE, false},
-	{"\xef\xbb\xbf\xef\xbb\xbf" "data: a\n\n", "", SSE_MORE, false},
-	{"\n\xef\xbb\xbf" "data: a\n\n", "", SSE_MORE, false},
-	{": hello\n\n:\n:data: x\ndata: a\n: between\ndata: b\n\n", "3:a\nb ", SSE_MORE, false},
-	{"event: x\nid: 1\nretry: 5\ndata: a\nevent\n\n", "1:a ", SSE_MORE, false},
-	{"event: ping\n\nid: 2\n\n\n\n", "", SSE_MORE, false},
-	{"data\n\n", "0: ", SSE_MORE, false},
-	{"data:\n\ndata: \n\n", "0: 0: ", SSE_MORE, false},
-	{"data:\ndata:\n\n", "1:\n ", SSE_MORE, false},
-	{"data: a\ndata\ndata: b\n\n", "4:a\n\nb ", SSE_MORE, false},
-	{"datax: a\ndat: b\n data: c\nDATA: d\ndata : e\n\n", "", SSE_MORE, false},
-	{"data: x:y: z\n\n", "6:x:y: z ", SSE_MORE, false},
-	{"data: \xc3\xa4\xf0\x9f\x98\x80\n\n", "6:\xc3\xa4\xf0\x9f\x98\x80 ", SSE_MORE, false},
-	{"data: a\n", "", SSE_MORE, true},
-	{"data: a", "", SSE_MORE, true},
-	{"data: a\n\nda", "1:a ", SSE_MORE, true},
-	{"data: a\n\n: c", "1:a ", SSE_MORE, true},
-	{"data: a\n\nevent: c\n", "1:a ", SSE_MORE, false},
-	{"data: a\n\ndata: [DONE]\n\n", "1:a ", SSE_DONE, false},
-	{"data:[DONE]\r\ndata: b\n\n", "", SSE_DONE, false},
-	{"data: [DONE]\n\ndata: b\n\n", "", SSE_DONE, false},
+	{"", "", SSE_MORE},
+	{"data: a\n\n", "1:a ", SSE_MORE},
+	{"data:a\n\ndata:  b\n\n", "1:a 2: b ", SSE_MORE},
+	{"data: a\r\n\r\ndata: b\r\n\r\n", "1:a 1:b ", SSE_MORE},
+	{"data: a\r\rdata: b\r\r", "1:a 1:b ", SSE_MORE},
+	{"data: a\r\n\ndata: b\n\r\ndata: c\r\r\n", "1:a 1:b 1:c ", SSE_MORE},
+	{"\xef\xbb\xbf" "data: a\n\n", "1:a ", SSE_MORE},
+	{"\xef\xbb\xbf\n\xef\xbb\xbf" "data: a\n\n", "", SSE_MORE},
+	{"\xef\xbb\xbf\xef\xbb\xbf" "data: a\n\n", "", SSE_MORE},
+	{"\n\xef\xbb\xbf" "data: a\n\n", "", SSE_MORE},
+	{": hello\n\n:\n:data: x\ndata: a\n: between\ndata: b\n\n", "3:a\nb ", SSE_MORE},
+	{"event: x\nid: 1\nretry: 5\ndata: a\nevent\n\n", "1:a ", SSE_MORE},
+	{"event: ping\n\nid: 2\n\n\n\n", "", SSE_MORE},
+	{"data\n\n", "0: ", SSE_MORE},
+	{"data:\n\ndata: \n\n", "0: 0: ", SSE_MORE},
+	{"data:\ndata:\n\n", "1:\n ", SSE_MORE},
+	{"data: a\ndata\ndata: b\n\n", "4:a\n\nb ", SSE_MORE},
+	{"datax: a\ndat: b\n data: c\nDATA: d\ndata : e\n\n", "", SSE_MORE},
+	{"data: x:y: z\n\n", "6:x:y: z ", SSE_MORE},
+	{"data: \xc3\xa4\xf0\x9f\x98\x80\n\n", "6:\xc3\xa4\xf0\x9f\x98\x80 ", SSE_MORE},
+	{"data: a\n", "", SSE_MORE},
+	{"data: a", "", SSE_MORE},
+	{"data: a\n\nda", "1:a ", SSE_MORE},
+	{"data: a\n\n: c", "1:a ", SSE_MORE},
+	{"data: a\n\nevent: c\n", "1:a ", SSE_MORE},
+	{"data: a\n\ndata: [DONE]\n\n", "1:a ", SSE_DONE},
+	{"data:[DONE]\r\ndata: b\n\n", "", SSE_DONE},
+	{"data: [DONE]\n\ndata: b\n\n", "", SSE_DONE},
 	{"data: [DONE] \n\ndata: [done]\n\ndata: a\ndata: [DONE]\n\n", "7:[DONE]  6:[done] 8:a\n[DONE] ",
-	 SSE_MORE, false},
-	{"data: [DONE]", "", SSE_MORE, true},
-	{"{\"error\": {\"message\": \"not events\"}}\n", "", SSE_MORE, false},
+	 SSE_MORE},
+	{"data: [DONE]", "", SSE_MORE},
+	{"{\"error\": {\"message\": \"not events\"}}\n", "", SSE_MORE},
 };
 
 /* Every case in two pieces, cut at each place, and in three cut at each two, and byte by byte. */
@@ -105,7 +104,7 @@ test_cuts(void)
 				st = feed(&p, c->text, a, &seen);
 				st = feed(&p, c->text + a, b - a, &seen);
 				st = feed(&p, c->text + b, n - b, &seen);
-				if (st != c->status || sse_rest(&p) != c->rest ||
+				if (st != c->status ||
 					strcmp(seen.text.data ? seen.text.data : "", c->want) != 0)
 				{
 					if (wrong++ == 0)
@@ -229,7 +228,6 @@ test_stop(void)
 	sse_init(&p, 20);
 	CHECK(feed(&p, text, sizeof(text) - 1, &seen) == SSE_STOPPED && seen.n == 2, "%d", seen.n);
 	CHECK(feed(&p, text, sizeof(text) - 1, &seen) == SSE_STOPPED && seen.n == 2, "it stays so");
-	CHECK(!sse_rest(&p), "nothing is missing");
 	buf_free(&seen.text);
 	sse_free(&p);
 	/* a NUL is a byte like others */
