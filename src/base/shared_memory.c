@@ -46,16 +46,6 @@ room_size(int world)
 	return sizeof(GroupRoom) + 2 * (size_t) world * GROUP_SLOT;
 }
 
-int
-groupmem_file(Err *e)
-{
-	int			fd = memfd_create("vllm_pg group", MFD_CLOEXEC);
-
-	if (fd < 0)
-		err_set(e, ERR_IO, "could not make memory for a group of ranks: %s", strerror(errno));
-	return fd;
-}
-
 /* The rank's byte of the file, locked by its description; how: F_OFD_SETLK, or F_OFD_GETLK to look. */
 static bool
 lock_byte(int fd, int rank, int how, struct flock *l)
@@ -114,12 +104,6 @@ miss(GroupMem *g, int rank)
 	uint32_t	none = 0;
 
 	atomic_compare_exchange_strong(&g->head->dead.v, &none, (uint32_t) rank + 1);
-}
-
-void
-groupmem_kill(GroupMem *g)
-{
-	miss(g, g->rank);
 }
 
 bool

@@ -64,15 +64,14 @@ typedef struct GroupMem
 	_Atomic int64_t patience_ms;	/* with ranks that don't beat; 0 = for ever */
 } GroupMem;
 
-/* A file for groupmem_open(); -1 with *e set. */
-int			groupmem_file(Err *e);
-
-/* Map the file as one rank of `world`.  fd may be closed behind it.  ERR_IO, ERR_INVALID. */
+/*
+ * Map a memfd, whose size this sets, as one rank of `world`.  fd may be closed afterwards.
+ * ERR_IO, ERR_INVALID.
+ */
 bool		groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e);
 void		groupmem_close(GroupMem *g);
 
-/* The group is dead; this rank knows why. */
-void		groupmem_kill(GroupMem *g);
+/* A rank is gone, or stands still: no call waits for the group any more. */
 bool		groupmem_dead(const GroupMem *g);
 /* Not dead, for who waits for others elsewhere than here: it looks at them every GROUP_LOOK_MS. */
 bool		groupmem_lives(GroupMem *g);

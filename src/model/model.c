@@ -152,6 +152,7 @@ kinds_ok(const Conf *conf, Err *e)
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", conf_misread(conf));
 }
 
+/* Elsewhere dec_norm() isn't what a layer begins with, and ModelTaps.mid has nothing. */
 static bool
 norms_first(const Decoder *d)
 {
@@ -828,16 +829,6 @@ model_token_row(const Model *m, int32_t token, float *out)
 	KMat		mat = dec_host_mat(&m->d, &table->mat[0]);
 
 	m->d.k->mat_row(&mat, table->all > 0 ? token - split_at(table->all, tp->size, tp->rank) : token, out);
-}
-
-bool
-model_can_tap(const Model *m, int layer)
-{
-	const Decoder *d = &m->d;
-
-	/* elsewhere dec_norm() isn't what a layer begins with */
-	return layer >= 0 && layer < d->c.n_layers && !d->c.post_norm &&
-		(d->layers[layer].attn_norm.w != NULL || d->c.no_norm_weight);
 }
 
 void

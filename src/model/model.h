@@ -73,7 +73,7 @@ typedef struct ModelInfo
 	uint64_t	weights_memory; /* what weights and work space take once they are loaded */
 	uint64_t	work_memory;
 	uint64_t	state_bytes;	/* recurrent state of a sequence; 0 = none */
-	bool		norms_first;	/* each layer begins with a norm: model_can_tap() of all */
+	bool		norms_first;	/* each layer begins with a norm: ModelTaps may have any */
 	bool		both_ways;		/* attention looks ahead: a sequence is computed in one step, nothing is
 								 * kept of it */
 	int			reach;			/* fewest positions that a layer sees to either side; 0 = all */
@@ -252,7 +252,7 @@ typedef struct ModelTaps
 	float	   *raw;			/* [n_out][hidden_size] before that norm */
 	float	   *mid;			/* [n_rows][n_layers][hidden_size] of all rows: what goes into these layers */
 	int			n_layers;
-	int			layers[TAP_LAYERS]; /* model_can_tap() */
+	int			layers[TAP_LAYERS]; /* only of a model with norms_first */
 } ModelTaps;
 
 typedef struct Batch
@@ -333,9 +333,6 @@ void		model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora
  */
 LoraAdapter *model_lora(const Model *m, const LoraModule *modules, int n, const LoraInfo *info, KType as,
 						const char *path, Err *e);
-
-/* May ModelTaps.mid have what goes into this layer, 0 .. n_layers - 1? */
-bool		model_can_tap(const Model *m, int layer);
 
 /* The layers before pooling, for n hidden rows; y: [n][pools[t].row]. */
 void		model_pool_rows(Model *m, const float *x, int n, float *y);

@@ -363,7 +363,7 @@ check_taps(const char *name, Run *r, const Golden *g, const float *all)
 	float	   *raw = mem_alloc(2 * width * sizeof(float));
 	float	   *mid = mem_alloc(2 * (size_t) n * width * sizeof(float));
 	float	   *hidden = mem_alloc((size_t) n * width * sizeof(float));
-	int			layers = model_can_tap(r->m, 0) && model_can_tap(r->m, info->n_layers - 1) ? 2 : 0;
+	int			layers = info->norms_first ? 2 : 0;
 	ModelTaps	t = {.all = rows, .out = wanted, .raw = raw, .mid = mid, .n_layers = layers,
 					 .layers = {0, info->n_layers - 1}};
 	int32_t		start[2] = {0, n};

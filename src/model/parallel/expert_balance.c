@@ -298,28 +298,3 @@ eplb_settle(const EplbShape *s, const EplbMap *now, EplbMap *next)
 				   next->slots + (size_t) l * (size_t) (s->logical * eplb_width(s)),
 				   next->count + (size_t) l * (size_t) s->logical);
 }
-
-double
-eplb_balance(const EplbShape *s, const int64_t *load)
-{
-	int			each = s->physical / s->ranks;
-	double		mean = 0;
-	double		most = 0;
-
-	for (int l = 0; l < s->layers; l++)
-	{
-		double		top = 0;
-
-		for (int r = 0; r < s->ranks; r++)
-		{
-			double		sum = 0;
-
-			for (int i = 0; i < each; i++)
-				sum += (double) *load++;
-			mean += sum / s->ranks;
-			top = sum > top ? sum : top;
-		}
-		most += top;
-	}
-	return most > 0 ? mean / most : 1;
-}

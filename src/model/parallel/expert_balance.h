@@ -53,10 +53,4 @@ void		eplb_rearrange(const EplbShape *s, const int64_t *load, EplbMap *out);
 /* Of what a rank has and keeps, each expert stays in its slot: within a rank any order does. */
 void		eplb_settle(const EplbShape *s, const EplbMap *now, EplbMap *next);
 
-/*
- * How even a load of tokens per slot, [layers][physical], is: the sum over layers of the ranks' mean
- * divided by the sum of the busiest rank's.  1 is even, 1 / ranks is one rank for all; 1 without load.
- */
-double		eplb_balance(const EplbShape *s, const int64_t *load);
-
 #endif

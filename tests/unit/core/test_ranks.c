@@ -16,6 +16,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -362,9 +363,7 @@ run_job(void *arg)
 	}
 	ranks.tp->ops->free(ranks.tp);
 	ranks.pp->ops->free(ranks.pp);
-	/* whoever waits for one that could not load shall not wait forever */
-	if (j->out == NULL)
-		groupmem_kill(&g);
+	/* those that wait for a rank that could not load see that its lock is gone */
 	groupmem_close(&g);
 	return NULL;
 }
@@ -376,8 +375,7 @@ run_group(const char *path, Plan plan, Job *jobs)
 {
 	int			world = plan.tp * plan.pp;
 	pthread_t	threads[GROUP_MOST];
-	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 
 	for (int r = 0; r < world; r++)
 	{
@@ -773,7 +771,7 @@ test_rehearsal(const char *name, bool experts)
 {
 	char		path[300];
 	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 	int			told = 0;
 	GroupMem	g;
 	ModelRanks	ranks = {.experts = experts,.eplb = {.on = experts,.window = 1,.interval = 1,

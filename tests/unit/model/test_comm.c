@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -272,8 +273,7 @@ status_of(pid_t pid)
 static void
 test_processes(int world, int calls, bool staged)
 {
-	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 	pid_t		pids[GROUP_MOST] = {0};
 
 	for (int r = 0; r < world; r++)
@@ -292,8 +292,7 @@ test_processes(int world, int calls, bool staged)
 static void
 test_threads(int world, int calls)
 {
-	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 	Job			jobs[GROUP_MOST];
 	pthread_t	threads[GROUP_MOST];
 
@@ -358,8 +357,7 @@ run_reader(void *arg)
 static void
 test_stream(void)
 {
-	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 	Job			jobs[3];
 	pthread_t	threads[3];
 
@@ -382,8 +380,7 @@ test_stream(void)
 static double
 lose_one(int world, int victim)
 {
-	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 	pid_t		pids[GROUP_MOST] = {0};
 	double		start;
 
@@ -423,7 +420,7 @@ static void
 test_opening(void)
 {
 	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 	GroupMem	a,
 				b;
 
@@ -447,7 +444,7 @@ static void
 test_still(void)
 {
 	Err			e;
-	int			fd = groupmem_file(&e);
+	int			fd = memfd_create("group", MFD_CLOEXEC);
 	GroupMem	a,
 				b,
 				c;
@@ -496,7 +493,7 @@ test_leaks(void)
 
 	for (int i = 0; i < 100; i++)
 	{
-		int			fd = groupmem_file(&e);
+		int			fd = memfd_create("group", MFD_CLOEXEC);
 		GroupMem	a;
 		GroupMem	again;
 
