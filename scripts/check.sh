@@ -44,10 +44,21 @@ if [ -z "$plan" ]; then
 	trap 'exit 130' INT TERM HUP
 fi
 read_how
+# A name that nothing has is a slip of the pen, and no reason to pass.
+for w in ${PROGRAMS:-}; do
+	case " $(echo $all_programs) " in *"$w"*) ;; *) echo "PROGRAMS: no C program has \"$w\" in its name"; exit 2 ;; esac
+done
+for w in ${TESTS:-}; do
+	[ -f "tests/sql/$w.sql" ] || [ -f "tests/isolation/specs/$w.spec" ] || ls tests/t/"$w"*.pl >/dev/null 2>&1 ||
+		{ echo "TESTS: no TAP file begins with \"$w\", and no regression test has that name"; exit 2; }
+done
 if [ -n "$plan" ]; then
 	plan_of "${@:-check}"
 	exit
 fi
+# the folders of C programs that the parts run: they are built at once
+folders=
+for part in "$@"; do case $part in unit | kernels | golden) folders="$folders $part/" ;; esac; done
 for part in "${@:-check}"; do
 	run_part "$part" || { echo "unknown part: $part"; exit 2; }
 done
@@ -55,4 +66,5 @@ done
 tell_times
 [ -z "$failures" ] || { cat build/check/failed 2>/dev/null; echo "failed:$failures"; }
 echo "$passed passed, $failed failed, $skipped skipped"
+[ $((passed + failed + skipped)) != 0 ] || { echo "no test has run"; exit 1; }
 [ "$failed" = 0 ]

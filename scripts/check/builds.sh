@@ -13,7 +13,7 @@ targets() { sed "s|^|$1/tests/|" | tr '\n' ' '; }
 build_command() {
 	local jobs=-j$(nproc)
 	case $1 in
-		plain) echo make -s "$jobs" engine $(programs_of plain | targets build/engine) ;;
+		plain) echo make -s "$jobs" engine $(for f in ${folders:-''}; do programs_of plain "$f"; done | targets build/engine) ;;
 		asan) echo make -s "$jobs" SAN=address,undefined engine $(programs_of asan | targets $SAN_ASAN) ;;
 		tsan) echo make -s "$jobs" SAN=thread engine $(programs_of tsan | targets $SAN_TSAN) ;;
 		emu) echo make -s "$jobs" emu-tests ;;

@@ -16,10 +16,11 @@ read_how() {
 has() { case " ${how[$1]:-} " in *" $2 "*) return 0 ;; esac; return 1; }	# has PROGRAM WORD
 value() { echo " ${how[$1]:-} " | sed -n "s/.* $2=\([^ ]*\) .*/\1/p"; }	# value PROGRAM WORD
 
-# The programs that run in a build (plain, asan, tsan), in this tier.
-programs_of() {
+# The programs that run in a build (plain, asan, tsan), in this tier; of the folder of tests FOLDER alone, if it is given.
+programs_of() {	# programs_of BUILD [FOLDER]
 	local p w
 	for p in $all_programs; do
+		case $p in "${2:-}"*) ;; *) continue ;; esac
 		for w in ${PROGRAMS:-/}; do case $p in *"$w"*) break ;; esac; w=; done
 		[ -n "$w" ] || continue
 		case $1 in
@@ -35,16 +36,16 @@ programs_of() {
 	done
 }
 
-# run_programs BUILD: what is built of it, two at a time where they don't want the machine for themselves
+# run_programs BUILD [FOLDER]: what is built of it, two at a time where they don't want the machine for themselves
 run_programs() {
 	local p kind dir=build/engine prefix= arguments
 	case $1 in
 		asan) dir=$SAN_ASAN prefix=asan- ;;
 		tsan) dir=$SAN_TSAN prefix=tsan- ;;
 	esac
-	[ -n "$(programs_of "$1")" ] || return
+	[ -n "$(programs_of "$@")" ] || return
 	wait_for_build "$1" || return
-	for p in $(programs_of "$1"); do
+	for p in $(programs_of "$@"); do
 		kind=computes
 		! has "$p" waits || kind=waits
 		! has "$p" alone || kind=alone

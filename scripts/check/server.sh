@@ -11,7 +11,8 @@ pg_timed() {
 check_sql() {
 	local tests specs regress isolation st
 	tests=$(cd tests/sql && if [ -n "${TESTS:-}" ]; then for t in $TESTS; do [ ! -f "$t.sql" ] || echo "$t"; done; else ls -- *.sql | sed 's/\.sql$//'; fi)
-	[ -n "$tests" ] || return 0
+	specs=$(cd tests/isolation/specs && if [ -n "${TESTS:-}" ]; then for t in $TESTS; do [ ! -f "$t.spec" ] || echo "$t"; done; else ls -- *.spec | sed 's/\.spec$//'; fi)
+	[ -n "$tests$specs" ] || return 0
 	. scripts/cluster.sh
 	cluster_base "build/check/pg$PG_MAJOR"
 	cluster_install || return 1
@@ -25,7 +26,6 @@ statement_timeout = '120s'" && cluster_start regress || return 1
 	rm -rf "$BASE/src" && mkdir -p "$BASE/src" "$BASE/out"
 	cp -r tests/sql tests/expected tests/isolation "$BASE/src/" 2>/dev/null
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/src" "$BASE/out"
-	specs=$(cd tests/isolation/specs && ls -- *.spec | sed 's/\.spec$//')
 	regress=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/regress/pg_regress
 	pg_timed 900 "regress-pg$PG_MAJOR" "$BASE/out" "$regress" --inputdir="$BASE/src" --outputdir="$BASE/out" --bindir="$PG_BIN" \
 		--host="$SOCK" --port="$port" --user=postgres --dbname=contrib_regression --encoding=UTF8 $tests \

@@ -56,7 +56,7 @@ run_part() {
 		check | full | nightly) "tier_$1" ;;
 		lint) check_lint ;;
 		unit | kernels | golden)
-			use_pg 15 && PROGRAMS=${PROGRAMS:-$1/} run_programs plain
+			use_pg 15 && run_programs plain "$1/"
 			[ "$1" != golden ] || [ -n "${PROGRAMS:-}" ] || check_tables ;;
 		san) use_pg 15 && check_san ;;
 		emu) check_emu ;;
