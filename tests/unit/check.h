@@ -2,9 +2,11 @@
  * check.h
  *	  What the suite's C programs share: named tests, counted checks, one line at the end.
  *
- * RUN(test_x()) runs a test; its name is what stands in the parentheses.  CHECK(cond, fmt...) counts a
- * check of it; a failure prints file, line and the message, and the test has failed.  check_skip(n, why)
- * counts what could not be run and says why.  main() ends with `return check_done("name")`, which prints
+ * RUN(test_x()) runs a test; its name is what stands in the parentheses, the second time with " #2"
+ * after it.  RUN_NAMED(name, test_x()) gives it another name, such as a file's.  CHECK(cond, fmt...)
+ * counts a check of it; a failure prints file, line and the message, and the test has failed.
+ * check_skip(n, why) counts what could not be run and says why.  main() ends with
+ * `return check_done("name")`, which prints
  *		name: N passed, N failed, N skipped, N checks
  * where N counts tests.  A program without RUN() is one test; checks outside of RUN() that fail are one
  * failed test.
@@ -38,6 +40,8 @@ static int	check_passed,	/* checks */
 			check_skipped;
 static int	check_counts = -1;	/* of a process of check_split(): where its counts go */
 
+#define CHECK_CALLS		128		/* names that are numbered when they come again */
+
 /* What RUN() has run. */
 static struct
 {
@@ -50,6 +54,9 @@ static struct
 				failed_before;
 	struct timespec start;
 	char		late[256];		/* what is printed of a test that takes too long */
+	const char *calls[CHECK_CALLS]; /* names that RUN() has had, and how often */
+	int			times[CHECK_CALLS];
+	char		numbered[256];		/* name, of a test that is not the first of its name */
 }			check_tests;
 
 #define CHECK_SECONDS	120		/* that a test may take */
@@ -74,8 +81,8 @@ static struct
 	} while (0)
 
 /* Run a test, which is a call.  One inside of another is a part of that. */
-#define RUN(call) RUN_LIMITED(#call, CHECK_SECONDS, call)
-#define RUN_WITHIN(seconds, call) RUN_LIMITED(#call, seconds, call)
+#define RUN(call) RUN_LIMITED(check_numbered(#call), CHECK_SECONDS, call)
+#define RUN_WITHIN(seconds, call) RUN_LIMITED(check_numbered(#call), seconds, call)
 #define RUN_NAMED(called, call) RUN_LIMITED(called, CHECK_SECONDS, call)
 
 #define RUN_LIMITED(called, seconds, call) \
@@ -150,6 +157,23 @@ check_watch(const char *name, int seconds)
 			 seconds);
 	signal(SIGALRM, check_late);
 	alarm((unsigned) (seconds > 0 ? seconds : 0));
+}
+
+/* The second test of a name, as of a RUN() in a loop, is `name #2`, so that it can be chosen alone. */
+static inline const char *
+check_numbered(const char *name)
+{
+	int			i = 0;
+
+	while (i < CHECK_CALLS && check_tests.calls[i] != NULL && strcmp(check_tests.calls[i], name) != 0)
+		i++;
+	if (i == CHECK_CALLS)
+		return name;
+	check_tests.calls[i] = name;
+	if (++check_tests.times[i] == 1)
+		return name;
+	snprintf(check_tests.numbered, sizeof(check_tests.numbered), "%.240s #%d", name, check_tests.times[i]);
+	return check_tests.numbered;
 }
 
 /* May the test run? */

@@ -62,6 +62,10 @@ test_choice(void)
 
 	run_self("--list still quick", out, sizeof(out), &status);
 	CHECK(status == 0 && strcmp(out, "stands_still()\nis_quick()\n") == 0, "%s", out);
+	run_self("--list quick quick still quick", out, sizeof(out), &status);
+	CHECK(strcmp(out, "is_quick()\nis_quick() #2\nstands_still()\nis_quick() #3\n") == 0, "%s", out);
+	run_self("--only '#2' quick quick still quick", out, sizeof(out), &status);
+	CHECK(status == 0 && strstr(out, "check: 1 passed, 0 failed") != NULL, "%s", out);
 	run_self("--only quick still quick", out, sizeof(out), &status);
 	CHECK(status == 0 && strstr(out, "check: 1 passed, 0 failed") != NULL, "%s", out);
 }

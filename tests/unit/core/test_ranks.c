@@ -833,7 +833,7 @@ main(int argc, char **argv)
 	for (int i = 0; i < n; i++)
 	{
 		if (names[i]->d_name[0] != '.' && (argc < 2 || strcmp(argv[1], names[i]->d_name) == 0))
-			RUN(test_model(names[i]->d_name));
+			RUN_NAMED(names[i]->d_name, test_model(names[i]->d_name));
 		free(names[i]);
 	}
 	free(names);

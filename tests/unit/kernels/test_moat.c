@@ -398,7 +398,7 @@ main(int argc, char **argv)
 	for (int vocab = 280; vocab <= 296; vocab += 8)
 		RUN(check_draft(&moat, pool, pool2, vocab));
 	for (int i = 1; i < argc; i++)
-		RUN(check_model(argv[i], &moat, pool, pool2));
+		RUN_NAMED(argv[i], check_model(argv[i], &moat, pool, pool2));
 	for (size_t k = 0; k < sizeof(folders) / sizeof(folders[0]) && argc < 2; k++)
 	{
 		char		path[300];

@@ -685,7 +685,7 @@ main(void)
 
 	CHECK(n == 2000, "%zu strings", n);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		RUN(golden(names[i], strs, n));
+		RUN_NAMED(names[i], golden(names[i], strs, n));
 	RUN(round_trip("gpt2", strs, n));
 	RUN(round_trip("llama3", strs, n));
 	RUN(no_special("gpt2", strs, n));

@@ -372,7 +372,7 @@ main(int argc, char **argv)
 	{
 		for (size_t i = 0; i < files.gl_pathc; i++)
 			if (argc < 2 || strstr(files.gl_pathv[i], argv[1]) != NULL)
-				RUN(check_file(files.gl_pathv[i], strs, n));
+				RUN_NAMED(strrchr(files.gl_pathv[i], '/') + 1, check_file(files.gl_pathv[i], strs, n));
 		CHECK(files.gl_pathc >= 47, "only %zu kinds", files.gl_pathc);
 		globfree(&files);
 	}
