@@ -55,15 +55,6 @@ bool		jin_source_has(const JinTemplate *t, const char *s);
 
 Jin		   *jin_new(const JinLimits *limits);
 void		jin_end(Jin *j);
-/* What strftime_now() takes for now; the local time if this is not called. */
-void		jin_set_now(Jin *j, const struct tm *now);
-
-/*
- * Give variables.  Names are copied; one given twice has its last value.  False
- * with *e set: malformed JSON, too large.
- */
-bool		jin_set_json(Jin *j, const char *name, const char *json, size_t n, bool input, Err *e);
-bool		jin_set_str(Jin *j, const char *name, const char *s, size_t n, bool input, Err *e);
 
 /*
  * Append the output to *out and one byte of marks for each of its bytes to *marks

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/json/json.h"
-#include "template/jinja.h"
+#include "tests/unit/jinja_vars.h"
 #include "text/unicode.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -42,10 +42,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	j = jin_new(&limits);
 	if (t != NULL)
 	{
-		if (!jin_set_json(j, "messages", json, n, true, &e))
-			jin_set_json(j, "messages", "[{\"role\": \"user\", \"content\": \"hi\"}]", 35, true, &e);
-		jin_set_json(j, "d", "{\"b\": 2, \"a\": [1, 2.5, null, \"x\"]}", 34, false, &e);
-		jin_set_str(j, "bos_token", "<s>", 3, false, &e);
+		if (!set_json(j, "messages", json, n, true, &e))
+			set_json(j, "messages", "[{\"role\": \"user\", \"content\": \"hi\"}]", 35, true, &e);
+		set_json(j, "d", "{\"b\": 2, \"a\": [1, 2.5, null, \"x\"]}", 34, false, &e);
+		set_str(j, "bos_token", "<s>", 3, false, &e);
 		e = (Err) {0};
 		if (jin_render(j, t, &out, &marks, &e))
 		{

@@ -14,7 +14,7 @@
 
 #include "base/json/json.h"
 #include "tests/unit/check.h"
-#include "template/jinja.h"
+#include "tests/unit/jinja_vars.h"
 
 #define MAX_CHATS 512
 
@@ -101,7 +101,7 @@ set_variables(Jin *j, const char *json, bool input, Err *e)
 			else if (!string)
 				depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
 		}
-		ok = jin_set_json(j, v->key, from, (size_t) (p - from), input, e);
+		ok = set_json(j, v->key, from, (size_t) (p - from), input, e);
 	}
 	json_free(root);
 	return ok;
@@ -114,7 +114,7 @@ render(const char *source, const char *variables, bool input, Buf *out, Buf *mar
 	Jin		   *j = jin_new(NULL);
 	bool		ok = t != NULL && set_variables(j, variables, input, e);
 
-	jin_set_now(j, &now);
+	set_now(j, &now);
 	ok = ok && jin_render(j, t, out, marks, e);
 	jin_end(j);
 	jin_free(t);

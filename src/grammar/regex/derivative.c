@@ -388,12 +388,6 @@ re_work(const Regex *re)
 	return re->work_before + re->work;
 }
 
-uint32_t
-re_size(const Regex *re)
-{
-	return re->n;
-}
-
 size_t
 re_memory(const Regex *re)
 {
@@ -412,18 +406,6 @@ bool
 re_nullable(const Regex *re, ReNode a)
 {
 	return re->node[a].nullable;
-}
-
-uint32_t
-re_min_len(const Regex *re, ReNode a)
-{
-	return re->node[a].min_len;
-}
-
-uint32_t
-re_max_len(const Regex *re, ReNode a)
-{
-	return re->node[a].max_len;
 }
 
 /* ---- concatenation and repetition ---- */

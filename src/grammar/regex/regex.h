@@ -62,7 +62,6 @@ bool		re_check(const Regex *re, Err *e);
 /* A new piece of work begins: its steps are counted from 0. */
 void		re_begin(Regex *re);
 uint64_t	re_work(const Regex *re);	/* steps since re_new() */
-uint32_t	re_size(const Regex *re);	/* nodes made so far */
 size_t		re_memory(const Regex *re);	/* bytes */
 
 /* ---- building ---- */
@@ -125,9 +124,6 @@ ReNode		re_deriv(Regex *re, ReNode a, uint8_t b);	/* what may follow b; RE_NONE 
 bool		re_live(Regex *re, ReNode a);
 /* Is the whole of s matched? */
 bool		re_match(Regex *re, ReNode a, const char *s, size_t n);
-/* Shortest and longest text in bytes; RE_INF = no bound.  Bounds, not always reached. */
-uint32_t	re_min_len(const Regex *re, ReNode a);
-uint32_t	re_max_len(const Regex *re, ReNode a);
 
 /*
  * Bytes that no expression tells apart are one class.  Classes hold until an expression is

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "tests/unit/check.h"
 #include "grammar/grammar_internal.h"
+#include "grammar/regex/regex_internal.h"
 
 /* The limits of docs/internals/grammar.md, and what one operation may take beyond before the check. */
 #define NODES		(400000 + 500000)
@@ -67,11 +68,11 @@ built(const GramSpec *s, const char *name)
 
 	if (spec_build(c, s, &root, &e))
 		cfg_finish(c, root, &e);
-	CHECK(re_size(cfg_re(c)) + cfg_size(c) <= NODES, "%s: %u and %u nodes", name, re_size(cfg_re(c)),
+	CHECK(cfg_re(c)->n + cfg_size(c) <= NODES, "%s: %u and %u nodes", name, cfg_re(c)->n,
 		  cfg_size(c));
 	CHECK(re_memory(cfg_re(c)) <= BYTES, "%s: %zu bytes", name, re_memory(cfg_re(c)));
 	if (getenv("GRAM_VERBOSE") != NULL)
-		fprintf(stderr, "%-50.50s %7u nodes, %7zu KB ", name, re_size(cfg_re(c)) + cfg_size(c),
+		fprintf(stderr, "%-50.50s %7u nodes, %7zu KB ", name, cfg_re(c)->n + cfg_size(c),
 				re_memory(cfg_re(c)) / 1024);
 	cfg_free(c);
 }

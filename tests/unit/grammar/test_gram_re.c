@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "tests/unit/check.h"
-#include "grammar/regex/regex.h"
+#include "grammar/regex/regex_internal.h"
 #include "tests/unit/lang_util.h"
 
 /* ---- random expressions over "ab" and all texts up to a length ---- */
@@ -94,8 +94,8 @@ random_expressions(void)
 			text_of(i, s);
 			some = some || l.has[i];
 			wrong += re_match(re, x, s, strlen(s)) != l.has[i] || re_match(re, cut, s, strlen(s)) != l.has[i];
-			if (l.has[i] && ((uint32_t) text_len(i) < re_min_len(re, x) ||
-							 (uint32_t) text_len(i) > re_max_len(re, x)))
+			if (l.has[i] && ((uint32_t) text_len(i) < re->node[x].min_len ||
+							 (uint32_t) text_len(i) > re->node[x].max_len))
 				wrong++;
 		}
 		CHECK(wrong == 0, "round %d: %d texts", round, wrong);
@@ -396,7 +396,7 @@ bombs(void)
 		CHECK(re_memory(re) < (size_t) 200 << 20, "%s: %zu bytes", bomb[i], re_memory(re));
 		if (getenv("GRAM_VERBOSE") != NULL)
 			fprintf(stderr, "%-50s %8llu steps %8u nodes %s\n", bomb[i], (unsigned long long) re_work(re),
-					re_size(re), re_check(re, &e) ? "" : e.msg);
+					re->n, re_check(re, &e) ? "" : e.msg);
 		re_free(re);
 	}
 }

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "tests/unit/check.h"
-#include "template/jinja.h"
+#include "tests/unit/jinja_vars.h"
 
 /* Output with input in brackets: "ab[cd]e". */
 static const char *
@@ -22,7 +22,7 @@ marked(const char *source, const char *json)
 	bool		in = false;
 
 	buf_reset(&shown);
-	if (t == NULL || !jin_set_json(j, "m", json, strlen(json), true, &e) ||
+	if (t == NULL || !set_json(j, "m", json, strlen(json), true, &e) ||
 		!jin_render(j, t, &out, &marks, &e))
 		buf_printf(&shown, "error: %s", e.msg);
 	else if (marks.len != out.len)
@@ -289,15 +289,15 @@ test_variables(void)
 	JinTemplate *t;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECK(!jin_set_json(j, "v", bad[i], strlen(bad[i]), true, &e) && e.cls == ERR_INVALID, "%s is taken",
+		CHECK(!set_json(j, "v", bad[i], strlen(bad[i]), true, &e) && e.cls == ERR_INVALID, "%s is taken",
 			  bad[i]);
 	for (int i = 0; i < 100000; i++)
 		buf_addc(&deep, '[');
-	CHECK(!jin_set_json(j, "v", deep.data, deep.len, true, &e) && e.cls == ERR_TOO_LONG, "deep JSON: %s",
+	CHECK(!set_json(j, "v", deep.data, deep.len, true, &e) && e.cls == ERR_TOO_LONG, "deep JSON: %s",
 		  e.msg);
-	CHECK(jin_set_json(j, "v", odd, strlen(odd), true, &e), "%s", e.msg);
-	CHECK(jin_set_str(j, "v", "first", 5, true, &e) && jin_set_str(j, "v", "a\0b", 3, true, &e), "%s", e.msg);
-	CHECK(jin_set_json(j, "b", "true", 4, true, &e) && jin_set_json(j, "n", "null", 4, true, &e), "%s",
+	CHECK(set_json(j, "v", odd, strlen(odd), true, &e), "%s", e.msg);
+	CHECK(set_str(j, "v", "first", 5, true, &e) && set_str(j, "v", "a\0b", 3, true, &e), "%s", e.msg);
+	CHECK(set_json(j, "b", "true", 4, true, &e) && set_json(j, "n", "null", 4, true, &e), "%s",
 		  e.msg);
 	t = jin_compile("{{ v }}{{ b }}{{ n }}{{ v|length }}", 35, &e);
 	CHECK(t != NULL && jin_render(j, t, &out, NULL, &e) && out.len == 12 &&
