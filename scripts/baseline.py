@@ -127,7 +127,7 @@ RULES = {
     "tags-compared-by-order-outside-ipc": tag_ranges,
     "large-files-without-assertion": without_assert,
     "functions-for-their-file-not-static": unused_exports(("nothing", "its own file")),
-    "functions-used-by-tests-only": unused_exports(("tests",)),
+    "functions-that-tests-alone-use-unsaid": unused_exports(("tests",)),
     "other-large-files-without-assertion": without_assert_elsewhere,
 }
 

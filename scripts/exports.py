@@ -15,6 +15,15 @@ def declares(text, at, name):
     return re.match(r"(?:\w+[ \t]+)*\w+[ \t*]+$", text[text.rfind("\n", 0, at) + 1:at]) and text[at + len(name):at + len(name) + 1] == "("
 
 
+def said_for_tests(name):
+    """Does the comment at the declaration, beside it or above it, say "for tests"?"""
+    for f in tree_files("src/*.h"):
+        m = re.search(rf"((?:^[ \t]*(?:/\*| \*)[^\n]*\n)*)^\w[^\n;]*\b{name}\([^;]*;[^\n]*", read(f), re.M)
+        if m:
+            return "for tests" in re.sub(r"\n \* *", " ", m.group(0)).lower()
+    return False
+
+
 def pasted(texts):
     """Beginnings and ends of names that macros paste together: begin_##name, name##_end."""
     code = [texts[f] for f in texts if f.startswith(("src/", "kernels/"))]
@@ -23,7 +32,10 @@ def pasted(texts):
 
 
 def unused():
-    """(place: function, its users: "tests", "its own file" or "nothing") of each."""
+    """
+    (place: function, its users) of each: "nothing", "its own file", "its own file and tests"; "tests", or "tests, as
+    said" where the comment of the declaration says that it is for tests.
+    """
     texts = {f: code_of(read(f)) for f in tree_files("src", "kernels", "tests", "bench") if f.endswith(CODE)}
     users = collections.defaultdict(set)
     for f, text in texts.items():
@@ -43,4 +55,7 @@ def unused():
             if any(o.startswith(("src/", "kernels/")) for o in others) or (once and (name.startswith(begins) or name.endswith(ends))):
                 continue
             line = texts[f].count("\n", 0, m.start(2)) + 1
-            yield f"{f}:{line}: {name}", "tests" if others else "nothing" if once else "its own file"
+            by = "nothing" if once else "its own file"
+            if others:
+                by = "its own file and tests" if not once else "tests, as said" if said_for_tests(name) else "tests"
+            yield f"{f}:{line}: {name}", by

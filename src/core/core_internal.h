@@ -572,7 +572,8 @@ void		smp_run_rows(Sampler *s, SampleRow *rows, int n, bool again);
 float		smp_least_z(const GenParams *p);
 /*
  * All stages but the draw, of one row: logits become z, the logarithm of what a draw's probabilities
- * are proportional to, -INFINITY where there is none.  False: row->id says why.
+ * are proportional to, -INFINITY where there is none.  False: row->id says why.  Only for tests, which
+ * compare the stages with another implementation's.
  */
 bool		smp_filter(Sampler *s, SampleRow *row, float *logits);
 

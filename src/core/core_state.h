@@ -43,7 +43,7 @@ void		workcounts_free(WorkCounts *w);
 /* A request comes, and its class is set; it goes. */
 void		workcounts_enter(WorkCounts *w, Req *r);
 void		workcounts_leave(WorkCounts *w, Req *r);
-size_t		workcounts_sessions(const WorkCounts *w);	/* known; tests */
+size_t		workcounts_sessions(const WorkCounts *w);	/* known; for tests */
 
 /* A token that has been sampled, and the row that it was sampled from, as the model gave it. */
 typedef struct LogprobRow

@@ -11,12 +11,18 @@
 /* Build the language in an empty grammar; called again when the grammar starts anew. */
 typedef bool (*GramBuild) (Cfg *c, const void *arg, CfgNode *out, Err *e);
 
-/* arg is the Grammar's then, freed with free_arg (NULL: it stays the caller's), also on failure. */
+/*
+ * A grammar of what build makes; for tests, which make random ones.  arg is the Grammar's then, freed with
+ * free_arg (NULL: it stays the caller's), also on failure.
+ */
 Grammar    *grammar_build(GramBuild build, void *arg, void (*free_arg) (void *), Err *e);
-/* Memory beyond which it starts anew between two steps (tests); 0 = the default. */
+/* Memory beyond which it starts anew between two steps, 0 = the default; for tests, which want it small. */
 void		grammar_set_limit(Grammar *g, size_t bytes);
 
-/* Steps since it was made: of expressions, the parser and masks; what limits count (tests). */
+/*
+ * Steps since it was made: of expressions, the parser and masks, which limits count.  For tests, which
+ * bound it.
+ */
 uint64_t	grammar_work(Grammar *g);
 
 /* A specification as part of a larger grammar (structural tags). */

@@ -40,7 +40,7 @@ KType		quantize_type(KType t, int64_t k);
  * NaN or Inf makes its block's scale NaN, so that it shows.
  */
 void		quantize_row(KType t, const float *x, int64_t k, void *out);
-/* the same without what only some CPUs have, for tests */
+/* the same without what only some CPUs have; for tests, which compare both */
 void		quantize_row_plain(KType t, const float *x, int64_t k, void *out);
 
 #endif

@@ -226,7 +226,7 @@ typedef struct ErrorExtra
 /* dispatcher.c */
 void		dispatcher_wake(Dispatcher *l, int64_t at_us);
 void		dispatcher_queue_touched(UpstreamCall *c);
-/* The clock of a test. */
+/* Another clock; for tests, whose network has a time of its own. */
 void		dispatcher_set_clock(Dispatcher *l, int64_t (*clock) (void));
 
 /* pending_request.c */

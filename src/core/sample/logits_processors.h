@@ -17,7 +17,7 @@ typedef struct Plugins Plugins;
 
 /* *out: NULL if the list is empty.  A library without a slash is looked for beside the engine. */
 bool		plugins_load(const char *list, Plugins **out, Err *e);
-void		plugins_free(Plugins *p);
+void		plugins_free(Plugins *p);	/* for tests: the engine keeps its own */
 int			plugins_count(const Plugins *p);	/* NULL will do */
 /* The engine's own: set once, before there are other threads. */
 void		plugins_set_loaded(const Plugins *p);

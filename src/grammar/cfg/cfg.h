@@ -105,7 +105,7 @@ bool		cfg_finish(Cfg *c, CfgNode root, Err *e);
 /* An empty language is none to be used, but no error. */
 bool		cfg_finish_any(Cfg *c, CfgNode root, bool *empty, Err *e);
 
-/* Number of nodes so far, for a compiler's own limits. */
+/* Number of nodes so far; for tests, which bound it. */
 uint32_t	cfg_size(const Cfg *c);
 
 #endif

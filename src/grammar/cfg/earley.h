@@ -51,6 +51,6 @@ Lexer	   *parse_lexer(Parse *p);
 const ParsePair *parse_pairs(const Parse *p, uint32_t state, uint32_t *n);
 /* The state when lexemes (lexer_done()) that began at the row have ended; nothing else goes on. */
 uint32_t	parse_after(Parse *p, uint32_t row, uint32_t done);
-uint32_t	parse_n_states(const Parse *p);
+uint32_t	parse_n_states(const Parse *p); /* for tests, which bound it */
 
 #endif

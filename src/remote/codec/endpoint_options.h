@@ -50,7 +50,7 @@ typedef struct ROptions
  */
 ROptions   *roptions_get(const RequestFields *a, Err *e);
 void		roptions_unref(ROptions *o);
-/* Nothing is remembered any more; what others have a reference to stays. */
+/* Drops what is remembered, for tests that look for leaks; what others have a reference to stays. */
 void		roptions_forget(void);
 
 #endif

@@ -91,6 +91,6 @@ typedef struct HttpStats
 	int			connections;	/* open */
 	int64_t		connects;		/* made so far */
 } HttpStats;
-void		http_stats(const Http *h, HttpStats *s);
+void		http_stats(const Http *h, HttpStats *s);	/* for tests: are connections used again? */
 
 #endif

@@ -52,7 +52,7 @@ void		structured_blame(const StructuredSpec *s, Err *e);
 typedef struct GrammarCache GrammarCache;
 
 GrammarCache *grammar_cache_new(size_t max_bytes);
-void		grammar_cache_free(GrammarCache *c);
+void		grammar_cache_free(GrammarCache *c);	/* for tests: the engine's lives as long as it */
 /* Is it there, or would it be compiled? */
 bool		grammar_cache_has(GrammarCache *c, const GramSpec *spec);
 /* A reference.  Compiles if need be, which may take a second; who wants the same meanwhile waits. */
