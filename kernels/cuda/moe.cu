@@ -6,7 +6,7 @@
  * Routing is a warp a row, in shared memory; expert i is lane i % 32's, which alone writes
  * its key, so a choice is two reductions of integers.  Row invariant: the one sum over
  * all experts is each lane's, ascending, then the tree of warp_sum(); sums over the chosen
- * ones run in the order of choice, and so have the bits of src/model/route.c.
+ * ones run in the order of choice, and so have the bits of kernels/route.c.
  *
  * Placement is one block: each warp counts a range of pairs, and then knows where its own
  * ones of each expert begin.  Integers only: as on the CPU, bit for bit.

@@ -154,7 +154,7 @@ core_count_end(Core *c, ReqFinish fin, const Err *err)
 
 /* A pooled request has failed or is cancelled: its sequences needn't go on, or begin. */
 static void
-doom_seqs(Core *c, Pooled *p)
+finish_seqs_later(Core *c, Pooled *p)
 {
 	for (int i = 0; i < p->n_reqs; i++)
 	{
@@ -205,7 +205,7 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 		if (fin == FIN_ERROR)
 			p->err = *err;
 		if (fin > FIN_STOP)
-			doom_seqs(c, p);
+			finish_seqs_later(c, p);
 	}
 	if (--p->n_left > 0)
 		return;
@@ -599,22 +599,22 @@ core_finish_later(Core *c, Req *r, bool stopped)
 		return;
 	r->sched.cancelled = true;
 	r->sched.stopped = stopped;
-	if (c->n_doomed == c->cap_doomed)
+	if (c->n_finish_pending == c->cap_finish_pending)
 	{
-		c->cap_doomed = c->cap_doomed == 0 ? 64 : c->cap_doomed * 2;
-		c->finish_pending = mem_realloc(c->finish_pending, c->cap_doomed * sizeof(Req *));
+		c->cap_finish_pending = c->cap_finish_pending == 0 ? 64 : c->cap_finish_pending * 2;
+		c->finish_pending = mem_realloc(c->finish_pending, c->cap_finish_pending * sizeof(Req *));
 	}
-	c->finish_pending[c->n_doomed++] = r;
+	c->finish_pending[c->n_finish_pending++] = r;
 }
 
 /* Finishes r with all its sequences; index >= 0: only this answer is stopped. */
 static void
-doom_request(Core *c, Req *r, bool stopped, int index)
+finish_request_later(Core *c, Req *r, bool stopped, int index)
 {
 	if (r == NULL)
 		return;
 	if (r->pooled != NULL)
-		doom_seqs(c, r->pooled);
+		finish_seqs_later(c, r->pooled);
 	else if (r->group == NULL)
 		core_finish_later(c, r, stopped);
 	else if (stopped)
@@ -647,7 +647,8 @@ core_drain(Core *c)
 		if (items[i].r != NULL)
 			accept(c, items[i].r);
 		else
-			doom_request(c, idmap_get(&c->by_id, items[i].cancel_id), items[i].stopped, items[i].index);
+			finish_request_later(c, idmap_get(&c->by_id, items[i].cancel_id), items[i].stopped,
+								 items[i].index);
 	return n > 0;
 }
 
@@ -660,7 +661,7 @@ on_stopped(void *ctx, uint64_t id, int index)
 	if (deliver_threaded(c->deliver))
 		inbox_add(c->inbox, (InboxItem) {.cancel_id = id, .stopped = true, .index = index});
 	else
-		doom_request(c, idmap_get(&c->by_id, id), true, index);
+		finish_request_later(c, idmap_get(&c->by_id, id), true, index);
 }
 
 /* Why a request is late. */
@@ -676,9 +677,9 @@ late_error(const Core *c, const Req *first, int64_t now, Err *e)
 	err_detail(e, "The request took longer than %d ms.", first->in.timeout_ms);
 }
 
-/* Doom those that are past their time, and find the next such moment. */
+/* Finish requests that are past their deadline, and find the next deadline. */
 static void
-doom_late(Core *c, int64_t now)
+finish_overdue(Core *c, int64_t now)
 {
 	if (now < c->next_deadline_us)
 		return;
@@ -700,14 +701,14 @@ doom_late(Core *c, int64_t now)
 			continue;
 		}
 		r->sched.late = true;
-		doom_request(c, r, false, 0);
+		finish_request_later(c, r, false, 0);
 	}
 }
 
 static void
 reap(Core *c)
 {
-	for (size_t i = 0; i < c->n_doomed; i++)
+	for (size_t i = 0; i < c->n_finish_pending; i++)
 	{
 		Req		   *r = c->finish_pending[i];
 		Req		   *first = idmap_get(&c->by_id, r->in.id);
@@ -721,7 +722,7 @@ reap(Core *c)
 		else
 			core_finish(c, r, -1, (OutResult) {.finish = r->sched.stopped ? FIN_STOP : FIN_ABORT}, NULL);
 	}
-	c->n_doomed = 0;
+	c->n_finish_pending = 0;
 }
 
 /* Admits requests that have waited for admission. */
@@ -816,7 +817,7 @@ step(Core *c)
 	any = core_drain(c);
 	if (c->opt.pool != NULL)
 		kpool_bind(c->opt.pool);
-	doom_late(c, start);
+	finish_overdue(c, start);
 	reap(c);
 	let_in(c, start);
 	deliver_send(c->deliver, start);
@@ -839,7 +840,7 @@ step(Core *c)
 	else if (plan->n > 0)
 	{
 		core_drain(c);				/* a cancel that came meanwhile drops this step's token, */
-		doom_late(c, clock_us());	/* as does a deadline */
+		finish_overdue(c, clock_us());	/* as does a deadline */
 		profile_mark(prof, PROF_SCHEDULE);
 		core_trace_mark(c, TM_FORWARD);
 		core_sample(c, plan, false);
@@ -1152,7 +1153,7 @@ core_check(const Core *c, Err *e)
 					   n, c->n_multi_seqs, c->n_multi, c->by_id.n);
 	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && used != pins_pages(c->pins))
 		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);
-	if (c->n_doomed != 0)
-		return err_set(e, ERR_INTERNAL, "%zu cancelled requests are left", c->n_doomed);
+	if (c->n_finish_pending != 0)
+		return err_set(e, ERR_INTERNAL, "%zu cancelled requests are left", c->n_finish_pending);
 	return true;
 }

@@ -109,8 +109,8 @@ struct Core
 
 	IdMap		by_id;			/* live requests */
 	Req		  **finish_pending;			/* cancelled, to be finished at the boundary */
-	size_t		n_doomed;
-	size_t		cap_doomed;
+	size_t		n_finish_pending;
+	size_t		cap_finish_pending;
 	InboxItem  *drained;		/* the inbox's items while they are worked off */
 	size_t		cap_drained;
 	void		(*on_progress) (void *ctx, bool between); /* NULL = nobody asks */

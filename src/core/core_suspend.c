@@ -171,5 +171,5 @@ core_rest_due(const Core *c)
 	pthread_mutex_lock(&in->lock);
 	any = in->n > 0;
 	pthread_mutex_unlock(&in->lock);
-	return any || c->n_doomed > 0;
+	return any || c->n_finish_pending > 0;
 }

@@ -3,7 +3,7 @@
  *	  The program's end of a conversation: a slot's request message coming in, its reply
  *	  frames going out.  What the engine and the remote program have in common.
  *
- * A Chan is OPEN until its final frame is wholly in the reply ring or it is dropped (cancel,
+ * A channel is OPEN until its final frame is wholly in the reply ring or it is dropped (cancel,
  * corrupt slot); from then on the slot is never touched.  Receiving is one thread's (the one
  * that looks at slots); the rest may be called from any thread.
  */

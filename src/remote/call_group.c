@@ -135,9 +135,9 @@ job_kill(CallGroup *j)
 {
 	if (j->dead)
 		return;
-	ASSERT(j->grave == NULL);
+	ASSERT(j->next_retired == NULL);
 	j->dead = true;
-	j->grave = j->l->dead;
+	j->next_retired = j->l->dead;
 	j->l->dead = j;
 	if (j->m->sizer == j)
 		length_over(j->m, LENGTH_NOTHING);

@@ -102,14 +102,14 @@ dispatcher_retire(Dispatcher *l)
 	{
 		CallGroup  *j = l->dead;
 
-		l->dead = j->grave;
+		l->dead = j->next_retired;
 		job_free(j);
 	}
 	while (l->retired != NULL)
 	{
 		PendingRequest *a = l->retired;
 
-		l->retired = a->grave;
+		l->retired = a->next_retired;
 		pending_free(a);
 	}
 	rmodel_tidy(l);

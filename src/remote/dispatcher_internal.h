@@ -117,7 +117,7 @@ struct PendingRequest
 	int			texts;
 	int64_t		called_us, first_us, last_us;	/* first call, first and last WF_TEXT; 0 = none */
 	PendingRequest *prev, *next;	/* of the dispatcher's, until it is gone */
-	PendingRequest *grave;
+	PendingRequest *next_retired;
 };
 
 struct CallGroup
@@ -142,7 +142,7 @@ struct CallGroup
 	RequestFields question;		/* how long is the context? */
 	bool		emitted;
 	bool		dead;
-	CallGroup  *grave;
+	CallGroup  *next_retired;
 };
 
 typedef enum CallState

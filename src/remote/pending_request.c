@@ -53,7 +53,7 @@ leave(PendingRequest *a)
 		rqueue_remove(a->m->queue, &a->item);
 	if (a->job == NULL)
 	{
-		a->grave = l->retired;
+		a->next_retired = l->retired;
 		l->retired = a;
 	}
 	else

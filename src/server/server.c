@@ -10,7 +10,7 @@
  * backend's (and link_ring_doorbell()'s) push, doorbell + 1, look at engine_sleeping.
  *
  * A conversation is freed when it is closed and neither a job nor the backend has
- * it; until then it stays in table[] or, once its slot has a new one, in limbo.
+ * it; until then it stays in table[] or, once its slot has a new one, in closed_pending.
  *
  * Tested by tests/unit/server/test_server.c.
  */

@@ -49,7 +49,7 @@ struct ServerCall
 
 	/* server thread */
 	struct Server *srv;
-	ServerCall *next;			/* limbo list */
+	ServerCall *next;			/* in closed_pending */
 	ServerCallStage stage;
 	struct Request *req;
 	struct ModelEntry *entry;		/* holds a reference */

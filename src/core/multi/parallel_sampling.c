@@ -246,7 +246,7 @@ begin_answers(Core *c, Req *prompt_request, int32_t id, const float *raw, const 
 	{
 		Req		   *a = g->answers[i];
 
-		/* the failure of one before has doomed it: reap() ends it */
+		/* it is cancelled, as one before it has failed: reap() ends it */
 		if (a->sched.cancelled && (ids[i] < 0 || res[i].finish == FIN_ERROR))
 			continue;
 		if (ids[i] < 0)

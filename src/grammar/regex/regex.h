@@ -3,7 +3,7 @@
  *	  Regular expressions as values: built, combined with and, or, not, and
  *	  matched a byte at a time by derivatives.
  *
- * An expression is a number (ReNode) in a universe (Re); equal expressions, up
+ * An expression is a number (ReNode) in a universe (Regex); equal expressions, up
  * to a handful of laws (derivative.c), are the same number.  The derivative of x by a
  * byte b is the expression of what may follow b in x, so an expression is its
  * own automaton, made as far as texts ask for it.  Nothing backtracks, and

@@ -112,7 +112,7 @@ void		batch_request_give_carrier_back(BatchRequest *q);
 /* Of the frame that ended it, or an error that becomes its own; it may go to another model instead. */
 void		batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err);
 
-/* Ask other models for all that are stranded. */
+/* Ask other models for all requests that need a fallback. */
 void		batch_pool_reroute(BatchPool *p);
 
 #endif

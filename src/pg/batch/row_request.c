@@ -3,12 +3,12 @@
  *	  Requests in flight: pools, the window, duplicates.
  *
  * A pool's memory is a context of its own below the one that it was made for.
- * Requests and their Calls are taken from the pool's free lists and go back there, so
+ * Requests and their calls are taken from the pool's free lists and go back there, so
  * that a statement takes memory until its window is full and no more.
  *
  *	in flight	has an InFlightCall (Call and body); in pool->flying
- *	stranded	its model has failed or isn't sure, another one may answer: in pool->stranded, its error kept,
- *				until the next look from where the catalogs can be read
+ *	fallback	its model has failed or isn't sure, another one may answer: in pool->needs_fallback, its
+ *				error kept, until the next look from where the catalogs can be read
  *	finished	the InFlightCall's ClientCall holds the reply (its slot is free already), or the
  *				request holds an error
  *	kept		nobody holds it: body and reply were copied, the InFlightCall went back; in
@@ -601,7 +601,7 @@ finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	batch_progress_update(p);
 }
 
-/* A stranded request. */
+/* A request that needs a fallback. */
 static void
 has_failed(BatchRequest *q, ErrorData *err)
 {
@@ -669,8 +669,8 @@ start_again(BatchRequest *q, const StringInfoData *next, const char *model, int 
 }
 
 /*
- * A stranded request to the next model; false: no slot is free.  There may be none to ask: then it has
- * failed.
+ * Pass a request that needs a fallback to the next model; false: no slot is free.  There may be none to
+ * ask: then it has failed.
  */
 static bool
 reroute(BatchRequest *q, bool wait)
@@ -774,7 +774,7 @@ reroute_for_owner(BatchRequest *q, bool wait)
 }
 
 bool
-batch_pool_stranded(const BatchPool *p)
+batch_pool_needs_fallback(const BatchPool *p)
 {
 	return !dlist_is_empty(unconstify(dlist_head *, &p->needs_fallback));
 }

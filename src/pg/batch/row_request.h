@@ -67,7 +67,7 @@ int			batch_pool_room(BatchPool *p);
 bool		batch_pool_aim(BatchPool *p, const SqlRequest *r);
 
 /* Are there some that batch_pool_wait() is to send to another model?  None of them is in flight. */
-bool		batch_pool_stranded(const BatchPool *p);
+bool		batch_pool_needs_fallback(const BatchPool *p);
 
 /*
  * For who has something to do without starting more: is there room for so many that

@@ -941,7 +941,7 @@ rest(void)
 	batch_pool_flush();
 	if (nap == 0)
 		return;
-	if (batch_pool_stats(w.pool)->in_flight > 0 || batch_pool_stranded(w.pool))
+	if (batch_pool_stats(w.pool)->in_flight > 0 || batch_pool_needs_fallback(w.pool))
 		batch_pool_wait(w.pool, NULL, NULL);
 	else
 	{

@@ -375,7 +375,7 @@ static int	n_dying;
 
 /* Those that have ended are forgotten. */
 static void
-bury_ranks(void)
+collect_ranks(void)
 {
 	int			status;
 	int			n = 0;
@@ -389,7 +389,7 @@ bury_ranks(void)
 static void
 kill_ranks(EngineProcess *p)
 {
-	bury_ranks();
+	collect_ranks();
 	for (int i = 0; i < p->n_ranks; i++)
 		if (p->ranks[i] != 0)
 		{
@@ -399,7 +399,7 @@ kill_ranks(EngineProcess *p)
 				dying[n_dying++] = p->ranks[i];
 		}
 	p->n_ranks = 0;
-	bury_ranks();
+	collect_ranks();
 }
 
 /* The other ranks of all groups, which write to the engine's log. */
@@ -545,7 +545,7 @@ spawn_reap(EngineProcess *p, int *status)
 {
 	pid_t		r;
 
-	bury_ranks();
+	collect_ranks();
 	if (p->pid == 0)
 		return false;
 	r = waitpid(p->pid, status, WNOHANG);

@@ -59,7 +59,7 @@ struct Lora
 	LoraAdapter *a;				/* NULL: it is being loaded */
 	int64_t		bytes;			/* memory; until it is loaded the size of its file */
 	bool		pinned;
-	bool		doomed;			/* nobody finds it any more */
+	bool		unlisted;			/* nobody finds it any more */
 	int			users;			/* conversations that hold it */
 	int64_t		n_requests;
 	int64_t		used_us;		/* of the last request: since the epoch */
@@ -200,9 +200,9 @@ lora_gone(Lora *l)
 
 /* No request finds it any more; true: it is freed. */
 static bool
-lora_doom(Lora *l)
+lora_unlist(Lora *l)
 {
-	l->doomed = true;
+	l->unlisted = true;
 	l->pinned = false;
 	if (l->lc->leaving == l)
 		l->lc->leaving = NULL;
@@ -228,7 +228,7 @@ loras_close(LoraCache *lc)
 	for (Lora *l = lc->all, *next; l != NULL; l = next)
 	{
 		next = l->next;
-		lora_doom(l);
+		lora_unlist(l);
 	}
 	lc->instance = NULL;
 	cache_settle(lc);
@@ -257,7 +257,7 @@ static void
 make_one_leave(LoraCache *lc)
 {
 	for (Lora *l = lc->all; l != NULL; l = l->next)
-		if (l->a != NULL && !l->pinned && !l->doomed && (lc->leaving == NULL || l->id < lc->leaving->id))
+		if (l->a != NULL && !l->pinned && !l->unlisted && (lc->leaving == NULL || l->id < lc->leaving->id))
 			lc->leaving = l;
 }
 
@@ -288,7 +288,7 @@ lora_unref(Lora *l)
 {
 	ALWAYS(l->users > 0);
 	l->lc->freed = true;
-	if (--l->users == 0 && l->doomed)
+	if (--l->users == 0 && l->unlisted)
 		lora_gone(l);
 }
 
@@ -454,7 +454,7 @@ static bool
 all_pinned(const LoraCache *lc)
 {
 	for (const Lora *l = lc->all; l != NULL; l = l->next)
-		if (!l->pinned || l->doomed)
+		if (!l->pinned || l->unlisted)
 			return false;
 	return true;
 }
@@ -519,7 +519,7 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 	for (Lora *l = lc->all, *next; l != NULL; l = next)
 	{
 		next = l->next;
-		if (l->doomed || strcmp(l->path, path) != 0)
+		if (l->unlisted || strcmp(l->path, path) != 0)
 			continue;
 		if (again || strcmp(l->print, print) == 0)
 		{
@@ -527,7 +527,7 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 			return;
 		}
 		pinned = l->pinned;
-		lora_doom(l);
+		lora_unlist(l);
 	}
 	/* it takes the other's place in this, too, even if it has to wait for its own */
 	if (pinned && c->req->lora_pin < 0)
@@ -818,9 +818,9 @@ loras_unload(LoraCache *lc, ServerCall *c)
 	for (Lora *l = lc != NULL ? lc->all : NULL, *next; l != NULL; l = next)
 	{
 		next = l->next;
-		if (l->doomed || strcmp(l->path, c->req->lora_path) != 0)
+		if (l->unlisted || strcmp(l->path, c->req->lora_path) != 0)
 			continue;
-		lora_doom(l);
+		lora_unlist(l);
 		n++;
 	}
 	wire_put_int(&o, WTAG_COUNT, n);
@@ -863,7 +863,7 @@ put_one(const Lora *l, const LoraName *name, JsonOut *j)
 	json_key_cstr(j, "path", l->path);
 	json_key_cstr(j, "path_hash", hash);
 	json_key_int(j, "id", (int64_t) l->id);
-	json_key_cstr(j, "state", l->a == NULL ? "loading" : l->doomed ? "leaving" : "ready");
+	json_key_cstr(j, "state", l->a == NULL ? "loading" : l->unlisted ? "leaving" : "ready");
 	json_key(j, "pinned");
 	json_bool(j, l->pinned);
 	json_key_int(j, "running", u.running);
