@@ -31,7 +31,8 @@ tally() {
 	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + ${3:-0}))
 	if [ "$2" != 0 ]; then
 		failures="$failures $name"
-		grep -aE 'FAILED|not ok|^#  |WARNING: ThreadSan|ERROR: Addr|runtime error' "$out" | head -n 60 |
+		grep -aE 'FAILED|not ok|^#  |WARNING: ThreadSan|ERROR: Addr|runtime error' "$out" |
+			awk '!(/FAILED/ && seen[$0]++)' | head -n 60 |
 			sed "s/^/$name: /" | tee -a build/check/failed
 	fi
 	grep -aE '^skipped ' "$out" | sort | uniq -c | sed 's/^ *//' | head -n 5
