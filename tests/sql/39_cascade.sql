@@ -47,9 +47,12 @@ END $$;
 SELECT count(llm_filter_prob('is it so?', p, model => 'kept')) FROM t;
 SELECT asks_big('kept', 0.5);
 SELECT asks_big('kept2', 0.3), asks_big('kept2', 0.6), asks_big('kept2', 0.3);
+-- what is rejected is not asked of the big one, unless the threshold is below the probability: then it is no "no"
+SELECT llm_create_model('rejects', '/fake/small', options => '{"cascade": {"to": "big", "accept": 0.9, "reject": 0.6}}');
+SELECT asks_big('rejects', 0.6), asks_big('rejects', 0.3);
 SELECT model, hits FROM llm_stat_cache ORDER BY 1;
 DROP FUNCTION asks_big;
-SELECT llm_drop_model('kept'), llm_drop_model('kept2');
+SELECT llm_drop_model('kept'), llm_drop_model('kept2'), llm_drop_model('rejects');
 -- answers: by the mean of their tokens
 SELECT count(*) FILTER (WHERE n = a) AS never, count(*) FILTER (WHERE y = b) AS always FROM (SELECT llm_generate(p, model => 'never', max_tokens => 4) AS n,
 	llm_generate(p, model => 'plain', max_tokens => 4) AS a, llm_generate(p, model => 'always', max_tokens => 4) AS y, llm_generate(p, model => 'big', max_tokens => 4) AS b FROM t WHERE i <= 50) s;
