@@ -2,9 +2,10 @@
  * dedup.c
  *	  Equal requests of one pool have one answer: a table of those in flight and of kept replies.
  *
- * A deterministic request is found by its function and its body.  While it is in flight an equal one is one
- * holder more; when nobody holds its reply any more a copy of body and reply stays for later rows, of up to
- * work_mem, the oldest goes first.  The key in the table points into the body, wherever that is.
+ * A deterministic request is found by its function, its body and what it says of errors.  While it is in
+ * flight an equal one is one holder more; when nobody holds its reply any more a copy of body and reply stays
+ * for later rows, of up to work_mem, the oldest goes first.  The key in the table points into the body,
+ * wherever that is.
  */
 #include "postgres.h"
 
@@ -26,7 +27,7 @@ key_compare(const void *a, const void *b, Size size)
 	const RequestKey *x = a;
 	const RequestKey *y = b;
 
-	if (x->hash != y->hash || x->func != y->func || x->len != y->len)
+	if (x->hash != y->hash || x->func != y->func || x->len != y->len || x->on_error != y->on_error)
 		return 1;
 	return memcmp(x->body, y->body, x->len);
 }
@@ -60,7 +61,7 @@ dedup_key(const BatchRequest *q)
 	return (RequestKey)
 	{
 		.func = q->func,.body = q->copy ? q->copy : q->carrier->body.data,
-			.len = q->body_len,.hash = q->hash
+			.len = q->body_len,.hash = q->hash,.on_error = q->on_error
 	};
 }
 

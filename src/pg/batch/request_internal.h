@@ -62,6 +62,7 @@ typedef struct RequestKey
 	const char *body;
 	Size		len;
 	uint32		hash;
+	OnError		on_error;		/* one row's error may be another's NULL */
 } RequestKey;
 
 typedef struct RequestEntry

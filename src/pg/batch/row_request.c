@@ -290,6 +290,7 @@ answered(BatchPool *p, const EngineFunc *f, const SqlRequest *r, const CacheKey 
 	q->reply_len = len;
 	q->space = GetMemoryChunkSpace(copy) + GetMemoryChunkSpace(q);
 	q->hash = hash;
+	q->on_error = r->on_error;
 	q->finished = true;
 	p->stats.cache_hits++;
 	if (stats)
@@ -300,7 +301,7 @@ answered(BatchPool *p, const EngineFunc *f, const SqlRequest *r, const CacheKey 
 BatchRequest *
 batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r)
 {
-	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
+	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len,.on_error = r->on_error};
 	CacheKey	cache;
 	RequestEntry *e = NULL;
 	BatchRequest *q;
@@ -352,7 +353,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 					BatchStats *stats, bool wait_slot)
 {
 	bool		dedup = r->deterministic && vllm_batch_dedup;
-	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
+	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len,.on_error = r->on_error};
 	CacheKey	cache;
 	bool		in_transaction;
 	FallbackRoute route = {0};
