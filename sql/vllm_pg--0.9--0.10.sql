@@ -96,12 +96,14 @@ CREATE TYPE vllm.schema (
 CREATE CAST (vllm.schema AS json) WITHOUT FUNCTION;
 CREATE CAST (jsonb AS vllm.schema) WITH INOUT AS IMPLICIT;
 
--- Arguments get these types, and ids bigint[]; functions without params get on_error.  The functions stay, with grants and views of them: their types are changed in
--- place, then each is made again as it was, for its defaults and its body.  Kept: functions of schema vllm that read JSON
--- themselves.
+-- Arguments get these types, and ids bigint[]; those that answer row by row get on_error as their last one.  The functions
+-- stay, with grants and views of them: their types are changed in place, then each is made again as it was, for its
+-- defaults and its body.  Kept: functions of schema vllm that read JSON themselves.
 DO LANGUAGE plpgsql $do$
 DECLARE
     path text := pg_catalog.current_setting('search_path');
+    -- of those whose last argument is lora: streams, what takes no NULLs, and what is no row's answer
+    no_on_error text := '(_stream|_nearest|_nearest_rows|reduce|_prefix|embed_query)$';
     def text;
     head text;
     changed oid[];
@@ -124,7 +126,8 @@ BEGIN
                         WHEN t.type OPERATOR(pg_catalog.=) 'text[]'::regtype::oid AND t.name OPERATOR(pg_catalog.=) 'stop'::text THEN 'vllm.texts'::regtype::oid
                         WHEN t.type OPERATOR(pg_catalog.=) 'real[]'::regtype::oid AND t.name OPERATOR(pg_catalog.=) 'prompt_embeds'::text THEN 'float8[]'::regtype::oid
                         ELSE t.type END)::text, ' ' ORDER BY t.n)
-                   OPERATOR(pg_catalog.||) CASE WHEN p.proname OPERATOR(pg_catalog.=) ANY ('{llm_choose,llm_filter,llm_filter_prob,llm_perplexity}'::name[]) THEN ' 25' ELSE '' END AS types
+                   OPERATOR(pg_catalog.||) CASE WHEN p.proargnames[p.pronargs] OPERATOR(pg_catalog.=) 'lora'::text AND p.proname::text OPERATOR(pg_catalog.!~) no_on_error
+                                                AND p.proargnames OPERATOR(pg_catalog.@>) '{on_error}'::text[] IS NOT TRUE THEN ' 25' ELSE '' END AS types
         FROM pg_catalog.pg_proc p
         JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid
             AND d.objid OPERATOR(pg_catalog.=) p.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::"char"
@@ -132,7 +135,7 @@ BEGIN
             AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'vllm_pg'::name,
             LATERAL ROWS FROM (pg_catalog.unnest(p.proargtypes::oid[]), pg_catalog.unnest(p.proargnames[1 : p.pronargs])) WITH ORDINALITY AS t (type, name, n)
         WHERE p.pronamespace OPERATOR(pg_catalog.<>) 'vllm'::regnamespace::oid
-        OR p.proname OPERATOR(pg_catalog.=) ANY ('{classify,token_scores,reduce,agg_step,summarize_step,embed_query}'::name[])
+        OR p.proname OPERATOR(pg_catalog.=) ANY ('{classify,token_scores,choices,loglikelihood,reduce,agg_step,summarize_step,embed_query}'::name[])
         GROUP BY p.oid, p.proname, p.prokind, p.proargtypes) AS a
     WHERE a.types OPERATOR(pg_catalog.<>) a.proargtypes::text
     OR a.proname OPERATOR(pg_catalog.=) ANY ('{embed_query,v1_responses_get,v1_responses_cancel}'::name[]);
@@ -141,7 +144,11 @@ BEGIN
         proallargtypes = CASE WHEN p.proallargtypes IS NOT NULL THEN pg_catalog.string_to_array(a.types, ' ')::oid[] OPERATOR(pg_catalog.||) p.proallargtypes[p.pronargs OPERATOR(pg_catalog.+) 1 : ] END,
         pronargs = pg_catalog.array_length(pg_catalog.string_to_array(a.types, ' '), 1),
         proargnames = CASE WHEN pg_catalog.array_length(pg_catalog.string_to_array(a.types, ' '), 1) OPERATOR(pg_catalog.>) p.pronargs
-                           THEN p.proargnames OPERATOR(pg_catalog.||) 'on_error'::text ELSE p.proargnames END,
+                           THEN p.proargnames[ : p.pronargs] OPERATOR(pg_catalog.||) 'on_error'::text OPERATOR(pg_catalog.||) p.proargnames[p.pronargs OPERATOR(pg_catalog.+) 1 : ]
+                           ELSE p.proargnames END,
+        proargmodes = CASE WHEN p.proargmodes IS NOT NULL AND pg_catalog.array_length(pg_catalog.string_to_array(a.types, ' '), 1) OPERATOR(pg_catalog.>) p.pronargs
+                           THEN p.proargmodes[ : p.pronargs] OPERATOR(pg_catalog.||) 'i'::"char" OPERATOR(pg_catalog.||) p.proargmodes[p.pronargs OPERATOR(pg_catalog.+) 1 : ]
+                           ELSE p.proargmodes END,
         proargdefaults = CASE WHEN p.prokind OPERATOR(pg_catalog.=) 'a'::"char" THEN p.proargdefaults END,
         pronargdefaults = CASE WHEN p.prokind OPERATOR(pg_catalog.=) 'a'::"char" THEN p.pronargdefaults ELSE 0 END
     FROM ROWS FROM (pg_catalog.unnest(changed), pg_catalog.unnest(wanted)) AS a (oid, types)
@@ -156,8 +163,10 @@ BEGIN
         head := pg_catalog.regexp_replace(head, ' bigint\[\] DEFAULT NULL::(?=[,)])', ' bigint[] DEFAULT NULL', 'g');
         head := pg_catalog.regexp_replace(head, ' stop text\[\]( DEFAULT NULL)?(::text\[\])?', ' stop vllm.texts\1', 'g');
         head := pg_catalog.regexp_replace(head, '([( ]prompt_embeds) real\[\]', '\1 double precision[]');
-        IF head OPERATOR(pg_catalog.~) '[.](llm_choose|llm_filter|llm_filter_prob|llm_perplexity)[(]' THEN
+        IF head OPERATOR(pg_catalog.~) ' lora text( DEFAULT NULL::text)?[)]$' AND head OPERATOR(pg_catalog.!~) ' on_error text'
+        AND pg_catalog.split_part(head, '(', 1) OPERATOR(pg_catalog.!~) no_on_error THEN
             head := pg_catalog.regexp_replace(head, '[)]$', ', on_error text DEFAULT NULL)');
+            def := pg_catalog.regexp_replace(def, '(\w+[.])?lora[)]', '\1lora, \1on_error)');
         END IF;
         IF head OPERATOR(pg_catalog.~) '[.]llm_extract[(]' THEN
             head := pg_catalog.replace(head, ' schema vllm.json,', ' schema json,');
@@ -306,14 +315,15 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_completions(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS SETOF @extschema@.llm_completion
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 4
 BEGIN ATOMIC
     SELECT c.* FROM pg_catalog.unnest((@extschema@.llm_output(prompt, n, logprobs, prompt_logprobs, logprob_token_ids,
         max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params,
         model, timeout_ms, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
-        allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)).completions) AS c;
+        allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora, on_error)).completions) AS c;
 END;
 
 CREATE OR REPLACE FUNCTION @extschema@.llm_chat_batch(
@@ -360,7 +370,8 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_chat_batch(
     include_reasoning bool DEFAULT NULL,
     reasoning_effort text DEFAULT NULL,
     thinking_token_budget int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS SETOF @extschema@.llm_completion
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 40
 BEGIN ATOMIC
@@ -371,7 +382,7 @@ BEGIN ATOMIC
               chat_template, chat_template_kwargs, add_generation_prompt, continue_final_message, documents,
               content_format, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
               allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, tool_choice,
-              parallel_tool_calls, include_reasoning, reasoning_effort, thinking_token_budget, lora)).completions AS answers
+              parallel_tool_calls, include_reasoning, reasoning_effort, thinking_token_budget, lora, on_error)).completions AS answers
           FROM pg_catalog.unnest(conversations) WITH ORDINALITY AS b (conversation, at)) AS s,
          pg_catalog.unnest(s.answers) AS c
     ORDER BY s.at, c.index;
@@ -388,12 +399,13 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_beam_search(
     params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS TABLE (rank int, text text, token_ids int[], cum_logprob float8, score float8, finish_reason text)
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 4
 BEGIN ATOMIC
     SELECT b.* FROM pg_catalog.unnest(@extschema@.llm_beams(prompt, beam_width, max_tokens, ignore_eos, temperature, length_penalty,
-        include_stop_str_in_output, params, model, timeout_ms, lora)) AS b;
+        include_stop_str_in_output, params, model, timeout_ms, lora, on_error)) AS b;
 END;
 
 CREATE OR REPLACE FUNCTION @extschema@.llm_beam_search_batch(
@@ -407,13 +419,14 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_beam_search_batch(
     params vllm.json DEFAULT NULL,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS TABLE (prompt_index int, rank int, text text, token_ids int[], cum_logprob float8, score float8, finish_reason text)
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 40
 BEGIN ATOMIC
     SELECT s.at::int OPERATOR(pg_catalog.-) 1, b.*
     FROM (SELECT p.at, @extschema@.llm_beams(p.prompt, beam_width, max_tokens, ignore_eos, temperature, length_penalty,
-              include_stop_str_in_output, params, model, timeout_ms, lora) AS beams
+              include_stop_str_in_output, params, model, timeout_ms, lora, on_error) AS beams
           FROM pg_catalog.unnest(prompts) WITH ORDINALITY AS p (prompt, at)) AS s, pg_catalog.unnest(s.beams) AS b
     ORDER BY s.at, b.rank;
 END;
@@ -466,11 +479,12 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_embed_bytes(
     model text DEFAULT NULL,
     params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS bytea
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
 RETURN vllm.embedding_bytes(@extschema@.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate,
-    long_input, model, params, timeout_ms, lora), dtype, endian);
+    long_input, model, params, timeout_ms, lora, on_error), dtype, endian);
 
 CREATE OR REPLACE FUNCTION @extschema@.llm_rerank(
     query text,
@@ -482,11 +496,12 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_rerank(
     model text DEFAULT NULL,
     params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS TABLE (index int, relevance_score real, document text)
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 1000000 ROWS 10
 BEGIN ATOMIC
-    SELECT d.at::int, @extschema@.llm_score(query, d.text, use_activation, instruction, truncate, model, params, timeout_ms, lora) AS score, d.text
+    SELECT d.at::int, @extschema@.llm_score(query, d.text, use_activation, instruction, truncate, model, params, timeout_ms, lora, on_error) AS score, d.text
     FROM pg_catalog.unnest(documents) WITH ORDINALITY AS d (text, at)
     WHERE query IS NOT NULL
     ORDER BY score DESC NULLS LAST, d.at
@@ -501,12 +516,13 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_classify(
     model text DEFAULT NULL,
     params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS TABLE (index int, label text, prob real)
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 5
 BEGIN ATOMIC
     SELECT l.index, l.label, l.prob
-    FROM pg_catalog.unnest((vllm.classify(input, use_activation, top, truncate, model, params, timeout_ms, lora))[:coalesce(top, 2147483647)]) AS l;
+    FROM pg_catalog.unnest((vllm.classify(input, use_activation, top, truncate, model, params, timeout_ms, lora, on_error))[:coalesce(top, 2147483647)]) AS l;
 END;
 
 CREATE OR REPLACE FUNCTION @extschema@.llm_token_classify(
@@ -516,12 +532,13 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_token_classify(
     model text DEFAULT NULL,
     params vllm.json DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS TABLE (pos int, token text, start int, stop int, label text, score real)
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 20
 BEGIN ATOMIC
     SELECT t.pos, t.token, t.start, t.stop, t.label, t.score
-    FROM vllm.token_labels(vllm.token_scores(input, aggregation, truncate, model, params, timeout_ms, lora), input, aggregation) AS t;
+    FROM vllm.token_labels(vllm.token_scores(input, aggregation, truncate, model, params, timeout_ms, lora, on_error), input, aggregation) AS t;
 END;
 
 CREATE OR REPLACE FUNCTION @extschema@.llm_choice_probs(
@@ -531,12 +548,13 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_choice_probs(
     chat bool DEFAULT false,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS TABLE (label text, logprob float8, prob float8)
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 5
 BEGIN ATOMIC
     SELECT c.label, c.logprob, c.prob
-    FROM pg_catalog.unnest(vllm.choices(prompt, labels, normalization, chat, model, timeout_ms, lora)) AS c;
+    FROM pg_catalog.unnest(vllm.choices(prompt, labels, normalization, chat, model, timeout_ms, lora, on_error)) AS c;
 END;
 
 CREATE OR REPLACE FUNCTION @extschema@.llm_loglikelihood(
@@ -544,12 +562,13 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_loglikelihood(
     continuation text,
     model text DEFAULT NULL,
     timeout_ms int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS TABLE (logprob float8, tokens int, is_greedy bool)
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 1
 BEGIN ATOMIC
     SELECT l.logprob, l.tokens, l.is_greedy
-    FROM vllm.loglikelihood(context, continuation, model, timeout_ms, lora) AS l;
+    FROM vllm.loglikelihood(context, continuation, model, timeout_ms, lora, on_error) AS l;
 END;
 
 -- inlined by the planner where it stands in FROM: there its requests are batched
@@ -1095,7 +1114,8 @@ CREATE FUNCTION @extschema@.llm_generate(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS text
 AS 'MODULE_PATHNAME', 'llm_generate_ids'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
@@ -1128,7 +1148,8 @@ CREATE FUNCTION @extschema@.llm_generate_full(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS @extschema@.llm_result
 AS 'MODULE_PATHNAME', 'llm_generate_full_ids'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
@@ -1195,7 +1216,8 @@ CREATE FUNCTION @extschema@.llm_submit(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_submit_ids'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
@@ -1232,7 +1254,8 @@ CREATE FUNCTION @extschema@.llm_output(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS @extschema@.llm_output
 AS 'MODULE_PATHNAME', 'llm_output_ids'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
@@ -1269,14 +1292,15 @@ CREATE FUNCTION @extschema@.llm_completions(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS SETOF @extschema@.llm_completion
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 4
 BEGIN ATOMIC
     SELECT c.* FROM pg_catalog.unnest((@extschema@.llm_output(prompt_token_ids, n, logprobs, prompt_logprobs, logprob_token_ids,
         max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params,
         model, timeout_ms, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
-        allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)).completions) AS c;
+        allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora, on_error)).completions) AS c;
 END;
 
 -- New functions get the rights to the one of their name that was there, which has the same arguments if there is one: a role that
@@ -1556,22 +1580,22 @@ COMMENT ON FUNCTION vllm.llm_support(internal) IS
 COMMENT ON FUNCTION @extschema@.llm_generate(text, integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
     double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
-    integer, text) IS
+    integer, text, text) IS
     'Generates a continuation of a prompt.';
 COMMENT ON FUNCTION @extschema@.llm_generate(bigint[], integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
     double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
-    integer, text) IS
+    integer, text, text) IS
     'Generates a continuation of a prompt of token ids.';
 COMMENT ON FUNCTION @extschema@.llm_generate_full(text, integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
     precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Generates a continuation of a prompt, with tokens, finish reason, usage and timings.';
 COMMENT ON FUNCTION @extschema@.llm_generate_full(bigint[], integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
     precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Generates a continuation of a prompt of token ids, with tokens, finish reason, usage and timings.';
 COMMENT ON FUNCTION @extschema@.llm_generate_stream(text, integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
@@ -1586,13 +1610,13 @@ COMMENT ON FUNCTION @extschema@.llm_generate_stream(bigint[], integer, double pr
 COMMENT ON FUNCTION @extschema@.llm_chat(vllm.json, integer, double precision, double precision, integer, double
     precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json, boolean,
     boolean, vllm.json, text, double precision, double precision, double precision, vllm.json, text[], bigint[],
-    vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer, text) IS
+    vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer, text, text) IS
     'Generates the assistant''s message of a chat.';
 COMMENT ON FUNCTION @extschema@.llm_chat_text(vllm.json, integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json,
     boolean, boolean, vllm.json, text, double precision, double precision, double precision, vllm.json, text[],
     bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer,
-    text) IS
+    text, text) IS
     'Generates the assistant''s message of a chat and returns its content.';
 COMMENT ON FUNCTION @extschema@.llm_chat_stream(vllm.json, integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json,
@@ -1603,7 +1627,7 @@ COMMENT ON FUNCTION @extschema@.llm_chat_stream(vllm.json, integer, double preci
 COMMENT ON FUNCTION @extschema@.llm_ask(text, text, integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, text, vllm.json, double
     precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Generates the assistant''s content for one user message and an optional system message.';
 COMMENT ON FUNCTION @extschema@.llm_render_chat(vllm.json, vllm.json, text, vllm.json, boolean, boolean, vllm.json, text, text) IS
     'Renders messages through a chat template, without generating.';
@@ -1617,18 +1641,18 @@ COMMENT ON AGGREGATE @extschema@.llm_chat_agg(text, text) IS
 COMMENT ON FUNCTION @extschema@.llm_submit(text, integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
     double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
-    integer, text) IS
+    integer, text, text) IS
     'Starts a generate request and returns its id at once.';
 COMMENT ON FUNCTION @extschema@.llm_submit(bigint[], integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double precision,
     double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text,
-    integer, text) IS
+    integer, text, text) IS
     'Starts a generate request and returns its id at once, for a prompt of token ids.';
 COMMENT ON FUNCTION @extschema@.llm_submit_chat(vllm.json, integer, double precision, double precision, integer,
     double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, vllm.json, text, vllm.json,
     boolean, boolean, vllm.json, text, double precision, double precision, double precision, vllm.json, text[],
     bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json, boolean, boolean, text, integer,
-    text) IS
+    text, text) IS
     'Starts a chat request and returns its id at once.';
 COMMENT ON FUNCTION @extschema@.llm_poll(bigint) IS 'Whether a submitted request has ended; never waits.';
 COMMENT ON FUNCTION @extschema@.llm_result(bigint) IS 'Waits for a submitted request and returns its text.';
@@ -1646,12 +1670,12 @@ COMMENT ON COLUMN @extschema@.llm_futures.submitted IS 'Time of submission.';
 COMMENT ON FUNCTION @extschema@.llm_generate_batch(text[], integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
     precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Generates continuations of an array of prompts in one batch.';
 COMMENT ON FUNCTION @extschema@.llm_generate_query(text, name, integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
     precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Generates a continuation for each row of a query given as text.';
 COMMENT ON FUNCTION vllm.progress_list() IS 'Rows of llm_progress.';
 COMMENT ON VIEW @extschema@.llm_progress IS
@@ -1714,43 +1738,43 @@ COMMENT ON COLUMN @extschema@.llm_beam.finish_reason IS 'Why generation ended.';
 COMMENT ON FUNCTION @extschema@.llm_output(text, integer, integer, integer, bigint[], integer, double
     precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
     vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
-    vllm.json, text, text[], text, integer, text, integer, text) IS
+    vllm.json, text, text[], text, integer, text, integer, text, text) IS
     'Generates n completions of a prompt as one value, with log-probabilities.';
 COMMENT ON FUNCTION @extschema@.llm_output(bigint[], integer, integer, integer, bigint[], integer, double
     precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
     vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
-    vllm.json, text, text[], text, integer, text, integer, text) IS
+    vllm.json, text, text[], text, integer, text, integer, text, text) IS
     'Generates n completions of a prompt of token ids as one value, with log-probabilities.';
 COMMENT ON FUNCTION @extschema@.llm_completions(text, integer, integer, integer, bigint[], integer, double
     precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
     vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
-    vllm.json, text, text[], text, integer, text, integer, text) IS
+    vllm.json, text, text[], text, integer, text, integer, text, text) IS
     'Generates n completions of a prompt as rows, with log-probabilities.';
 COMMENT ON FUNCTION @extschema@.llm_completions(bigint[], integer, integer, integer, bigint[], integer, double
     precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
     vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
-    vllm.json, text, text[], text, integer, text, integer, text) IS
+    vllm.json, text, text[], text, integer, text, integer, text, text) IS
     'Generates n completions of a prompt of token ids as rows, with log-probabilities.';
 COMMENT ON FUNCTION @extschema@.llm_chat_full(vllm.json, integer, integer, integer, bigint[], integer, double
     precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
     vllm.json, text, integer, vllm.json, text, vllm.json, boolean, boolean, vllm.json, text, double precision, double precision,
     double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json,
-    boolean, boolean, text, integer, text) IS
+    boolean, boolean, text, integer, text, text) IS
     'Generates n assistant messages of a chat as one value, with log-probabilities.';
 COMMENT ON FUNCTION @extschema@.llm_chat_batch(vllm.json[], integer, integer, integer, bigint[], integer, double
     precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
     vllm.json, text, integer, vllm.json, text, vllm.json, boolean, boolean, vllm.json, text, double precision, double precision,
     double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text, integer, text, integer, vllm.json,
-    boolean, boolean, text, integer, text) IS
+    boolean, boolean, text, integer, text, text) IS
     'Generates assistant messages of an array of chats in one batch.';
 COMMENT ON FUNCTION @extschema@.llm_beams(text, integer, integer, boolean, double precision, double
-    precision, boolean, vllm.json, text, integer, text) IS
+    precision, boolean, vllm.json, text, integer, text, text) IS
     'Beam search for the most likely completions, as an array.';
 COMMENT ON FUNCTION @extschema@.llm_beam_search(text, integer, integer, boolean, double precision, double
-    precision, boolean, vllm.json, text, integer, text) IS
+    precision, boolean, vllm.json, text, integer, text, text) IS
     'Beam search for the most likely completions, as rows.';
 COMMENT ON FUNCTION @extschema@.llm_beam_search_batch(text[], integer, integer, boolean, double precision,
-    double precision, boolean, vllm.json, text, integer, text) IS
+    double precision, boolean, vllm.json, text, integer, text, text) IS
     'Beam search over an array of prompts.';
 COMMENT ON FUNCTION vllm.logprobs_json(@extschema@.llm_logprob[]) IS
     'Log-probabilities in the JSON form of OpenAI''s completions.';
@@ -1759,12 +1783,12 @@ COMMENT ON FUNCTION @extschema@.llm_output_json(@extschema@.llm_output) IS
 COMMENT ON FUNCTION @extschema@.llm_embeds_generate(double precision[], integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, double
     precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Generates a continuation of a prompt given as token embeddings.';
 COMMENT ON FUNCTION @extschema@.llm_embeds_output(double precision[], integer, integer, bigint[], integer, double
     precision, double precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean,
     vllm.json, text, integer, double precision, double precision, double precision, vllm.json, text[], bigint[],
-    vllm.json, text, text[], text, integer, text, integer, text) IS
+    vllm.json, text, text[], text, integer, text, integer, text, text) IS
     'Generates n completions of a prompt given as token embeddings.';
 COMMENT ON FUNCTION @extschema@.llm_token_embeddings(text, boolean, text) IS
     'Input embeddings of the tokens of a text.';
@@ -1807,7 +1831,7 @@ COMMENT ON FUNCTION @extschema@.llm_chat_run(vllm.json, regprocedure[], integer,
     precision, double precision, integer, double precision, bigint, vllm.texts, vllm.json, text, integer, text, vllm.json,
     double precision, double precision, double precision, vllm.json, integer, text, integer, vllm.json, boolean,
     boolean, text, bigint[], integer, boolean, text[], bigint[], vllm.json, text, vllm.json, text, text[], text,
-    integer, text) IS
+    integer, text, text) IS
     'Runs a chat in which the model may call SQL functions as tools.';
 COMMENT ON TYPE @extschema@.llm_label IS 'One label of a classifier.';
 COMMENT ON COLUMN @extschema@.llm_label.index IS 'Number of the label, from 0.';
@@ -1821,41 +1845,41 @@ COMMENT ON TYPE vllm.token_scores IS 'Labels, scores and character offsets of a 
 COMMENT ON FUNCTION vllm.llm_pool_support(internal) IS
     'Planner support function of pooling functions: cost and rows of a call.';
 COMMENT ON FUNCTION @extschema@.llm_embed(text, integer, boolean, text, text, integer, text, text, vllm.json,
-    integer, text) IS
+    integer, text, text) IS
     'Embedding of a text.';
 COMMENT ON FUNCTION @extschema@.llm_embed_multi(text, integer, boolean, text, text, integer, text, text,
-    vllm.json, integer, text) IS
+    vllm.json, integer, text, text) IS
     'Embeddings of all tokens of a text, one array row per token.';
 COMMENT ON FUNCTION @extschema@.llm_embed_batch(text[], integer, boolean, text, text, integer, text, text,
-    vllm.json, integer, text) IS
+    vllm.json, integer, text, text) IS
     'Embeddings of an array of texts, computed in one batch.';
 COMMENT ON FUNCTION vllm.embedding_bytes(real[], text, text) IS
     'Embedding as bytes of a float type and byte order.';
 COMMENT ON FUNCTION @extschema@.llm_embed_bytes(text, text, text, integer, boolean, text, text, integer,
-    text, text, vllm.json, integer, text) IS
+    text, text, vllm.json, integer, text, text) IS
     'Embedding of a text as bytes.';
 COMMENT ON FUNCTION @extschema@.llm_encode(text, text, integer, boolean, integer, bigint[], text, text,
-    integer, text, text, vllm.json, integer, text) IS
+    integer, text, text, vllm.json, integer, text, text) IS
     'Pooled output of a model for a text, for a given task.';
 COMMENT ON FUNCTION @extschema@.llm_submit_embed(text, integer, boolean, text, text, integer, text, text,
-    vllm.json, integer, text) IS
+    vllm.json, integer, text, text) IS
     'Starts an embedding request and returns its id at once.';
 COMMENT ON FUNCTION @extschema@.llm_result_embedding(bigint) IS
     'Waits for a submitted embedding request and returns the embedding.';
-COMMENT ON FUNCTION @extschema@.llm_similarity(text, text, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_similarity(text, text, text, vllm.json, integer, text, text) IS
     'Cosine similarity of the embeddings of two texts.';
-COMMENT ON FUNCTION @extschema@.llm_score(text, text, boolean, text, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_score(text, text, boolean, text, integer, text, vllm.json, integer, text, text) IS
     'Relevance of a document to a query.';
 COMMENT ON FUNCTION @extschema@.llm_score_batch(text, text[], boolean, text, integer, text, vllm.json, integer,
-    text) IS
+    text, text) IS
     'Relevance of each document of an array to a query.';
 COMMENT ON FUNCTION @extschema@.llm_score_pairs(text[], text[], boolean, text, integer, text, vllm.json, integer,
-    text) IS
+    text, text) IS
     'Scores of pairs of texts of two arrays.';
 COMMENT ON FUNCTION vllm.rerank_limit(integer) IS
     'Checks top_n and returns the number of rows for llm_rerank.';
 COMMENT ON FUNCTION @extschema@.llm_rerank(text, text[], integer, boolean, text, integer, text, vllm.json,
-    integer, text) IS
+    integer, text, text) IS
     'Documents of an array ordered by relevance to a query.';
 COMMENT ON FUNCTION vllm.rerank_agg_step(internal, text, "any", text) IS
     'Transition function of llm_rerank_agg.';
@@ -1873,28 +1897,28 @@ COMMENT ON AGGREGATE @extschema@.llm_rerank_agg(text, "any", text, integer) IS
     'Aggregates the top_n documents most relevant to a query.';
 COMMENT ON AGGREGATE @extschema@.llm_rerank_agg(text, "any", text, integer, text) IS
     'Aggregates the top_n documents most relevant to a query, scored by a given model.';
-COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, vllm.json, integer, text, text) IS
     'Labels and probabilities of a classifier for a text, as an array.';
-COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, vllm.json, integer, text, text) IS
     'Labels of a classifier for a text, the most probable first.';
 COMMENT ON FUNCTION @extschema@.llm_classify(text, vllm.texts, text, text, boolean, text, integer, text, text) IS
     'One of the caller''s labels for a text, as judged by the model.';
-COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, vllm.json, integer, text, text) IS
     'Most probable label of a classifier for a text.';
-COMMENT ON FUNCTION @extschema@.llm_classify_probs(text, boolean, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_classify_probs(text, boolean, integer, text, vllm.json, integer, text, text) IS
     'Probabilities of all labels of a classifier, in the model''s order.';
-COMMENT ON FUNCTION vllm.token_scores(text, text, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION vllm.token_scores(text, text, integer, text, vllm.json, integer, text, text) IS
     'Labels, scores and offsets of a token classifier for a text.';
 COMMENT ON FUNCTION vllm.token_labels(vllm.token_scores, text, text) IS
     'Groups token scores into labelled spans of a text.';
-COMMENT ON FUNCTION @extschema@.llm_token_classify(text, text, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_token_classify(text, text, integer, text, vllm.json, integer, text, text) IS
     'Labelled spans of a text found by a token classifier.';
-COMMENT ON FUNCTION @extschema@.llm_reward(text, boolean, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_reward(text, boolean, integer, text, vllm.json, integer, text, text) IS
     'Reward of a text.';
-COMMENT ON FUNCTION @extschema@.llm_reward_tokens(text, boolean, integer, text, vllm.json, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_reward_tokens(text, boolean, integer, text, vllm.json, integer, text, text) IS
     'Reward of each token of a text.';
 COMMENT ON FUNCTION @extschema@.llm_reward_steps(text, integer, bigint[], boolean, integer, text, vllm.json,
-    integer, text) IS
+    integer, text, text) IS
     'Process rewards at each step tag of a text.';
 COMMENT ON TYPE @extschema@.llm_choice IS 'One label of llm_choice_probs.';
 COMMENT ON COLUMN @extschema@.llm_choice.label IS 'The label.';
@@ -1905,18 +1929,18 @@ COMMENT ON FUNCTION vllm.llm_choose_support(internal) IS
     'Planner support function of llm_choose and llm_filter: cost and selectivity.';
 COMMENT ON FUNCTION @extschema@.llm_choose(text, text[], text, boolean, text, integer, text, text) IS
     'Zero-shot classification: the most probable of the labels after a prompt.';
-COMMENT ON FUNCTION vllm.choices(text, text[], text, boolean, text, integer, text) IS
+COMMENT ON FUNCTION vllm.choices(text, text[], text, boolean, text, integer, text, text) IS
     'Labels with log-probabilities, as an array.';
-COMMENT ON FUNCTION @extschema@.llm_choice_probs(text, text[], text, boolean, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_choice_probs(text, text[], text, boolean, text, integer, text, text) IS
     'Zero-shot classification: all labels with log-probabilities and probabilities.';
 COMMENT ON FUNCTION @extschema@.llm_filter(text, text, double precision, text, text, boolean, integer, text,
     text) IS
     'Whether an instruction holds for a text, as judged by the model.';
 COMMENT ON FUNCTION @extschema@.llm_filter_prob(text, text, text, text, boolean, integer, text, text) IS
     'Probability that an instruction holds for a text.';
-COMMENT ON FUNCTION vllm.loglikelihood(text, text, text, integer, text) IS
+COMMENT ON FUNCTION vllm.loglikelihood(text, text, text, integer, text, text) IS
     'Log-likelihood of a continuation, as one value.';
-COMMENT ON FUNCTION @extschema@.llm_loglikelihood(text, text, text, integer, text) IS
+COMMENT ON FUNCTION @extschema@.llm_loglikelihood(text, text, text, integer, text, text) IS
     'Log-likelihood of a continuation after a context.';
 COMMENT ON FUNCTION @extschema@.llm_perplexity(text, text, integer, text, text) IS 'Perplexity of a text.';
 COMMENT ON FUNCTION @extschema@.llm_format(text, VARIADIC "any") IS

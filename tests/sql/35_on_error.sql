@@ -95,4 +95,47 @@ SELECT i, llm_embed(p, 0) FROM e;
 SELECT i, llm_embed(p, i - 2) IS NULL FROM e WHERE i = 2;
 SELECT llm_embed('', model => 'nobody');
 RESET vllm.on_error;
+
+-- an argument of all that answer row by row, whatever their options
+CREATE FUNCTION pg_temp.on_errors() RETURNS TABLE (f text, lacks text) LANGUAGE sql AS $$
+SELECT p.proname, CASE WHEN NOT coalesce(p.proargnames @> '{on_error}', false) THEN 'lacks' END
+FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'vllm_pg'
+WHERE p.proargnames @> '{lora}' AND p.prokind = 'f' $$;
+SELECT count(*) - count(lacks) > 40 AS many, string_agg(f, ', ' ORDER BY f) FILTER (WHERE lacks IS NOT NULL) AS lack FROM pg_temp.on_errors();
+SELECT llm_generate(x, on_error => 'null') IS NULL AS generate, llm_generate_full(x, on_error => 'null') IS NULL AS "full", llm_ask(x, on_error => 'null') IS NULL AS ask,
+       llm_chat('[{"role": "user", "content": "@error:58000:gone"}]', on_error => 'null') IS NULL AS chat, llm_chat_text('[{"role": "user", "content": "@error:58000:gone"}]', on_error => 'null') IS NULL AS chat_text,
+       llm_chat_run('[{"role": "user", "content": "@error:58000:gone"}]', '{}', on_error => 'null') IS NULL AS run,
+       llm_output(x, on_error => 'null') IS NULL AS output, llm_beams(x, 2, on_error => 'null') IS NULL AS beams,
+       (SELECT count(*) FROM llm_completions(x, on_error => 'null')) AS completions, (SELECT count(*) FROM llm_beam_search(x, 2, on_error => 'null')) AS beam_search,
+       (SELECT count(*) FROM llm_chat_batch(ARRAY['[{"role": "user", "content": "@error:58000:gone"}]']::json[], on_error => 'null')) AS chats,
+       llm_result(llm_submit(x, on_error => 'null')) IS NULL AS future
+FROM (VALUES ('@error:58000:gone')) v (x);
+SELECT llm_embed(x, on_error => 'null') IS NULL AS embed, llm_embed_multi(x, on_error => 'null') IS NULL AS multi, llm_embed_bytes(x, on_error => 'null') IS NULL AS bytes,
+       llm_encode(x, 'embed', on_error => 'null') IS NULL AS encode, llm_similarity(x, 'y', on_error => 'null') IS NULL AS similarity, llm_score('q', x, on_error => 'null') IS NULL AS score,
+       llm_class(x, on_error => 'null') IS NULL AS class, llm_classify_probs(x, on_error => 'null') IS NULL AS probs, (SELECT count(*) FROM llm_classify(x, on_error => 'null')) AS classify,
+       (SELECT count(*) FROM llm_token_classify(x, on_error => 'null')) AS tokens, llm_reward(x, on_error => 'null') IS NULL AS reward, llm_reward_tokens(x, on_error => 'null') IS NULL AS rewards,
+       llm_reward_steps(x, 1, on_error => 'null') IS NULL AS steps, (SELECT count(*) FROM llm_choice_probs(x, '{a,b}', on_error => 'null')) AS choices,
+       (SELECT logprob IS NULL FROM llm_loglikelihood(x, 'y', on_error => 'null')) AS likelihood, llm_result_embedding(llm_submit_embed(x, on_error => 'null')) IS NULL AS future
+FROM (VALUES ('@error:58000:gone')) v (x);
+-- arrays have NULLs in their places, and what there is no score of comes last
+SELECT g FROM llm_generate_batch(ARRAY['a', '@error:58000:gone', 'c'], on_error => 'null') g;
+SELECT output FROM llm_generate_query('SELECT unnest(ARRAY[''a'', ''@error:58000:gone'', ''c'']) AS p', 'p', on_error => 'null');
+SELECT v IS NULL AS failed FROM llm_embed_batch(ARRAY['a', '@error:58000:gone', ''], on_error => 'null') v;
+SELECT array_position(llm_score_batch('a', ARRAY['a', '@error:58000:gone', 'c'], on_error => 'null'), NULL) AS batch, array_position(llm_score_pairs(ARRAY['a', 'b'], ARRAY['a', ''], on_error => 'null'), NULL) AS pairs;
+SELECT document, relevance_score IS NULL AS failed FROM llm_rerank('a', ARRAY['@error:58000:gone', 'a'], on_error => 'null');
+-- the argument goes before params, those before the setting; of a row's own value, too
+SELECT llm_generate('@error:58000:gone', on_error => 'null', params => '{"on_error": "error"}') IS NULL AS generate, llm_embed('@error:58000:gone', on_error => 'null', params => '{"on_error": "error"}') IS NULL AS embed;
+SET vllm.on_error = 'null';
+SELECT llm_embed('@error:58000:gone', on_error => 'error');
+SELECT llm_score_batch('a', ARRAY['@error:58000:gone'], on_error => 'error');
+-- a ranking takes no NULLs, and says so by the error
+SELECT llm_rerank_agg('a', 1, '@error:58000:gone');
+RESET vllm.on_error;
+SELECT i, llm_embed(CASE i WHEN 2 THEN '@error:58000:gone' ELSE 'x' END, on_error => CASE WHEN i < 3 THEN 'null' END) IS NULL AS failed FROM generate_series(1, 3) i;
+SELECT i, llm_embed('@error:58000:gone', on_error => CASE WHEN i < 2 THEN 'null' END) IS NULL AS failed FROM generate_series(1, 2) i;
+SELECT llm_embed('x', on_error => 'ignore');
+SELECT llm_similarity('x', 'y', on_error => '');
+SELECT llm_embed(NULL, on_error => 'ignore') IS NULL AS nothing;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT llm_embed(p, on_error => 'null'), llm_generate(p, on_error => 'null') FROM e;
 DROP TABLE e;

@@ -30,14 +30,14 @@ typedef enum PoolOptId
 #define POPT_PARAMS		100
 #define POPT_OTHER		101		/* the function's own affair */
 
-/* A function: its task, and its arguments behind the inputs in their order. */
+/* A function: its task, and its arguments behind the inputs in their order, of which on_error is the last. */
 typedef struct PoolFunc
 {
 	const char *task;
 	int			kind;			/* POOL_EMBED, ... */
 	int			first;			/* argument of args[0] */
 	int			n_args;
-	const uint8 *args;			/* PoolOptId, POPT_PARAMS, POPT_OTHER */
+	const uint8 *args;			/* PoolOptId, POPT_PARAMS, POPT_OTHER; not on_error */
 	int			wants;			/* POOL_WANT_* */
 } PoolFunc;
 

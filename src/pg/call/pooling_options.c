@@ -106,6 +106,7 @@ pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 	const char *params = NULL;
 	ModelRow   *model;
 	bool		by_default;
+	int			on_error = f->first + f->n_args;
 	WireOut		out = vclient_out(&r->body);
 
 	for (int i = 0; i < f->n_args; i++)
@@ -119,6 +120,8 @@ pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 		else
 			options_argument(&defs[f->args[i]], &v[f->args[i]], PG_GETARG_DATUM(arg));
 	}
+	if (on_error < PG_NARGS() && !PG_ARGISNULL(on_error))
+		options_argument(&defs[POPT_on_error], &v[POPT_on_error], PG_GETARG_DATUM(on_error));
 	if (params)
 		options_json(&table, v, params, "params");
 	check_values(f, v);

@@ -236,7 +236,7 @@ free_choice(ChatRound *run)
 	params->value = PointerGetDatum(cstring_to_text_with_len(rest.data, rest.len));
 }
 
-/* One round: the answer, which is in the conversation then. */
+/* One round: the answer, which is in the conversation then; NULL: an error is to be NULL. */
 static const JsonNode *
 ask(ChatRound *run)
 {
@@ -248,7 +248,7 @@ ask(ChatRound *run)
 	run->call->isnull = false;
 	answer = FunctionCallInvoke(run->call);
 	if (run->call->isnull)
-		elog(ERROR, "llm_chat returned null");
+		return NULL;
 	free_choice(run);
 	tree = json_tree(DatumGetTextPP(answer));
 	usage = json_tree_get(tree, "usage");
@@ -522,9 +522,13 @@ llm_chat_run(PG_FUNCTION_ARGS)
 	for (int round = 1;; round++)
 	{
 		const JsonNode *answer = ask(&run);
-		const JsonNode *calls = json_tree_get(answer, "tool_calls");
-		const char *reason = string_of(answer, "finish_reason");
+		const JsonNode *calls;
+		const char *reason;
 
+		if (answer == NULL)
+			PG_RETURN_NULL();
+		calls = json_tree_get(answer, "tool_calls");
+		reason = string_of(answer, "finish_reason");
 		if (calls == NULL || calls->kind != JSON_ARRAY || calls->n == 0)
 			PG_RETURN_TEXT_P(outcome(&run, answer, reason != NULL ? reason : "", round));
 		if (round == max_rounds)

@@ -92,8 +92,6 @@ make_head(Scorer *s, FunctionCallInfo options)
 	memset(&s->request, 0, sizeof(s->request));
 	initStringInfo(&s->request.body);
 	s->func->head(&s->request, options);
-	/* they are put in order: a score that there isn't has no place */
-	s->request.on_error = ON_ERROR_RAISE;
 	s->head_len = s->request.body.len;
 	s->model = model ? DatumGetTextPCopy(options->args[SCORE_ARG_MODEL].value) : NULL;
 	MemoryContextSwitchTo(old);
@@ -129,27 +127,28 @@ start_pair(Scorer *s, Datum query, Datum document, bool wait)
 	s->input->args[0] = (NullableDatum) {.value = query};
 	s->input->args[1] = (NullableDatum) {.value = document};
 	refused = s->func->input(&s->request, s->input);
-	q = refused ? batch_request_failed(s->pool, refused, false) :
+	q = refused ? batch_request_failed(s->pool, refused, on_error_is_null(s->request.on_error)) :
 		batch_request_start(s->pool, s->func, &s->request, NULL, wait);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(s->tmp);
 	return q;
 }
 
-/* Waits; releases the request. */
+/* Waits; releases the request.  *isnull: of an error that is forgiven. */
 static float
-score_of(Scorer *s, BatchRequest *q)
+score_of(Scorer *s, BatchRequest *q, bool *isnull)
 {
 	ErrorData  *err;
-	bool		isnull;
-	float		score;
+	float		score = 0;
 
 	while (!batch_request_poll(q))
 		batch_pool_wait(s->pool, q, NULL);
 	err = batch_request_error(q);
-	if (err != NULL)
+	*isnull = batch_request_forgive(q);
+	if (err != NULL && !*isnull)
 		ThrowErrorData(err);
-	score = DatumGetFloat4(batch_request_value(q, FLOAT4OID, &isnull));
+	if (!*isnull)
+		score = DatumGetFloat4(batch_request_value(q, FLOAT4OID, isnull));
 	batch_request_release(q);
 	return score;
 }
@@ -180,7 +179,7 @@ pair_context(void *arg)
 	errcontext("pair %d", *(int *) arg + 1);
 }
 
-/* real[]: of a[i] and b[i], or of a[0] and all b; NULL where a text is. */
+/* real[]: of a[i] and b[i], or of a[0] and all b; NULL where a text is, or an error is to be. */
 static Datum
 score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 {
@@ -213,7 +212,7 @@ score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 				break;
 		}
 		if (!nulls[done])
-			scores[done] = Float4GetDatum(score_of(s, q[done]));
+			scores[done] = Float4GetDatum(score_of(s, q[done], &nulls[done]));
 	}
 	error_context_stack = callback.previous;
 	return PointerGetDatum(construct_md_array(scores, nulls, 1, &n, &lower, FLOAT4OID, 4, true,
@@ -415,7 +414,7 @@ take_first(RankState *s)
 {
 	Candidate	c = s->ahead[s->first];
 
-	c.score = score_of(s->scorer, c.request);
+	c.score = score_of(s->scorer, c.request, &(bool) {false});
 	c.request = NULL;
 	s->first = (s->first + 1) % s->room;
 	s->n_ahead--;
@@ -495,6 +494,8 @@ shared_parts(FunctionCallInfo fcinfo)
 	}
 	else if (!same_model(agg->scorer, call->args[SCORE_ARG_MODEL]))
 		make_head(agg->scorer, call);
+	/* they are put in order: a score that there isn't has no place */
+	agg->scorer->request.on_error = ON_ERROR_RAISE;
 	return agg;
 }
 
