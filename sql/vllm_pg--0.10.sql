@@ -1785,6 +1785,24 @@ RETURNS real[]
 AS 'MODULE_PATHNAME', 'llm_embed'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
 
+-- which model it is; and embeddings by that one or by none, for generated columns and expressions of indexes
+CREATE FUNCTION @extschema@.llm_model_digest(model text DEFAULT NULL) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_model_digest' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000;
+
+CREATE FUNCTION @extschema@.llm_embed_pinned(
+    input text,
+    digest text,
+    model text DEFAULT NULL,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_embed_pinned'
+LANGUAGE C IMMUTABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
 CREATE FUNCTION @extschema@.llm_embed_multi(
     input text,
     dimensions int DEFAULT NULL,
@@ -3837,6 +3855,10 @@ COMMENT ON FUNCTION vllm.llm_pool_support(internal) IS
 COMMENT ON FUNCTION @extschema@.llm_embed(text, integer, boolean, text, text, integer, text, text, vllm.json,
     integer, text, text) IS
     'Embedding of a text.';
+COMMENT ON FUNCTION @extschema@.llm_model_digest(text) IS
+    'Digest of what a local model''s files hold and of the options by which its vectors differ.';
+COMMENT ON FUNCTION @extschema@.llm_embed_pinned(text, text, text, integer, boolean, text, text, integer, text) IS
+    'Embedding by the model with this digest and no other, for generated columns and indexes.';
 COMMENT ON FUNCTION @extschema@.llm_embed_multi(text, integer, boolean, text, text, integer, text, text,
     vllm.json, integer, text, text) IS
     'Embeddings of all tokens of a text, one array row per token.';

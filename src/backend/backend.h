@@ -15,6 +15,7 @@
 #define VLLM_BACKEND_BACKEND_H
 
 #include "backend/chat_template_source.h"
+#include "backend/model_digest.h"
 #include "base/str_view.h"
 #include "runtime/engine_settings.h"
 #include "runtime/model_options.h"
@@ -69,6 +70,7 @@ typedef struct PoolRequest
 	bool		want_labels;
 	const ChatModel *own_chat;	/* of the entry's options; NULL = none */
 	bool		want_offsets;	/* token tasks: where each token stands in the text */
+	StrView		digest;			/* of the model that is meant; empty: whatever it is */
 } PoolRequest;
 
 /* The caller, for the fake's request log */
@@ -211,6 +213,12 @@ typedef struct ModelControl
 	 */
 	void		(*drop_weights) (BackendModel *in);
 	bool		(*swap_weights) (BackendModel *in, BackendModel *from, Err *e);
+	/*
+	 * Which model it is (model_digest.h); any thread.  Not known: it takes as long as reading the files.
+	 * NULL: it always is.
+	 */
+	bool		(*is_digest_known) (const BackendModel *in);
+	bool		(*get_digest) (const BackendModel *in, char hex[MODEL_DIGEST], Err *e);
 } ModelControl;
 
 /* tests' hooks; each may be NULL */

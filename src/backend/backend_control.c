@@ -147,7 +147,21 @@ swap_weights(BackendModel *in, BackendModel *from, Err *e)
 		if (!core_swap_weights(r->core, from->core, e) ||
 			(r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
 			return false;
+		else
+			modeldigest_adopt(r->digest, from->digest);
 	return true;
+}
+
+static bool
+is_digest_known(const BackendModel *in)
+{
+	return modeldigest_known(in->digest);
+}
+
+static bool
+get_digest(const BackendModel *in, char hex[MODEL_DIGEST], Err *e)
+{
+	return modeldigest_get(in->digest, hex, e);
 }
 
 const ModelControl backend_core_control = {
@@ -166,4 +180,6 @@ const ModelControl backend_core_control = {
 	.restore_weights = restore_weights,
 	.drop_weights = drop_weights,
 	.swap_weights = swap_weights,
+	.is_digest_known = is_digest_known,
+	.get_digest = get_digest,
 };

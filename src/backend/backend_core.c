@@ -300,6 +300,7 @@ instance_free(BackendModel *in)
 	devices_close(in->dev);
 	chat_free(in->chat);
 	poolmodel_free(in->pooling);
+	modeldigest_free(in->digest);
 	mem_free(in);
 }
 
@@ -341,6 +342,7 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
 	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
 		share_cpus(&cpus, n) && (src->files = files = files_open(path, e)) != NULL &&
+		(in->digest = modeldigest_new(files, path, o)) != NULL &&
 		files_set_rope(files, o->rope_scaling, o->rope_theta, e) &&
 		pooling_prepare(files, o->hf_overrides, e) && (tok = read_tok(src->files, &in->tok_bytes, e)) != NULL)
 	{

@@ -9,6 +9,7 @@
 #define VLLM_BACKEND_BACKEND_CORE_H
 
 #include "backend/backend.h"
+#include "backend/model_digest.h"
 #include "backend/pooling/pooling_inputs.h"
 #include "backend/replica_router.h"
 #include "core/offload/tier.h"
@@ -32,6 +33,7 @@ struct BackendModel
 	KDevOpen	open;			/* arguments with which dev was opened */
 	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
 	const char *path;			/* of its files; while it is loaded */
+	ModelDigest *digest;
 	/* of the whole model, whatever part of it is here */
 	char		shape[sizeof(((ModelFacts *) 0)->shape)];
 	int			replica;

@@ -519,6 +519,7 @@ typedef enum WireKind			/* requests */
 	 * what is in the caches, of one database or (DATABASE absent or 0) all -> WF_DONE with TEXT, a JSON array
 	 */
 	WK_LORA_LIST,
+	WK_MODEL_DIGEST,			/* which model is it? -> WF_DONE with text */
 	WK_COUNT
 } WireKind;
 

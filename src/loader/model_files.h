@@ -64,6 +64,13 @@ void		files_drop(const Files *f, const KTensor *t);
  * and a digest of the tensors' directory, to be freed.  For what is kept on disk. */
 char	   *files_contents_id(const Files *f);
 
+/*
+ * What is in the files, wherever they lie: of configurations, tokenizer and prompts in the directory `path`
+ * (of a file: nothing), and of all weights, which takes as long as reading them.
+ */
+bool		files_digest_texts(const char *path, uint8_t out[BLAKE2_BYTES], Err *e);
+bool		files_digest_weights(const Files *f, uint8_t out[BLAKE2_BYTES], Err *e);
+
 typedef enum FilesTokKind
 {
 	FILES_TOK_GGUF,				/* gguf */

@@ -70,6 +70,7 @@ static const RequestKind kinds[WK_COUNT] = {
 	[WK_LORA_LOAD] = {.lora = true,.start = request_start_with_model,.run = loras_loaded},
 	[WK_LORA_UNLOAD] = {.start = unload_lora},
 	[WK_LORA_LIST] = {.start = list_loras},
+	[WK_MODEL_DIGEST] = {.start = request_start_with_model,.run = request_start_text},
 	[WK_CONTROL] = {.start = run_command},
 };
 

@@ -33,7 +33,6 @@
 
 #define BLOCK_TOKENS	16
 #define KV_BYTES_PER_TOKEN 1024
-#define EMBED_WIDTH		4
 #define FAKE_MAX_LEN	(1 << 25)
 #define LOG_PROMPT		1024	/* bytes of a prompt in the log */
 #define LOG_MAX			(16 << 20)
@@ -79,6 +78,7 @@ struct BackendModel
 	int64_t		counter;		/* unseeded sampling */
 	bool		suspended;
 	bool		lame;			/* "@lame" is an error */
+	char		digest[MODEL_DIGEST];	/* of its path, and of what a file there holds */
 	ChatModel  *chat;
 };
 
@@ -612,6 +612,7 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 	in->max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN;
 	in->tasks = strcmp(path, "/fake/embed") == 0 ? 1u << PT_EMBED | 1u << PT_TOKEN_EMBED : ~0u;
 	in->lame = strncmp(path, "/fake/lame", 10) == 0;
+	fakepool_digest(path, in->digest);
 	in->st.kv_bytes = kv;
 	in->st.kv_blocks_total = kv / (BLOCK_TOKENS * KV_BYTES_PER_TOKEN);
 	return in;
@@ -829,35 +830,13 @@ fake_labels(const BackendModel *in, PoolTask task)
 	return fakepool_labels(task);
 }
 
-/* A token's row: the byte that it is, and zeros. */
-static int
-fake_embed_width(const BackendModel *in)
-{
-	(void) in;
-	return EMBED_WIDTH;
-}
-
-static size_t
-fake_token_rows(const BackendModel *in, const int32_t *ids, size_t n, float *out)
-{
-	(void) in;
-	memset(out, 0, n * EMBED_WIDTH * sizeof(float));
-	for (size_t i = 0; i < n; i++)
-	{
-		if (ids[i] < 0 || ids[i] > 255)
-			return i;
-		out[i * EMBED_WIDTH] = (float) ids[i];
-	}
-	return n;
-}
-
 /* The bytes that rows stand for; what is none is a question mark. */
 static void
 read_rows(ReqSpec *spec)
 {
 	for (size_t i = 0; i < spec->prompt.len; i++)
 	{
-		float		x = spec->embeds[i * EMBED_WIDTH];
+		float		x = spec->embeds[i * FAKE_ROW_WIDTH];
 
 		spec->prompt.data[i] = x >= 1 && x <= 255 ? (int32_t) x : '?';
 	}
@@ -1172,8 +1151,8 @@ static const Generator generator = {
 	.labels = fake_labels,
 	.prepare_grammar = fake_prepare_grammar,
 	.normalize = fake_normalize,
-	.embed_width = fake_embed_width,
-	.token_rows = fake_token_rows,
+	.embed_width = fakepool_embed_width,
+	.token_rows = fakepool_token_rows,
 	.submit = fake_submit,
 	.cancel = fake_cancel,
 	.next_due = fake_next_due,
@@ -1181,7 +1160,16 @@ static const Generator generator = {
 	.step = fake_step,
 };
 
+static bool
+fake_get_digest(const BackendModel *in, char hex[MODEL_DIGEST], Err *e)
+{
+	(void) e;
+	memcpy(hex, in->digest, MODEL_DIGEST);
+	return true;
+}
+
 static const ModelControl control = {
+	.get_digest = fake_get_digest,
 	.stats = fake_stats,
 	.check_state = fake_check_state,
 	.suspend = fake_suspend,

@@ -8,6 +8,14 @@
 #include "backend/backend.h"
 
 #define FAKE_WIDTH	16			/* of an embedding */
+#define FAKE_ROW_WIDTH	4		/* of a token's row: the byte that it is, and zeros */
+
+/* Of the path, and of what a file there holds. */
+void		fakepool_digest(const char *path, char hex[MODEL_DIGEST]);
+
+/* Generator.embed_width, token_rows */
+int			fakepool_embed_width(const BackendModel *in);
+size_t		fakepool_token_rows(const BackendModel *in, const int32_t *ids, size_t n, float *out);
 
 /* Backend.pool; tasks: bits 1 << PoolTask of what the model can do, max_len: bytes. */
 bool		fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra,

@@ -95,7 +95,7 @@ can_go_on(const char *body, Size len)
 
 	while (wire_next(&in, &f) > 0)
 	{
-		if (wire_tag_of_vocabulary(f.tag))
+		if (wire_tag_of_vocabulary(f.tag) || f.tag == WTAG_MODEL_DIGEST)
 			return false;
 		some |= f.tag == WTAG_FALLBACK;
 	}

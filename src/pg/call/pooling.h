@@ -62,6 +62,7 @@ Datum		pool_result_rows(const Reply *reply, Oid rettype, bool *isnull);
 
 /* embed.c */
 void		embed_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		embed_pinned_head(SqlRequest *r, FunctionCallInfo fcinfo);
 void		embed_multi_head(SqlRequest *r, FunctionCallInfo fcinfo);
 void		encode_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		encode_result(const Reply *reply, Oid rettype, bool *isnull);

@@ -1,7 +1,7 @@
 /*
  * embed.c
- *	  llm_embed, llm_embed_multi, llm_encode (rows of engine_func.def), and an embedding
- *	  as bytes.
+ *	  llm_embed, llm_embed_pinned, llm_embed_multi, llm_encode (rows of engine_func.def),
+ *	  llm_model_digest, and an embedding as bytes.
  *
  * llm_embed_bytes is a SQL function over llm_embed, so that it is batched with it.
  * llm_embed_batch is in array_batch.c, llm_submit_embed in futures.c.
@@ -16,8 +16,12 @@
 #include "utils/builtins.h"
 
 #include "pg/call/pooling.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
 
 PG_FUNCTION_INFO_V1(llm_embedding_bytes);
+PG_FUNCTION_INFO_V1(llm_model_digest);
 
 /* ---- llm_embed, llm_embed_multi ---- */
 
@@ -40,6 +44,83 @@ embed_multi_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	static const PoolFunc f = {"token_embed", POOL_EMBED, 1, lengthof(embed_args), embed_args, 0};
 
 	pool_head(r, fcinfo, &f);
+}
+
+/* ---- llm_model_digest(model text), llm_embed_pinned(input text, digest text, model text, ...) ---- */
+
+#define PINNED_ARG_DIGEST	1
+#define PINNED_ARG_MODEL	2
+#define DIGEST_LEN			64
+
+/* A model whose files are here, as llm_embed() takes one. */
+static ModelRow *
+model_with_digest(FunctionCallInfo fcinfo, int arg)
+{
+	bool		by_default;
+	ModelRow   *m = catalog_for_use_as(USE_EMBED,
+									   PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg)),
+									   NULL, &by_default);
+
+	catalog_require_local(m, "a digest");
+	if (m->lora != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a digest is not supported for adapter \"%s\"", catalog_called(m)),
+				 errhint("Its model \"%s\" has one.", m->name)));
+	return m;
+}
+
+Datum
+llm_model_digest(PG_FUNCTION_ARGS)
+{
+	ModelRow   *m = model_with_digest(fcinfo, 0);
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	ClientCall *call;
+	Reply		r;
+	text	   *digest;
+
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	catalog_put(m, &out);
+	vcall_simple(WK_MODEL_DIGEST, &body, m->name, 0, CurrentMemoryContext, &f, &call);
+	reply_read(&r, &f);
+	digest = reply_text(&r);
+	vcall_end(call);
+	PG_RETURN_TEXT_P(digest);
+}
+
+/*
+ * Its result depends on its arguments alone, so it is IMMUTABLE: whatever else the model's name stands for is
+ * an error, and no setting makes NULL of one.
+ */
+void
+embed_pinned_head(SqlRequest *r, FunctionCallInfo fcinfo)
+{
+	static const uint8 args[] = {
+		POPT_OTHER, POPT_model, POPT_dimensions, POPT_use_activation, POPT_instruction, POPT_prompt_name,
+		POPT_truncate, POPT_long_input
+	};
+	static const PoolFunc f = {"embed", POOL_EMBED, PINNED_ARG_DIGEST, lengthof(args), args, 0};
+	WireOut		out = vclient_out(&r->body);
+	char	   *digest;
+
+	if (PG_ARGISNULL(PINNED_ARG_DIGEST))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("digest must not be null"),
+				 errhint("llm_model_digest() tells a model's.")));
+	digest = text_to_cstring(PG_GETARG_TEXT_PP(PINNED_ARG_DIGEST));
+	if (strlen(digest) != DIGEST_LEN || strspn(digest, "0123456789abcdef") != DIGEST_LEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("digest must be %d hexadecimal digits in small letters", DIGEST_LEN),
+				 errhint("llm_model_digest() tells a model's.")));
+	(void) model_with_digest(fcinfo, PINNED_ARG_MODEL);
+	pool_head(r, fcinfo, &f);
+	r->on_error = ON_ERROR_RAISE;
+	wire_put_str(&out, WTAG_MODEL_DIGEST, digest, DIGEST_LEN);
 }
 
 /* ---- llm_encode(input text, task text, ...) ---- */

@@ -401,6 +401,7 @@ static const char *const kind_names[WK_COUNT] = {
 	[WK_LORA_LOAD] = "load adapter",
 	[WK_LORA_UNLOAD] = "unload adapter",
 	[WK_LORA_LIST] = "list adapters",
+	[WK_MODEL_DIGEST] = "digest model",
 };
 
 static const char *const phase_names[] = {

@@ -31,7 +31,7 @@ typedef enum ModelOptType
 
 typedef enum OptKey
 {
-	OPT_NO_KEY, OPT_KEY
+	OPT_NO_KEY, OPT_KEY, OPT_VECTORS
 } OptKey;
 
 typedef struct OptRow OptRow;
@@ -399,7 +399,7 @@ void
 model_opts_key(const ModelOpts *o, Buf *key)
 {
 	for (size_t i = 0; i < N_ROWS; i++)
-		if (rows[i].key == OPT_KEY)
+		if (rows[i].key != OPT_NO_KEY)
 			key_row(&rows[i], o, key);
 }
 

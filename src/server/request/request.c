@@ -706,7 +706,10 @@ reasoning_budget_run(Request *r, Err *e)
 static bool
 pool_run(Request *r, Err *e)
 {
-	return r->call->srv->be->generator->pool(pinned(r), &r->pool, &r->spec.pool, &r->made.extra, e);
+	const Backend *be = r->call->srv->be;
+
+	return pool_check_digest(&r->pool, be, pinned(r), e) &&
+		be->generator->pool(pinned(r), &r->pool, &r->spec.pool, &r->made.extra, e);
 }
 
 /* Choices that go on where a template ends; with a prompt, too, only if the model has a template. */
@@ -796,6 +799,17 @@ tokenize_run(Request *r, Err *e)
 	return !r->embeds.want || embeds_of_tokens(be, in, ids, &r->made.text, e);
 }
 
+static bool
+digest_run(Request *r, Err *e)
+{
+	char		hex[MODEL_DIGEST];
+
+	if (!r->call->srv->be->control->get_digest(pinned(r), hex, e))
+		return false;
+	buf_addstr(&r->made.text, hex);
+	return true;
+}
+
 static void
 text_run(Job *j)
 {
@@ -834,6 +848,9 @@ text_run(Job *j)
 		case WK_GRAMMAR:
 			t->ok = grammar_run(r, &t->why);
 			break;
+		case WK_MODEL_DIGEST:
+			t->ok = digest_run(r, &t->why);
+			break;
 		case WK_PARSE:
 			parsing_run(&r->parse, r->prompt, r->prompt_len, &r->chat, &t->text);
 			t->ok = true;
@@ -853,7 +870,7 @@ text_answer(ServerCall *c)
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
 
-	if (kind == WK_DETOKENIZE || kind == WK_CHAT_RENDER)
+	if (kind == WK_DETOKENIZE || kind == WK_CHAT_RENDER || kind == WK_MODEL_DIGEST)
 		wire_put_str(&o, WTAG_TEXT, t->text.len > 0 ? t->text.data : "", t->text.len);
 	else if (kind == WK_CHUNK)
 		wire_put_ints(&o, WTAG_SPANS, ids->data, ids->len);
@@ -950,7 +967,10 @@ text_queue(const Request *r, size_t size)
 {
 	const GramSpec *g = wanted_grammar(r);
 
-	if (r->call->ch.kind == WK_GRAMMAR || (g != NULL && !grammar_cache_has(r->call->srv->grammars, g)))
+	/* what takes long is behind grammars, so that texts go on */
+	if (r->call->ch.kind == WK_GRAMMAR || r->call->ch.kind == WK_MODEL_DIGEST ||
+		(request_is_pooled(r->call->ch.kind) && pool_needs_files(&r->pool, r->call->srv->be, pinned(r))) ||
+		(g != NULL && !grammar_cache_has(r->call->srv->grammars, g)))
 		return JQ_GRAMMAR;
 	/* a template may take its time, and so may a model's first grammar */
 	return size > INLINE_TEXT || r->has_chat || g != NULL || r->embeds.given || r->embeds.want ? JQ_TEXT : -1;

@@ -87,6 +87,9 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_ALIKE:
 			p->alike = f->i != 0;
 			return true;
+		case WTAG_MODEL_DIGEST:
+			p->digest = (StrView) {f->s, f->n};
+			return true;
 		case WTAG_DEFAULT_MODEL:
 			p->default_model = f->i != 0;
 			return true;
@@ -94,4 +97,28 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 			*known = false;
 			return true;
 	}
+}
+
+bool
+pool_needs_files(const PoolRequest *p, const Backend *be, const BackendModel *in)
+{
+	return p->digest.n > 0 && be->control->is_digest_known != NULL && !be->control->is_digest_known(in);
+}
+
+bool
+pool_check_digest(const PoolRequest *p, const Backend *be, const BackendModel *in, Err *e)
+{
+	char		hex[MODEL_DIGEST];
+
+	if (p->digest.n == 0)
+		return true;
+	if (!be->control->get_digest(in, hex, e))
+		return false;
+	if (p->digest.n == strlen(hex) && memcmp(p->digest.s, hex, p->digest.n) == 0)
+		return true;
+	err_set(e, ERR_NOT_READY, "the model is not the one that is pinned");
+	err_detail(e, "The digest that is pinned is %.*s, the model's is %s.",
+			   (int) (p->digest.n < MODEL_DIGEST ? p->digest.n : MODEL_DIGEST), p->digest.s, hex);
+	return err_hint(e, "Give the model its former files and options, or pin the new digest and rebuild what "
+					"holds the vectors: the generated column, or the index.");
 }

@@ -10,5 +10,9 @@
 
 /* Take a field; *known = false if it is none of a pooled request. */
 bool		pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e);
+/* Is the model the one that the request means (ERR_NOT_READY)?  Any thread. */
+bool		pool_check_digest(const PoolRequest *p, const Backend *be, const BackendModel *in, Err *e);
+/* Must the model's files be read for that? */
+bool		pool_needs_files(const PoolRequest *p, const Backend *be, const BackendModel *in);
 
 #endif

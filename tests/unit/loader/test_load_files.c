@@ -113,6 +113,109 @@ test_contents_id(void)
 	scratch_clear();
 }
 
+/* ---- digests ---- */
+
+static char *
+hex_of(const uint8_t sum[BLAKE2_BYTES])
+{
+	static char hex[2][2 * BLAKE2_BYTES + 1];
+	static int	n = 0;
+
+	n = !n;
+	for (int i = 0; i < BLAKE2_BYTES; i++)
+		snprintf(hex[n] + 2 * i, 3, "%02x", sum[i]);
+	return hex[n];
+}
+
+static char *
+texts_digest(void)
+{
+	Err			e = {0};
+	uint8_t		sum[BLAKE2_BYTES];
+
+	CHECK(files_digest_texts(scratch, sum, &e), "%s", e.msg);
+	return hex_of(sum);
+}
+
+static char *
+weights_digest(const char *path)
+{
+	Err			e = {0};
+	uint8_t		sum[BLAKE2_BYTES] = {0};
+	Files	   *f = files_open(path, &e);
+
+	CHECK(f != NULL && files_digest_weights(f, sum, &e), "%s", e.msg);
+	files_close(f);
+	return hex_of(sum);
+}
+
+static void
+test_digest_of_texts(void)
+{
+	/*
+	 * of each text "name length\n" and itself, in the order of names; users keep what is made of it: Python's
+	 * hashlib.blake2b(b'config.json 2\n{}in/prompts.json 3\n[1]vocab.txt 0\n', digest_size=32)
+	 */
+	static const char kept[] = "f789c30f2c89837a320a43a53e52f5545f66fef4cc5796dc2765dc3aa51dd517";
+	char		inner[300];
+	Err			e = {0};
+	uint8_t		sum[BLAKE2_BYTES];
+
+	snprintf(inner, sizeof(inner), "%s", in_scratch("in"));
+	CHECK(mkdir(inner, 0700) == 0, "mkdir");
+	put_text("vocab.txt", "");
+	put_text("in/prompts.json", "[1]");
+	put_text("config.json", "{}");
+	CHECK(strcmp(texts_digest(), kept) == 0, "%s", texts_digest());
+	put_text("generation_config.json", "{}");
+	put_text("README.md", "about it");
+	put_text("model.safetensors", "weights");
+	put_text(".hidden.json", "{}");
+	CHECK(strcmp(texts_digest(), kept) == 0, "what does not count: %s", texts_digest());
+	unlink(in_scratch(".hidden.json"));
+	put_text("config.json", "{ }");
+	CHECK(strcmp(texts_digest(), kept) != 0, "another text");
+	put_text("config.json", "{}");
+	put_text("added.json", "");
+	CHECK(strcmp(texts_digest(), kept) != 0, "one more");
+	unlink(in_scratch("added.json"));
+	/* a device is no text, and a folder in a folder is not looked at */
+	CHECK(mkfifo(in_scratch("pipe.json"), 0600) == 0 && mkdir(in_scratch("in/deep"), 0700) == 0, "mkfifo");
+	put_text("in/deep/config.json", "{}");
+	CHECK(strcmp(texts_digest(), kept) == 0, "what is no text: %s", texts_digest());
+	unlink(in_scratch("pipe.json"));
+	unlink(in_scratch("in/deep/config.json"));
+	rmdir(in_scratch("in/deep"));
+	/* one that can't be read */
+	CHECK(symlink("prompts.json", in_scratch("in/again.json")) == 0, "symlink");
+	CHECK(strcmp(texts_digest(), kept) != 0, "a link counts as what it leads to");
+	unlink(in_scratch("in/again.json"));
+	unlink(in_scratch("in/prompts.json"));
+	rmdir(inner);
+	scratch_clear();
+	CHECK(files_digest_texts(in_scratch("no-such.gguf"), sum, &e), "of a file there are none: %s", e.msg);
+}
+
+static void
+test_digest_of_weights(void)
+{
+	char		before[2 * BLAKE2_BYTES + 1];
+	Buf			b = {0};
+
+	copy_model(FIXTURES "llama_f32");
+	snprintf(before, sizeof(before), "%s", weights_digest(scratch));
+	CHECK(strcmp(before, weights_digest(FIXTURES "llama_f32")) == 0, "the same elsewhere");
+	put_text("config.json.orig", "");
+	CHECK(strcmp(before, weights_digest(scratch)) == 0, "what is no weight");
+	unlink(in_scratch("config.json.orig"));
+	read_file(in_scratch("model.safetensors"), &b);
+	b.data[b.len - 1] ^= 1;
+	put_file("model.safetensors", b.data, b.len);
+	CHECK(strcmp(before, weights_digest(scratch)) != 0, "one bit");
+	buf_free(&b);
+	scratch_clear();
+}
+
 /* ---- files that shrink while they are mapped ---- */
 
 typedef struct Sum
@@ -277,6 +380,8 @@ main(void)
 	scratch_make();
 	RUN(test_paths());
 	RUN(test_contents_id());
+	RUN(test_digest_of_texts());
+	RUN(test_digest_of_weights());
 	RUN(test_guard());
 	RUN(test_foreign_sigbus());
 	RUN(test_threads());

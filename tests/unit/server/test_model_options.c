@@ -54,7 +54,7 @@ typedef enum Kind
 
 enum
 {
-	NO_KEY, KEY
+	NO_KEY, KEY, VECTORS
 };
 
 static const struct
@@ -135,9 +135,9 @@ check_keys(void)
 		snprintf(json, sizeof(json), "{\"%s\":%s}", rows[i].name, other);
 		keys[2] = key_of(json);
 		CHECK(strcmp(keys[0], keys[1]) == 0, "\"%s\" twice: %s, %s", rows[i].name, keys[0], keys[1]);
-		CHECK((strcmp(keys[0], keys[2]) != 0) == (rows[i].key == KEY), "\"%s\" as %s and %s: %s, %s",
+		CHECK((strcmp(keys[0], keys[2]) != 0) == (rows[i].key != NO_KEY), "\"%s\" as %s and %s: %s, %s",
 			  rows[i].name, one, other, keys[0], keys[2]);
-		CHECK(rows[i].key == KEY || strcmp(none, keys[0]) == 0, "\"%s\": %s", rows[i].name, keys[0]);
+		CHECK(rows[i].key != NO_KEY || strcmp(none, keys[0]) == 0, "\"%s\": %s", rows[i].name, keys[0]);
 		for (int j = 0; j < 3; j++)
 			mem_free(keys[j]);
 	}
@@ -165,7 +165,7 @@ check_no_keys(void)
 		for (size_t j = 0; j < sizeof(no_key) / sizeof(no_key[0]); j++)
 			listed = listed || strcmp(no_key[j], rows[i].name) == 0;
 		found += listed;
-		CHECK(rows[i].key == (listed ? NO_KEY : KEY), "\"%s\" %s", rows[i].name,
+		CHECK((rows[i].key == NO_KEY) == listed, "\"%s\" %s", rows[i].name,
 			  listed ? "is no part of the key" : "must be a part of the key");
 	}
 	CHECK(found == sizeof(no_key) / sizeof(no_key[0]), "one of %zu is no option", found);
