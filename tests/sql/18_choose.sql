@@ -69,4 +69,9 @@ SELECT estimate($$SELECT * FROM generate_series(1, 20) t WHERE llm_filter('alway
 RESET ROLE;
 DROP ROLE regress_vllm_other;
 DROP FUNCTION estimate(text);
+-- by their names the input may be first, and the call is the same
+EXPLAIN (COSTS OFF) SELECT i FROM n WHERE llm_filter(input => t, instruction => 'odd');
+SELECT bool_and(llm_filter(input => t, instruction => 'never said', template => 'No {1}') = llm_filter('never said', t, template => 'No {1}')) AS same,
+       bool_and(llm_filter_prob(input => t, instruction => 'odd') = llm_filter_prob('odd', t)) AS same_prob FROM n;
+SELECT llm_filter(instruction => 'odd', t) FROM n;
 DROP TABLE n;
