@@ -2505,7 +2505,8 @@ CREATE FUNCTION vllm.reduce(
     priority int,
     cache_salt text,
     truncate int,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS text
 AS 'MODULE_PATHNAME', 'llm_reduce'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
@@ -2548,13 +2549,14 @@ CREATE FUNCTION @extschema@.llm_reduce(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support
 RETURN vllm.reduce(vllm.reduce_texts(inputs), instruction, combine, split, max_tokens, temperature, top_p, top_k, min_p, seed,
     stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, chat_template, chat_template_kwargs,
     presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words, allowed_token_ids,
-    json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora);
+    json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora, on_error);
 
 CREATE FUNCTION vllm.agg_step(internal, text, text) RETURNS internal
 AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
@@ -4004,14 +4006,14 @@ COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, text, name, integer
 COMMENT ON FUNCTION vllm.reduce(text[], text, text, boolean, integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, text, vllm.json,
     double precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Implementation of llm_reduce.';
 COMMENT ON FUNCTION vllm.reduce_texts(text[]) IS
     'Texts of an array without NULLs, in one dimension; NULL if none is left.';
 COMMENT ON FUNCTION @extschema@.llm_reduce(text[], text, text, boolean, integer, double precision, double
     precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer,
     text, vllm.json, double precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text,
-    text[], text, integer, text, integer, text) IS
+    text[], text, integer, text, integer, text, text) IS
     'Applies an instruction to many texts, in levels where they exceed the context.';
 COMMENT ON FUNCTION vllm.agg_step(internal, text, text) IS 'Transition function of llm_agg.';
 COMMENT ON FUNCTION vllm.agg_step(internal, text, text, vllm.json) IS 'Transition function of llm_agg.';

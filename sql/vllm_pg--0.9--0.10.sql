@@ -102,8 +102,8 @@ CREATE CAST (jsonb AS vllm.schema) WITH INOUT AS IMPLICIT;
 DO LANGUAGE plpgsql $do$
 DECLARE
     path text := pg_catalog.current_setting('search_path');
-    -- of those whose last argument is lora: streams, what takes no NULLs, and what is no row's answer
-    no_on_error text := '(_stream|_nearest|_nearest_rows|reduce|_prefix|embed_query)$';
+    -- of those whose last argument is lora: streams, and what is no row's answer
+    no_on_error text := '(_stream|_nearest|_nearest_rows|_prefix|embed_query)$';
     def text;
     head text;
     changed oid[];
@@ -672,13 +672,14 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_reduce(
     priority int DEFAULT NULL,
     cache_salt text DEFAULT NULL,
     truncate int DEFAULT NULL,
-    lora text DEFAULT NULL)
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support
 RETURN vllm.reduce(vllm.reduce_texts(inputs), instruction, combine, split, max_tokens, temperature, top_p, top_k, min_p, seed,
     stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, chat_template, chat_template_kwargs,
     presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words, allowed_token_ids,
-    json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora);
+    json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora, on_error);
 
 CREATE OR REPLACE FUNCTION @extschema@.v1_models() RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
@@ -2016,14 +2017,14 @@ COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, text, name, integer
 COMMENT ON FUNCTION vllm.reduce(text[], text, text, boolean, integer, double precision, double precision,
     integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer, text, vllm.json,
     double precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text, text[], text,
-    integer, text, integer, text) IS
+    integer, text, integer, text, text) IS
     'Implementation of llm_reduce.';
 COMMENT ON FUNCTION vllm.reduce_texts(text[]) IS
     'Texts of an array without NULLs, in one dimension; NULL if none is left.';
 COMMENT ON FUNCTION @extschema@.llm_reduce(text[], text, text, boolean, integer, double precision, double
     precision, integer, double precision, bigint, vllm.texts, bigint[], integer, boolean, vllm.json, text, integer,
     text, vllm.json, double precision, double precision, double precision, vllm.json, text[], bigint[], vllm.json, text,
-    text[], text, integer, text, integer, text) IS
+    text[], text, integer, text, integer, text, text) IS
     'Applies an instruction to many texts, in levels where they exceed the context.';
 COMMENT ON FUNCTION vllm.agg_step(internal, text, text) IS 'Transition function of llm_agg.';
 COMMENT ON FUNCTION vllm.agg_step(internal, text, text, vllm.json) IS 'Transition function of llm_agg.';

@@ -129,6 +129,22 @@ SELECT llm_generate('@error:58000:gone', on_error => 'null', params => '{"on_err
 SET vllm.on_error = 'null';
 SELECT llm_embed('@error:58000:gone', on_error => 'error');
 SELECT llm_score_batch('a', ARRAY['@error:58000:gone'], on_error => 'error');
+-- a whole of parts is NULL if one of them is missing; what was asked for wrongly stays an error there, too
+RESET vllm.on_error;
+SELECT llm_create_model('short', '/fake/ready', options => '{"max_model_len": 400}');
+CREATE FUNCTION pg_temp.parts(bad text) RETURNS text[] LANGUAGE sql RETURN (SELECT array_agg(repeat(i || ' ', 30) || CASE i WHEN 4 THEN bad ELSE '' END) FROM generate_series(1, 9) i);
+SELECT llm_reduce(pg_temp.parts(''), 'sum up', max_tokens => 20, model => 'short', on_error => 'null') IS NULL AS good;
+-- the fake's message goes on to the end of the prompt
+\set VERBOSITY sqlstate
+SELECT llm_reduce(pg_temp.parts('@error:58000:gone'), 'sum up', max_tokens => 20, model => 'short', on_error => 'null') IS NULL AS failed;
+SELECT llm_reduce(pg_temp.parts('@error:58000:gone'), 'sum up', max_tokens => 20, model => 'short');
+SELECT llm_reduce(pg_temp.parts('@error:42501:no'), 'sum up', max_tokens => 20, model => 'short', on_error => 'null');
+SELECT llm_reduce(pg_temp.parts('@error:42501:no'), 'sum up', max_tokens => 20, model => 'short', on_error => 'null') FROM generate_series(1, 2);
+SELECT llm_reduce(ARRAY[repeat('x', 900)], 'sum up', max_tokens => 20, model => 'short', on_error => 'null') IS NULL AS too_long;
+SELECT llm_agg(t, 'sum up', '{"max_tokens": 20, "model": "short", "on_error": "null"}') IS NULL AS failed FROM unnest(pg_temp.parts('@error:58000:gone')) t;
+\set VERBOSITY default
+SELECT llm_drop_model('short');
+SET vllm.on_error = 'null';
 -- a ranking takes no NULLs, and says so by the error
 SELECT llm_rerank_agg('a', 1, '@error:58000:gone');
 RESET vllm.on_error;

@@ -258,7 +258,7 @@ take_input(BatchNode *n, BatchSite *s, bool *forgiven)
 	s->input = r.body;
 	if (refused != NULL && (!s->have_head || (s->fixed_head && !settings_fit(&s->head_settings))))
 		wrong = make_head(n, s);
-	*forgiven = refused != NULL && wrong == NULL && on_error_is_null(s->head.on_error);
+	*forgiven = refused != NULL && wrong == NULL && on_error_forgives_input(s->head.on_error, refused);
 	return wrong ? wrong : refused;
 }
 

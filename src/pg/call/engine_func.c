@@ -258,7 +258,7 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	initStringInfo(&r.body);
 	f->head(&r, fcinfo);
 	refused = f->input(&r, fcinfo);
-	if (refused && !on_error_is_null(r.on_error))
+	if (refused && !on_error_forgives_input(r.on_error, refused))
 		ThrowErrorData(refused);
 	if (refused)
 		return null_for(fcinfo, refused);

@@ -163,7 +163,8 @@ start_row(Ahead *a, ArrayBatchRow *row, bool wait)
 	a->input->args[0].value = prompt_of(a, row);
 	a->input->args[0].isnull = false;
 	refused = a->func->input(&a->request, a->input);
-	row->request = refused ? batch_request_failed(a->pool, refused, on_error_is_null(a->request.on_error)) :
+	row->request = refused ?
+		batch_request_failed(a->pool, refused, on_error_forgives_input(a->request.on_error, refused)) :
 		batch_request_start(a->pool, a->func, &a->request, NULL, wait);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(a->tmp);

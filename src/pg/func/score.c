@@ -127,7 +127,8 @@ start_pair(Scorer *s, Datum query, Datum document, bool wait)
 	s->input->args[0] = (NullableDatum) {.value = query};
 	s->input->args[1] = (NullableDatum) {.value = document};
 	refused = s->func->input(&s->request, s->input);
-	q = refused ? batch_request_failed(s->pool, refused, on_error_is_null(s->request.on_error)) :
+	q = refused ?
+		batch_request_failed(s->pool, refused, on_error_forgives_input(s->request.on_error, refused)) :
 		batch_request_start(s->pool, s->func, &s->request, NULL, wait);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(s->tmp);

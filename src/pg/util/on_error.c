@@ -41,8 +41,9 @@ on_error_option(const char *how)
 	return how[0] == 'n' ? ON_ERROR_NULL : ON_ERROR_RAISE;
 }
 
-bool
-on_error_is_null(OnError how)
+/* Is NULL asked for? */
+static bool
+is_null_wanted(OnError how)
 {
 	return how == ON_ERROR_NULL || (how == ON_ERROR_SETTING && vllm_on_error[0] == 'n');
 }
@@ -50,7 +51,7 @@ on_error_is_null(OnError how)
 bool
 on_error_forgives(OnError how, const ErrorData *e)
 {
-	if (!on_error_is_null(how))
+	if (!is_null_wanted(how))
 		return false;
 	/* of options the same SQLSTATE tells */
 	if (e->sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE)
@@ -70,6 +71,22 @@ on_error_forgives(OnError how, const ErrorData *e)
 			return true;
 		default:
 			return false;
+	}
+}
+
+bool
+on_error_forgives_input(OnError how, const ErrorData *e)
+{
+	if (!is_null_wanted(how))
+		return false;
+	/* that it is none, or too much; parts of it may have been asked for, and have failed as requests do */
+	switch (ERRCODE_TO_CATEGORY(e->sqlerrcode))
+	{
+		case ERRCODE_DATA_EXCEPTION:
+		case ERRCODE_PROGRAM_LIMIT_EXCEEDED:
+			return true;
+		default:
+			return on_error_forgives(how, e);
 	}
 }
 

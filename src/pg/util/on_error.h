@@ -22,13 +22,10 @@ typedef enum OnError
 /* error, null; ERROR 22023 for anything else */
 OnError		on_error_option(const char *how);
 
-/* Is NULL asked for? */
-bool		on_error_is_null(OnError how);
-/*
- * ... and may this error of a request become one?  That of an input, before anything was sent, always may: it
- * is the row's own.
- */
+/* Is this error of a request to be NULL? */
 bool		on_error_forgives(OnError how, const ErrorData *e);
+/* Is this error of an input that is refused to be NULL?  It is the row's own. */
+bool		on_error_forgives_input(OnError how, const ErrorData *e);
 
 /*
  * A request of the session's statement has finished; failed: with an error that is forgiven, or NULL.  Never
