@@ -434,7 +434,7 @@ static void
 test_others(void)
 {
 	static const WireKind kinds[] = {WK_CHAT_RENDER, WK_CHUNK, WK_MODEL_INSPECT, WK_GRAMMAR, WK_PARSE,
-									 WK_LORA_LOAD, WK_LORA_LIST};
+									 WK_LORA_LOAD, WK_LORA_LIST, WK_MODEL_DIGEST};
 	Buf			b = {0};
 	Made		m;
 
