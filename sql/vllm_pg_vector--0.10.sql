@@ -53,14 +53,16 @@ CREATE FUNCTION %4$I.llm_embed_%2$s(
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
     params json DEFAULT NULL,
-    timeout_ms int DEFAULT NULL)
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS %3$I.%2$I
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
 RETURN %1$I.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model,
-    params::vllm.json, timeout_ms, NULL::text)::%3$I.%2$I
+    params::vllm.json, timeout_ms, lora, on_error)::%3$I.%2$I
 $sql$, ours, type, theirs, here);
         EXECUTE pg_catalog.format($sql$
-COMMENT ON FUNCTION %2$I.llm_embed_%1$s(text, int, bool, text, text, int, text, text, json, int) IS
+COMMENT ON FUNCTION %2$I.llm_embed_%1$s(text, int, bool, text, text, int, text, text, json, int, text, text) IS
 'Embedding of a text as %1$s of pgvector.'
 $sql$, type, here);
     END LOOP;

@@ -1,6 +1,6 @@
 /*
  * vllm_pg_vector--0.5--0.10.sql
- *	  Embeddings in the types of pgvector: bodies whose names are qualified.
+ *	  Embeddings in the types of pgvector: bodies whose names are qualified, and all arguments of llm_embed.
  *
  * An extension of its own, as those that join two extensions are: the order in which they are made doesn't matter,
  * each can be dropped with CASCADE without the other, and a dump has them all.  The functions are SQL, which the
@@ -42,6 +42,18 @@ BEGIN
             RAISE EXCEPTION 'vllm_pg_vector needs vector 0.7, or later'
                 USING ERRCODE = 'feature_not_supported', HINT = 'ALTER EXTENSION vector UPDATE;';
         END IF;
+        -- in place, with grants and views of it; its defaults come with the body
+        UPDATE pg_catalog.pg_proc p
+        SET proargtypes = (p.proargtypes::text OPERATOR(pg_catalog.||) ' 25 25')::oidvector,
+            pronargs = p.pronargs OPERATOR(pg_catalog.+) 2,
+            proargnames = p.proargnames OPERATOR(pg_catalog.||) '{lora,on_error}'::text[],
+            pronargdefaults = 0,
+            proargdefaults = NULL
+        FROM pg_catalog.pg_depend d
+        JOIN pg_catalog.pg_extension e ON d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'vllm_pg_vector'::name
+        WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::regclass::oid AND d.objid OPERATOR(pg_catalog.=) p.oid
+        AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::"char"
+        AND p.proname OPERATOR(pg_catalog.=) ('llm_embed_'::text OPERATOR(pg_catalog.||) type::text)::name;
         EXECUTE pg_catalog.format($sql$
 CREATE OR REPLACE FUNCTION %4$I.llm_embed_%2$s(
     input text,
@@ -53,14 +65,16 @@ CREATE OR REPLACE FUNCTION %4$I.llm_embed_%2$s(
     long_input text DEFAULT NULL,
     model text DEFAULT NULL,
     params json DEFAULT NULL,
-    timeout_ms int DEFAULT NULL)
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL,
+    on_error text DEFAULT NULL)
 RETURNS %3$I.%2$I
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
 RETURN %1$I.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model,
-    params::vllm.json, timeout_ms, NULL::text)::%3$I.%2$I
+    params::vllm.json, timeout_ms, lora, on_error)::%3$I.%2$I
 $sql$, ours, type, theirs, here);
         EXECUTE pg_catalog.format($sql$
-COMMENT ON FUNCTION %2$I.llm_embed_%1$s(text, int, bool, text, text, int, text, text, json, int) IS
+COMMENT ON FUNCTION %2$I.llm_embed_%1$s(text, int, bool, text, text, int, text, text, json, int, text, text) IS
 'Embedding of a text as %1$s of pgvector.'
 $sql$, type, here);
     END LOOP;

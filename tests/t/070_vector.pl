@@ -16,7 +16,7 @@ $node->start;
 
 SKIP:
 {
-	skip 'the server has no pgvector', 24
+	skip 'the server has no pgvector', 28
 		if $node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") eq '0';
 
 	sub q1 { return $node->safe_psql('postgres', shift); }
@@ -53,6 +53,17 @@ SKIP:
 
 	is(q1("SELECT round(llm_cosine_distance('[1,2]'::vector, '[2,1]'::vector)::numeric, 3), round(llm_similarity('[1,2]'::vector, '{2,1}'::real[])::numeric, 3), llm_l2_distance('[0,0]'::vector, '{3,4}')"),
 		'0.200|0.800|5', 'vector is an argument where real[] is');
+	# a generated column, and an index of an expression, by a model that is pinned
+	my $digest = q1('SELECT llm_model_digest()');
+	q1(qq{CREATE TABLE pinned (id int PRIMARY KEY, body text, v vector(16) GENERATED ALWAYS AS (llm_embed_pinned(body, '$digest')) STORED);
+		INSERT INTO pinned SELECT id, body FROM docs WHERE id <= 500;
+		CREATE INDEX pinned_v ON pinned USING hnsw ((llm_embed_pinned(body, '$digest')::vector(16)) vector_cosine_ops)});
+	is(q1('SELECT count(*) FROM pinned WHERE v = llm_embed(body)::vector'), '500', 'a generated column');
+	my $nearest = "SELECT id FROM pinned ORDER BY llm_embed_pinned(body, '$digest')::vector(16) <=> llm_embed('word5 thing5 item5')::vector LIMIT 1";
+	like(q1("SET enable_seqscan = off; EXPLAIN $nearest"), qr/Index Scan using pinned_v/, 'an index of an expression');
+	is(q1("SET enable_seqscan = off; $nearest"), '5', '... finds the nearest');
+	is(q1("SELECT llm_embed_vector('x', on_error => 'null') = llm_embed('x')::vector"), 't', 'the helper has all arguments');
+	q1('DROP TABLE pinned');
 	# llm_nearest on the types of pgvector
 	my $exact = q1("SELECT string_agg(d.id::text, ',' ORDER BY n.distance, d.id) FROM llm_nearest('word5 thing5 item5', 'docs', 'r', 10) n JOIN docs d ON d.ctid = n.row_id");
 	my $found = q1("SELECT string_agg(d.id::text, ',' ORDER BY n.distance, d.id) FROM llm_nearest('word5 thing5 item5', 'docs', 'v', 10) n JOIN docs d ON d.ctid = n.row_id");

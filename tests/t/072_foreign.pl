@@ -59,7 +59,7 @@ my $trap = q{ALTER SCHEMA public RENAME TO ".f()returns int return 1;call y.p();
 	CREATE PROCEDURE y.p() LANGUAGE plpgsql AS 'BEGIN DROP FUNCTION x.f(); ALTER ROLE mal SUPERUSER; END';};
 my $helpers = q{SELECT string_agg(p.oid::regprocedure::text, ' ' ORDER BY proname) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
 	JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass WHERE extname = 'vllm_pg_vector'};
-my $both = '"x%Iy".llm_embed_halfvec(text,integer,boolean,text,text,integer,text,text,json,integer) "x%Iy".llm_embed_vector(text,integer,boolean,text,text,integer,text,text,json,integer)';
+my $both = '"x%Iy".llm_embed_halfvec(text,integer,boolean,text,text,integer,text,text,json,integer,text,text) "x%Iy".llm_embed_vector(text,integer,boolean,text,text,integer,text,text,json,integer,text,text)';
 make_database('made');
 my ($out, $err) = sql('made', $trap . 'CREATE SCHEMA "x%Iy"; CREATE EXTENSION vllm_pg_vector SCHEMA "x%Iy"', 'mal');
 is($err, '', 'the extension is made in a schema with a % in its name');
@@ -67,10 +67,14 @@ harmless('CREATE EXTENSION vllm_pg_vector');
 is(sql('made', $helpers), $both, 'its functions are there');
 make_database('updated');
 ($out, $err) = sql('updated', q{CREATE SCHEMA s1; SET search_path = s1, public; CREATE EXTENSION vllm_pg_vector SCHEMA s1 VERSION '0.5'; RESET search_path;
+	CREATE SCHEMA views; CREATE VIEW views.helped AS SELECT s1.llm_embed_vector(t, 4) AS v FROM (VALUES ('a text')) a (t);
 	ALTER SCHEMA s1 RENAME TO "x%Iy";} . $trap . 'ALTER EXTENSION vllm_pg_vector UPDATE', 'mal');
 is($err, '', 'and updated there');
 harmless('ALTER EXTENSION vllm_pg_vector UPDATE');
 is(sql('updated', $helpers), $both, 'its functions are there');
+is(sql('updated', q{SELECT pg_get_viewdef('views.helped') ~ 'llm_embed_vector'}), 't', '... and views of them');
+my $defs = q{SELECT string_agg(regexp_replace(pg_get_functiondef(p.oid), 'CREATE OR REPLACE FUNCTION [^(]*', ''), ' ' ORDER BY proname) FROM pg_proc p WHERE proname IN ('llm_embed_vector', 'llm_embed_halfvec')};
+is(sql('updated', $defs), sql('made', $defs), '... as a fresh install makes them');
 
 # ---- types, casts and operators that have pgvector's names ----
 
