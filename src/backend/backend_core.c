@@ -343,8 +343,7 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
 		share_cpus(&cpus, n) && (src->files = files = files_open(path, e)) != NULL &&
 		(in->digest = modeldigest_new(files, path, o)) != NULL &&
-		files_set_rope(files, o->rope_scaling, o->rope_theta, e) &&
-		pooling_prepare(files, o->hf_overrides, e) && (tok = read_tok(src->files, &in->tok_bytes, e)) != NULL)
+		source_options(files, o, e) && (tok = read_tok(src->files, &in->tok_bytes, e)) != NULL)
 	{
 		in->chat = chatmodel_of_files(files);
 		if (source_tokenizer_only(files))
@@ -537,8 +536,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 
 	if (files == NULL)
 		return false;
-	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) &&
-		pooling_prepare(files, o->hf_overrides, e) ? read_tok(src.files, &tok_bytes, e) : NULL;
+	tok = source_options(files, o, e) ? read_tok(src.files, &tok_bytes, e) : NULL;
 	if (tok != NULL && source_tokenizer_only(files))
 	{
 		tokenizer_facts(out);

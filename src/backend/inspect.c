@@ -332,8 +332,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	plan_for.tok = tok = put_tokenizer(o, f);
 	put_template_error(o, f);
 	only = source_tokenizer_only(f);
-	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) &&
-		pooling_prepare(f, opts->hf_overrides, &why) &&
+	ok = source_options(f, opts, &why) &&
 		(only || (model_check(files_conf(f), &ms, model_opts_scheme(opts), k, &mi, &why) &&
 				  plan(&mi, &plan_for, opts, s, &co, &df, &why)));
 	json_add_bool(o, "supported", ok && json_get(json_get(o, "tokenizer"), "unsupported") == NULL);

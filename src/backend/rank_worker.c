@@ -189,8 +189,7 @@ load(Loading *l)
 		return false;
 	cpuplan_share(&cpus, me.replica * me.mem.world + me.mem.rank, me.set.data_parallel_size * me.mem.world);
 	if ((l->source.files = l->files = files_open(l->what.path, e)) == NULL ||
-		!files_set_rope(l->files, o->rope_scaling, o->rope_theta, e) ||
-		!pooling_prepare(l->files, o->hf_overrides, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL ||
+		!source_options(l->files, o, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL ||
 		!open_device(l))
 		return false;
 	kpool_bind(h->pool);

@@ -6,6 +6,7 @@
  */
 #include "backend/weight_source.h"
 
+#include "backend/pooling/pooling_inputs.h"
 #include "quant/ckpt/ckpt.h"
 
 static const KTensor *
@@ -109,6 +110,13 @@ source_done(Source *s)
 {
 	ckpt_close(s->ckpt);
 	s->ckpt = NULL;
+}
+
+bool
+source_options(Files *f, const ModelOpts *o, Err *e)
+{
+	return files_set_rope(f, o->rope_scaling, o->rope_theta, e) && pooling_prepare(f, o->hf_overrides, e) &&
+		files_set_quantization(f, model_opts_method(o), e);
 }
 
 static Tok *

@@ -7,6 +7,7 @@
 
 #include "loader/model_files.h"
 #include "model/model.h"
+#include "runtime/model_options.h"
 #include "tokenizer/tokenizer.h"
 
 /* Progress 0..1 of a load; false = give up (ERR_CANCELLED). */
@@ -23,6 +24,8 @@ typedef struct Source
 /* s must live as long as the result is used, and be given to source_done() then */
 ModelSource source_of(Source *s);
 void		source_done(Source *s);
+/* Before the model is made or checked: what its options change of the files' configuration. */
+bool		source_options(Files *f, const ModelOpts *o, Err *e);
 /* the tokenizer that the files describe */
 Tok		   *source_tok(const Files *f, Err *e);
 /* A GGUF file without tensors: a vocabulary, which needs no known architecture */

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/json/json.h"
+#include "quant/ckpt/ckpt.h"
 #include "loader/hf_config.h"
 
 #define MAX_KEYS 4096			/* Conf searches linearly */
@@ -208,6 +209,12 @@ bool
 files_override(Files *f, const char *json, Err *e)
 {
 	return json[0] == '\0' || hfconfig_parse(f->conf, "", json, strlen(json), "hf_overrides", e);
+}
+
+bool
+files_set_quantization(Files *f, const char *method, Err *e)
+{
+	return method[0] == '\0' || ckpt_set_method(f->conf, f->path, method, e);
 }
 
 void

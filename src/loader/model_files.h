@@ -41,6 +41,8 @@ const Conf *files_conf(const Files *f);
 bool		files_set_rope(Files *f, const char *rope_scaling, double rope_theta, Err *e);
 /* Let the keys of a JSON object, or "", replace those of config.json. */
 bool		files_override(Files *f, const char *json, Err *e);
+/* Let a model's option name the method by which the files are quantized; "" = they say it. */
+bool		files_set_quantization(Files *f, const char *method, Err *e);
 /* Let what stands under a prefix of config.json stand without it, too, unless it does already. */
 void		files_lift(Files *f, const char *prefix);
 void		files_set_nums(Files *f, const char *key, const double *v, size_t n);

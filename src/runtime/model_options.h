@@ -46,6 +46,9 @@ typedef struct ModelOpts
 /* What float matrices become by "quantization" or else "dtype"; NULL = what they are (model_options.c). */
 const QuantScheme *model_opts_scheme(const ModelOpts *o);
 
+/* The method that "quantization" names, by which the files are quantized already; "" = none. */
+const char *model_opts_method(const ModelOpts *o);
+
 /* What adapters may be; of a model's options and, where these are silent, the settings (model_options.c). */
 typedef struct LoraLimits
 {

@@ -75,5 +75,24 @@ rename "$bad/config.json.new", "$bad/config.json" or die;
 my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_create_model('bad', '$bad')");
 like($err, qr/0A000: quantization method "aqlm" is not supported.*Supported methods are: gptq, awq, .*hqq/s, 'an unknown method is an error with a list');
 
+# the option may name the method, as in vLLM
+sub named
+{
+	my ($name, $option) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nSELECT llm_create_model('n', '$path{$name}', options => '{\"max_model_len\": 64, \"quantization\": \"$option\"}')");
+	return $err;
+}
+is(named('quant_awq', 'awq_marlin'), '', 'a method of the files, by the name that vLLM has for it');
+is($node->safe_psql('postgres', "SELECT length(llm_generate('Hello', model => 'n', max_tokens => 8, ignore_eos => true)) > 0"), 't', '... answers');
+$node->safe_psql('postgres', "SELECT llm_drop_model('n')");
+like(named('quant_awq', 'gptq'), qr/22023: model ".*" is quantized by awq, but its option "quantization" is gptq/, 'another method');
+like(named('quant_awq', 'int8'), qr/22023: model ".*" is quantized already/, 'a quantization on loading');
+like(named('quant_nvfp4_gguf', 'fp8'), qr/22023: model ".*" is quantized by GGUF/, 'another method than GGUF');
+$path{llama} = model('llama_f32');
+like(named('llama', 'bitsandbytes'), qr/0A000: model ".*" is not quantized, and can't be quantized on loading by bitsandbytes.*HINT: .* 4 bits is int4/s,
+	'a model that is not quantized');
+like(named('llama', 'x'), qr/22023: model option "quantization" must be int8, .*HINT: .*gptq, awq/s, 'no method at all');
+
 $node->stop;
 done_testing();

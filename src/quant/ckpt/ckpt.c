@@ -1,7 +1,6 @@
 /*
  * ckpt.c
- *	  The table of checkpoint methods, and what they share: their configuration, their
- *	  tensors.
+ *	  What the methods of quantized checkpoints share: their configuration, their tensors.
  *
  * The configuration and the tensors are untrusted.  A key that a method doesn't know is an
  * error that names it, unless its value says nothing: ignoring it could compute something
@@ -18,16 +17,8 @@
 #include "base/pcre_match.h"
 #include "quant/ckpt/ckpt_internal.h"
 
-static const CkptMethod methods[] = {
-#define CKPT(names, open, matrix) {names, open, matrix},
-#include "quant/ckpt/ckpt.def"
-#undef CKPT
-};
-
-#define N_METHODS (sizeof(methods) / sizeof(methods[0]))
-
 /* of a GGUF file, which says of each tensor what it is */
-static const CkptMethod gguf = {"", NULL, gguf_matrix};
+static const CkptMethod gguf = {"", "", NULL, gguf_matrix};
 
 const KType ckpt_i32[] = {KT_I32, KT_COUNT};
 const KType ckpt_u8[] = {KT_U8, KT_COUNT};
@@ -42,9 +33,8 @@ static const char informational[] = "autoround_version provider optimum:version 
 	"enable_quanted_input gradient_accumulate_steps lr minmax_lr low_gpu_mem_usage batch_size train_bs "
 	"dataset scale_dtype supported_types enable_torch_compile model_dtype";
 
-/* Is `word` one of the words of a list?  Its number, or -1. */
-static int
-word_number(const char *list, const char *word)
+int
+ckpt_word_number(const char *list, const char *word)
 {
 	size_t		len = strlen(word);
 	int			i = 0;
@@ -59,26 +49,6 @@ word_number(const char *list, const char *word)
 		p += strspn(p, " ");
 	}
 	return -1;
-}
-
-/* "gptq, awq, ..." */
-static const char *
-ckpt_list(void)
-{
-	static char list[256];
-
-	/* idempotent: every thread writes the same */
-	if (list[0] == '\0')
-	{
-		size_t		at = 0;
-		char		text[sizeof(list)];
-
-		for (size_t i = 0; i < N_METHODS && at < sizeof(text); i++)
-			at += (size_t) snprintf(text + at, sizeof(text) - at, "%s%.*s", i > 0 ? ", " : "",
-									(int) strcspn(methods[i].names, " "), methods[i].names);
-		memcpy(list, text, sizeof(list));
-	}
-	return list;
 }
 
 /* ---- the configuration ---- */
@@ -151,7 +121,7 @@ ckpt_word(const Json *o, const char *key, const char *allowed, int dflt, int *ou
 		return true;
 	if (!json_is_string(v))
 		return bad_value(v, key, e);
-	if ((*out = word_number(allowed, v->s)) >= 0)
+	if ((*out = ckpt_word_number(allowed, v->s)) >= 0)
 		return true;
 	err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"%s\" = %s, which is not supported", key,
 			ckpt_show(v, buf, sizeof(buf)));
@@ -165,8 +135,8 @@ ckpt_map(const Json *o, const char *key, const Json **out, Err *e)
 	return *out == NULL || json_is_object(*out) || bad_value(*out, key, e);
 }
 
-static bool
-says_nothing(const Json *v)
+bool
+ckpt_says_nothing(const Json *v)
 {
 	return json_is_null(v) || json_is_false(v) || (json_is_string(v) && v->s[0] == '\0') ||
 		((json_is_array(v) || json_is_object(v)) && v->child == NULL);
@@ -186,7 +156,8 @@ ckpt_known(const Json *o, const char *known, Err *e)
 		Json		key = {.type = JSON_IS_STRING, .s = v->key, .len = v->key_len};
 		char		name[80];
 
-		if (says_nothing(v) || word_number(known, v->key) >= 0 || word_number(informational, v->key) >= 0)
+		if (ckpt_says_nothing(v) || ckpt_word_number(known, v->key) >= 0 ||
+			ckpt_word_number(informational, v->key) >= 0)
 			continue;
 		err_set(e, ERR_UNSUPPORTED, "quantization configuration has %s = %s, which is not supported",
 				ckpt_show(&key, name, sizeof(name)), ckpt_show(v, buf, sizeof(buf)));
@@ -211,50 +182,10 @@ ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err 
 				ckpt_show(&text, buf, sizeof(buf)));
 }
 
-/* Of a configuration that leaves the method out, by what only one of them has; NULL: by nothing. */
-static const char *
-guess_method(const Json *conf)
-{
-	static const char *const telling[][2] = {
-		{"quant_algo", "modelopt"}, {"quantization", "modelopt"}, {"w_bit", "awq"}, {"q_group_size", "awq"},
-		{"zero_point", "awq"}, {"packing_format", "auto-round"}, {"desc_act", "gptq"},
-		{"checkpoint_format", "gptq"}, {"config_groups", "compressed-tensors"}, {"weight_block_size", "fp8"}
-	};
-
-	for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++)
-		if (ckpt_get(conf, telling[i][0]) != NULL)
-			return telling[i][1];
-	return NULL;
-}
-
-/* An object of which no member says anything: nothing is quantized. */
-static bool
-is_empty(const Json *conf)
-{
-	const Json *v;
-
-	json_each(v, conf)
-		if (!says_nothing(v))
-			return false;
-	return json_is_object(conf);
-}
-
-/* The method's name, NULL: none, or it is no text. */
-static const char *
-method_name(const Json *conf)
-{
-	const Json *name = ckpt_get(conf, "quant_method");
-
-	return name == NULL ? guess_method(conf) : json_is_string(name) ? name->s : NULL;
-}
-
 bool
 ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 {
 	const char *text = conf_str(conf, "quantization_config", NULL);
-	const Json *name;
-	const char *method;
-	char		buf[80];
 	Ckpt	   *c;
 
 	*out = NULL;
@@ -271,25 +202,12 @@ ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 		return true;
 	}
 	c->conf = json_parse(text, strlen(text));
-	if (is_empty(c->conf))
+	if (ckpt_is_empty(c->conf))
 	{
 		ckpt_close(c);
 		return true;
 	}
-	name = ckpt_get(c->conf, "quant_method");
-	method = method_name(c->conf);
-	for (size_t i = 0; method != NULL && c->method == NULL && i < N_METHODS; i++)
-		if (word_number(methods[i].names, method) >= 0)
-			c->method = &methods[i];
-	if (c->method == NULL)
-	{
-		err_set(e, ERR_UNSUPPORTED, "quantization method %s is not supported",
-				name != NULL ? ckpt_show(name, buf, sizeof(buf)) : "\"\"");
-		err_hint(e, "Supported methods are: %s", ckpt_list());
-	}
-	else
-		snprintf(c->name, sizeof(c->name), "%s", method);
-	if (c->method != NULL && c->method->open(c, e))
+	if ((c->method = ckpt_method(c->conf, c->name, sizeof(c->name), e)) != NULL && c->method->open(c, e))
 	{
 		*out = c;
 		return true;

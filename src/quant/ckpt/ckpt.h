@@ -30,6 +30,16 @@ typedef struct CkptFiles
 	void	   *ctx;
 } CkptFiles;
 
+/* Is it a name that the model option "quantization" has for a method? */
+bool		ckpt_is_method(const char *name);
+/* "gptq, awq, ..." for messages */
+const char *ckpt_method_list(void);
+/*
+ * Let that option name the method: it must be the one of a configuration that names one, else it becomes
+ * that.  where: the model, for messages.  ERR_UNSUPPORTED: nothing is quantized.
+ */
+bool		ckpt_set_method(Conf *conf, const char *where, const char *option, Err *e);
+
 /*
  * What the configuration says of quantization; *out NULL: nothing.  Errors:
  * ERR_UNSUPPORTED for an unknown method and for anything in its configuration that would

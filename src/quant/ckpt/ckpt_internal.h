@@ -20,6 +20,7 @@
 
 #define CKPT_MAX_PARTS 40
 #define CKPT_MAX_NAME 256
+#define CKPT_MAX_METHOD 24
 #define CKPT_CHUNK 256			/* columns at a time: whole words and blocks of all formats */
 #define CKPT_ROWS 64			/* rows at a time */
 
@@ -89,7 +90,7 @@ struct CkptReader
 struct Ckpt
 {
 	const struct CkptMethod *method;
-	char		name[24];
+	char		name[CKPT_MAX_METHOD];
 	Json	   *conf;			/* the "quantization_config" */
 	CkptFiles	files;
 	int64_t		ints[8];		/* the method's own */
@@ -100,6 +101,7 @@ struct Ckpt
 typedef struct CkptMethod
 {
 	const char *names;
+	const char *also;			/* names that only the model option "quantization" has */
 	bool		(*open) (Ckpt *c, Err *e);
 	/* *out NULL: not quantized; else to be given to ckpt_finish() */
 	bool		(*matrix) (Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);
@@ -179,6 +181,18 @@ const char *ckpt_show(const Json *v, char *buf, size_t size);
  * false: it isn't a regular expression. */
 bool		ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err *e);
 
+/* Is `word` one of the words of a list?  Its number, or -1. */
+int			ckpt_word_number(const char *list, const char *word);
+/* null, false, "", [] or {} */
+bool		ckpt_says_nothing(const Json *v);
+
+/* ---- methods (ckpt_method.c) ---- */
+
+/* An object of which no member says anything: nothing is quantized. */
+bool		ckpt_is_empty(const Json *conf);
+/* A configuration's method, and how it calls it; NULL with the error set. */
+const CkptMethod *ckpt_method(const Json *conf, char *name, size_t size, Err *e);
+
 /* ---- readers (ckpt_read.c) ---- */
 
 void		ckpt_stream(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m,
@@ -247,7 +261,7 @@ bool		ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *end
 /* Types of GGUF that no kernel knows (gguf_types.c) */
 bool		gguf_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);
 
-#define CKPT(names, open, matrix) \
+#define CKPT(names, also, open, matrix) \
 	bool open(Ckpt *c, Err *e); \
 	bool matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);
 #include "quant/ckpt/ckpt.def"

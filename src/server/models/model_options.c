@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/request/output_parsers.h"
+#include "quant/ckpt/ckpt.h"
 #include "quant/quantize.h"
 #include "template/chat_template.h"
 
@@ -154,7 +155,10 @@ option_quantization(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	const QuantScheme *q = json_is_string(v) ? quant_scheme(v->s) : NULL;
 
-	return q != NULL ? opt_text(row, q->name, o) : opt_must(row, v, quant_scheme_list(), e);
+	if (q != NULL || (json_is_string(v) && ckpt_is_method(v->s)))
+		return opt_text(row, q != NULL ? q->name : v->s, o);
+	opt_must(row, v, quant_scheme_list(), e);
+	return err_hint(e, "The method of a quantized checkpoint may be named, too: %s", ckpt_method_list());
 }
 
 static bool
@@ -406,7 +410,15 @@ model_opts_key(const ModelOpts *o, Buf *key)
 const QuantScheme *
 model_opts_scheme(const ModelOpts *o)
 {
-	return o->quantization[0] != '\0' ? quant_scheme(o->quantization) : quant_dtype(o->dtype);
+	const QuantScheme *q = quant_scheme(o->quantization);
+
+	return q != NULL ? q : quant_dtype(o->dtype);
+}
+
+const char *
+model_opts_method(const ModelOpts *o)
+{
+	return quant_scheme(o->quantization) == NULL ? o->quantization : "";
 }
 
 bool

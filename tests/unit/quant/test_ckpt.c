@@ -673,6 +673,61 @@ test_hqq(void)
 	clear(&f);
 }
 
+/* The model option "quantization" names a method: what becomes of the configuration's; msg NULL: good. */
+static void
+named(const char *json, const char *option, ErrClass cls, const char *expected)
+{
+	Conf	   *conf = conf_new();
+	Err			e = {0};
+	bool		ok;
+	const char *got;
+
+	if (strcmp(json, "gguf") == 0)
+		conf_set_str(conf, "gguf.architecture", "llama");
+	else if (json[0] != '\0')
+		conf_set_str(conf, "quantization_config", json);
+	ok = ckpt_set_method(conf, "dir", option, &e);
+	got = ok ? conf_str(conf, "quantization_config.quant_method", "as it was") : e.msg;
+	CHECK(e.cls == cls && ok == (cls == ERR_NONE) && strstr(got, expected) != NULL,
+		  "%s, %s: %s instead of %s", json, option, got, expected);
+	if (ok && json[0] == '{' && strcmp(got, "as it was") != 0)
+		CHECK(strstr(conf_str(conf, "quantization_config", ""), expected) != NULL, "%s: %s", option,
+			  conf_str(conf, "quantization_config", ""));
+	conf_free(conf);
+}
+
+static void
+test_option(void)
+{
+	static const char none[] = "{\"quant_method\":null,\"bits\":4}";
+	static const char nf4[] = "{\"quant_method\":\"bitsandbytes\",\"bnb_4bit_quant_type\":\"nf4\"}";
+	static const char int8[] = "{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true}";
+
+	named(GPTQ, "gptq", ERR_NONE, "as it was");
+	named(GPTQ, "gptq_marlin", ERR_NONE, "as it was");
+	named(GPTQ, "moe_wna16", ERR_NONE, "as it was");
+	named(GPTQ, "awq", ERR_INVALID, "\"dir\" is quantized by gptq, but its option \"quantization\" is awq");
+	named("{\"quant_method\":\"aqlm\"}", "gptq", ERR_INVALID, "by aqlm, but");
+	named("{\"quant_method\":4}", "gptq", ERR_INVALID, "by another method, but");
+	named(none, "gptq", ERR_NONE, "gptq");
+	named(none, "awq_marlin", ERR_NONE, "awq");
+	named(none, "moe_wna16", ERR_NONE, "gptq");
+	named("{\"w_bit\":4}", "moe_wna16", ERR_NONE, "awq");
+	named("{\"w_bit\":4}", "inc", ERR_NONE, "auto-round");
+	named("{\"desc_act\":true}", "bitblas", ERR_NONE, "gptq");
+	named(none, "gguf", ERR_INVALID, "by another method, but");
+	named(nf4, "nf4", ERR_NONE, "as it was");
+	named(nf4, "bitsandbytes", ERR_NONE, "as it was");
+	named(int8, "bitsandbytes", ERR_NONE, "as it was");
+	named(int8, "nf4", ERR_INVALID, "by bitsandbytes with 8 bits, but");
+	named("gguf", "gguf", ERR_NONE, "as it was");
+	named("gguf", "fp8", ERR_INVALID, "by GGUF, but its option \"quantization\" is fp8");
+	named("", "bitsandbytes", ERR_UNSUPPORTED, "\"dir\" is not quantized, and can't be");
+	named("{\"quant_method\":null}", "fp8", ERR_UNSUPPORTED, "on loading by fp8");
+	CHECK(ckpt_is_method("fp8") && ckpt_is_method("nf4") && ckpt_is_method("gguf") &&
+		  !ckpt_is_method("int8") && !ckpt_is_method(""), "names");
+}
+
 /* a pattern that would take for ever is stopped */
 static void
 test_patterns(void)
@@ -702,6 +757,7 @@ main(void)
 	RUN(test_bnb());
 	RUN(test_layouts());
 	RUN(test_hqq());
+	RUN(test_option());
 	RUN(test_patterns());
 	return check_done("test_ckpt");
 }
