@@ -12,7 +12,7 @@ and packs the folder into tests/fixtures/ckpt.tar.xz (fixtures.py).
 
 The references are computed here in float64 from the codes, by each format's description,
 before these are packed.  Where a tool is installed that makes the format (AutoAWQ,
-AutoRound, compressed-tensors, bitsandbytes, torchao, hqq), it packs or unpacks the same matrix
+AutoRound, compressed-tensors, bitsandbytes, torchao, hqq, Quark), it packs or unpacks the same matrix
 and must agree; "tools:" in the output says which did.
 
 Bounds are shares of the largest of 32 weights: EXACT (float's rounding), HALF (a scale in
@@ -652,6 +652,99 @@ def quark_cases():
     c.write()
 
 
+def quark_spec(dtype, qscheme, **more):
+    return {"weight": {"dtype": dtype, "is_dynamic": False, "qscheme": qscheme, "symmetric": None, "scale_type": "float",
+                       "ch_axis": {"per_tensor": None, "per_channel": 0, "per_group": -1}[qscheme],
+                       "block_size": None, "is_scale_quant": False, "zero_point_type": "int32", **more}}
+
+
+def quark_tool():
+    try:
+        from quark.torch.utils.pack import create_pack_method
+    except ImportError:
+        return None
+    tools.add("Quark")
+    return create_pack_method
+
+
+def quark_words(a, reorder):
+    """[.., n] codes of 4 bits to I32 [.., n / 8]."""
+    a = (a & 15).reshape(a.shape[:-1] + (-1, 8))
+    return i32(pack_bits(a[..., AWQ_ORDER] if reorder else a, 4)[..., 0])
+
+
+def quark_integers(c, module, n, k, dtype, scheme, expect, bound, symmetric=True, size=None, reorder=True):
+    bits = int(dtype[-1])
+    lo = 0 if dtype[0] == "u" else -(1 << (bits - 1))
+    groups = k // size if size else 1
+    shape = {"per_tensor": (), "per_channel": (n,), "per_group": (groups, n)}[scheme]
+    q = c.rng.integers(lo, lo + (1 << bits), (n, k))
+    middle = lo + (1 << (bits - 1))
+    z = np.full(shape, middle) if symmetric else c.rng.integers(lo, lo + (1 << bits), shape)
+    s, s64 = c.scales(*shape, dtype=torch.float32)
+    full = [x if scheme == "per_tensor" else x[:, None] if scheme == "per_channel" else x.T.repeat(size, 1) for x in (z, s64)]
+    down = scheme == "per_group"
+    code = q.T if down else q
+    if bits == 4:
+        t = quark_words(code, reorder)
+        tz = torch.tensor(int(z), dtype=torch.int32) if scheme == "per_tensor" else quark_words(z, reorder)
+    else:
+        kind = np.int8 if lo else np.uint8
+        t, tz = torch.from_numpy(np.ascontiguousarray(code.astype(kind))), torch.from_numpy(np.asarray(z, dtype=kind))
+    if tool := quark_tool():
+        mine = tool(scheme, dtype).pack(torch.from_numpy(q).int(), reorder)
+        assert torch.equal(mine, t), (module, mine, t)
+    c.add(module, {".weight": t, ".weight_scale": s, ".weight_zero_point": tz}, (q - full[0]) * full[1], expect, bound)
+
+
+def fp6_values(exponent, mantissa):
+    bias = (1 << (exponent - 1)) - 1
+    m = np.arange(1 << mantissa) / (1 << mantissa)
+    v = np.concatenate([(m + (e > 0)) * 2.0 ** (max(e, 1) - bias) for e in range(1 << exponent)])
+    return np.concatenate([v, -v])
+
+
+def quark_fp6(c, module, n, k, exponent, mantissa):
+    q = c.rng.integers(0, 64, (n, k))
+    v = fp6_values(exponent, mantissa)[q]
+    bits = (q[..., None] >> np.arange(6) & 1).reshape(n, -1)
+    t = torch.from_numpy(np.packbits(bits.astype(np.uint8), axis=-1, bitorder="little"))
+    if tool := quark_tool():
+        assert torch.equal(tool("per_group", f"fp6_e{exponent}m{mantissa}").pack(torch.from_numpy(v).float(), True), t)
+    s, s64 = exponents(c, n, k // 32)
+    c.add(module, {".weight": t, ".weight_scale": s}, v * s64.repeat(32, 1), "BF16", EXACT)
+
+
+def quark_more_cases():
+    mx = {"group_size": 32, "scale_format": "e8m0"}
+    for name, reorder in (("quark_integers", True), ("quark_in_order", False)):
+        c = Case(name, {"quant_method": "quark", "global_quant_config": quark_spec("uint4", "per_group", group_size=32),
+                        "layer_quant_config": {
+                            "*.up?proj": quark_spec("fp6_e2m3", "per_group", **mx),
+                            "m.[!abc]own_proj": quark_spec("fp6_e3m2", "per_group", **mx),
+                            "*.int4_groups": quark_spec("int4", "per_group", group_size=96),
+                            "*.int4_row": quark_spec("int4", "per_channel"), "*.uint4_row": quark_spec("uint4", "per_channel"),
+                            "*.uint4_one": quark_spec("uint4", "per_tensor"), "*.int8_groups": quark_spec("int8", "per_group", group_size=32),
+                            "*.int8_row": {**quark_spec("int8", "per_channel"), "input_tensors": {"dtype": "int8"}},
+                            "*.int8_zeros": quark_spec("int8", "per_channel"), "*.int8_one": quark_spec("int8", "per_tensor"),
+                            "*.uint8": quark_spec("uint8", "per_channel")},
+                        "export": {"pack_method": "reorder" if reorder else "order", "weight_format": "real_quantized"}})
+        quark_integers(c, "m.uint4_groups", 24, 288, "uint4", "per_group", "Q4_1", ZERO, False, 32, reorder)
+        quark_integers(c, "m.int4_groups", 24, 288, "int4", "per_group", "Q4_0", HALF, True, 96, reorder)
+        quark_integers(c, "m.int4_row", 16, 64, "int4", "per_channel", "Q4_0", HALF, True, None, reorder)
+        quark_integers(c, "m.uint4_row", 16, 64, "uint4", "per_channel", "Q4_1", ZERO, False, None, reorder)
+        quark_integers(c, "m.uint4_one", 16, 64, "uint4", "per_tensor", "Q4_1", ZERO, False, None, reorder)
+        if reorder:
+            quark_integers(c, "m.int8_groups", 24, 96, "int8", "per_group", "Q8_0", HALF, True, 32)
+            quark_integers(c, "m.int8_row", 24, 96, "int8", "per_channel", "INT8", EXACT)
+            quark_integers(c, "m.int8_zeros", 24, 96, "int8", "per_channel", "BF16", BF16, False)
+            quark_integers(c, "m.int8_one", 24, 96, "int8", "per_tensor", "Q8_0", HALF)
+            quark_integers(c, "m.uint8", 24, 96, "uint8", "per_channel", "BF16", BF16, False)
+            quark_fp6(c, "m.up_proj", 24, 320, 2, 3)
+            quark_fp6(c, "m.down_proj", 24, 320, 3, 2)
+        c.write()
+
+
 # ---- bitsandbytes, TorchAO ----
 
 def bnb_cases():
@@ -789,7 +882,7 @@ def hqq_cases():
 
 
 CASES = {"gptq": gptq_cases, "awq": awq_cases, "autoround": autoround_cases, "compressed": compressed_cases,
-         "fp8": fp8_cases, "mxfp4": mxfp4_cases, "modelopt": modelopt_cases, "quark": quark_cases, "bnb": bnb_cases,
+         "fp8": fp8_cases, "mxfp4": mxfp4_cases, "modelopt": modelopt_cases, "quark": quark_cases, "quark_more": quark_more_cases, "bnb": bnb_cases,
          "torchao": torchao_cases, "hqq": hqq_cases}
 
 

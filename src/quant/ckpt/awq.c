@@ -321,14 +321,16 @@ awq_open(Ckpt *c, Err *e)
 	static const char known[] = "quant_method method bits w_bit group_size q_group_size zero_point version "
 		"format checkpoint_format modules_to_not_convert backend sym desc_act lm_head pack_dtype meta "
 		"damp_percent do_fuse fuse_max_seq_len modules_to_fuse exllama_config true_sequential quantizer "
-		"block_name_to_quantize " GPTQ_EXPORTED_KEYS;
+		"block_name_to_quantize pack_method " GPTQ_EXPORTED_KEYS;
 	int			word;
 	AwqLayout	layout;
 	GptqSpec	s;
 
 	return ckpt_known(c->conf, known, e) && gptq_plain_integers(c->conf, GPTQ_EXPORTED, e) &&
 		ckpt_word(c->conf, "backend", "autoawq auto", 0, &word, e) &&
-		ckpt_word(c->conf, "pack_dtype", "int32", 0, &word, e) && awq_spec(c, &s, &layout, e);
+		ckpt_word(c->conf, "pack_dtype", "int32", 0, &word, e) &&
+		/* Quark's */
+		ckpt_word(c->conf, "pack_method", "reorder", 0, &word, e) && awq_spec(c, &s, &layout, e);
 }
 
 bool
@@ -354,7 +356,7 @@ awq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, 
 		case AWQ_MARLIN:
 			s.sym = true;
 			r->symmetric = false;	/* by layout */
-			return marlin_reader(c, r, module, ".qweight", ".scales", &s, e);
+			return marlin_reader(c, r, module, &s, e);
 		case AWQ_GEMM:
 			break;
 	}

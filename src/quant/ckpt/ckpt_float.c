@@ -6,6 +6,7 @@
  *		E4M3	1 sign, 4 exponent, 3 mantissa bits, no infinity; up to 448
  *		E5M2	as a half with 2 mantissa bits
  *		E2M1	0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
+ *		E2M3	up to 7.5, E3M2 up to 28: all codes are numbers
  */
 #include <math.h>
 
@@ -13,6 +14,7 @@
 
 const KType ckpt_f8[] = {KT_F8_E4M3, KT_F8_E5M2, KT_COUNT};
 const KType ckpt_i8[] = {KT_I8, KT_COUNT};
+static const KType exponents[] = {KT_U8, KT_F8_E8M0, KT_COUNT};
 const KType ckpt_scales[] = {KT_F32, KT_F16, KT_BF16, KT_U8, KT_F8_E8M0, KT_COUNT};
 
 float
@@ -82,6 +84,46 @@ ckpt_fp4(CkptReader *r, const KTensor *t)
 	r->row_bytes = r->k / 2;
 	r->e2m1 = true;
 	set_table(r, e2m1);
+}
+
+/* A sign, exponents from 0 that stand for 1 - bias, and mantissa bits. */
+static float
+fp6(uint8_t b, int mantissa, int bias)
+{
+	int			e = b >> mantissa & ((1 << (5 - mantissa)) - 1);
+	int			m = (b & ((1 << mantissa) - 1)) | (e > 0 ? 1 << mantissa : 0);
+	float		v = ldexpf((float) m, (e > 0 ? e : 1) - bias - mantissa);
+
+	return b & 0x20 ? -v : v;
+}
+
+static float
+e2m3(uint8_t b)
+{
+	return fp6(b, 3, 1);
+}
+
+static float
+e3m2(uint8_t b)
+{
+	return fp6(b, 2, 3);
+}
+
+bool
+ckpt_mx6(Ckpt *c, CkptReader *r, const char *module, bool wide, Err *e)
+{
+	if (r->k % 32 != 0)
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 32", r->name,
+					   (long long) r->k);
+	if ((r->q = ckpt_part(c, r, module, ".weight", ckpt_u8, 2, r->n, r->k / 4 * 3, e)) == NULL ||
+		(r->scale = ckpt_part(c, r, module, ".weight_scale", exponents, 2, r->n, r->k / 32, e)) == NULL)
+		return false;
+	r->bits = 6;
+	r->codes = ckpt_stream;
+	r->row_bytes = r->k / 4 * 3;
+	set_table(r, wide ? e3m2 : e2m3);
+	ckpt_scale_rows(r, r->scale, 32);
+	return true;
 }
 
 /* Dimensions without those of 1; at most two, or false. */
@@ -208,7 +250,6 @@ ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *ending, f
 bool
 ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e)
 {
-	static const KType exponents[] = {KT_U8, KT_F8_E8M0, KT_COUNT};
 	const KTensor *t;
 
 	if (r->k % 32 != 0)

@@ -32,7 +32,6 @@ bool		gptq_plain_integers(const Json *o, const char *data_types, Err *e);
  * tensors have several names). */
 bool		gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);
 bool		awq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);
-bool		marlin_reader(Ckpt *c, CkptReader *r, const char *module, const char *q, const char *scales,
-						  const GptqSpec *s, Err *e);
+bool		marlin_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);
 
 #endif

@@ -249,6 +249,9 @@ bool		ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, co
 					Err *e);
 bool		ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale,
 					   Err *e);
+/* "weight" U8 [n][k * 3 / 4] of E2M3, or E3M2 if wide, the first in the lowest bits, and
+ * "weight_scale", an exponent for 32 columns. */
+bool		ckpt_mx6(Ckpt *c, CkptReader *r, const char *module, bool wide, Err *e);
 /* Scales: one, or one a row, or one for each block of rows x cols (0 = there are none); of
  * several matrices below each other in 3 dimensions. */
 bool		ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t cols, Err *e);

@@ -228,5 +228,5 @@ gptq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out,
 		return err_hint(e, "Checkpoints of BitBLAS are supported in GPTQ's layout.");
 	}
 	*out = ckpt_reader(c, module, n, k);
-	return s.marlin ? marlin_reader(c, *out, module, ".B", ".s", &s, e) : gptq_reader(c, *out, module, &s, e);
+	return s.marlin ? marlin_reader(c, *out, module, &s, e) : gptq_reader(c, *out, module, &s, e);
 }

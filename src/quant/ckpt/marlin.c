@@ -54,9 +54,11 @@ scale(const CkptReader *r, int64_t row, int64_t group)
 }
 
 bool
-marlin_reader(Ckpt *c, CkptReader *r, const char *module, const char *q, const char *scales,
-			  const GptqSpec *s, Err *e)
+marlin_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
 {
+	/* GPTQ's tool and AWQ's have names of their own */
+	const char *q = s->marlin ? ".B" : ".qweight";
+	const char *scales = s->marlin ? ".s" : ".scales";
 	int64_t		group;
 	int64_t		groups;
 

@@ -210,8 +210,16 @@ static const BadConf bad_confs[] = {
 	{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", ERR_UNSUPPORTED,
 	 "\"quant_algo\" = \"W4A8_AWQ\""},
 	{"{\"quant_method\":\"modelopt\"}", ERR_BAD_FILE, "no \"quant_algo\""},
-	{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":{\"dtype\":\"int4\"}}}",
-	 ERR_UNSUPPORTED, "\"dtype\" = \"int4\""},
+	{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":{\"dtype\":\"int3\"}}}",
+	 ERR_UNSUPPORTED, "\"dtype\" = \"int3\""},
+	{"{\"quant_method\":\"quark\",\"layer_quant_config\":{\"a\":{\"weight\":{\"dtype\":\"int8\","
+	 "\"zero_point_type\":\"float32\"}}}}",
+	 ERR_UNSUPPORTED, "\"zero_point_type\" = \"float32\""},
+	{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":{\"dtype\":\"int8\","
+	 "\"qscheme\":\"per_channel\",\"ch_axis\":1}}}",
+	 ERR_BAD_FILE, "\"ch_axis\" = 1"},
+	{"{\"quant_method\":\"quark\",\"export\":{\"pack_method\":\"tiles\"}}", ERR_UNSUPPORTED,
+	 "\"pack_method\" = \"tiles\""},
 	{"{\"quant_method\":\"quark\",\"algo_config\":[{\"name\":\"awq\"},{\"name\":\"rotation\"}]}",
 	 ERR_UNSUPPORTED, "the algorithm \"rotation\""},
 	{"{\"quant_method\":\"auto-round\",\"sym\":false}", ERR_UNSUPPORTED, "no \"packing_format\""},
@@ -673,6 +681,50 @@ test_hqq(void)
 	clear(&f);
 }
 
+#define QUARK(weight) "{\"quant_method\":\"quark\",\"layer_quant_config\":{\"x*\":{}, " \
+					  "\"[!x]\":{\"weight\":{" weight "}}}}"
+
+/* Quark's integers and small floats, of a matrix [8][64]. */
+static void
+test_quark(void)
+{
+	static const char rows[] = QUARK("\"dtype\":\"uint8\",\"qscheme\":\"per_channel\",\"ch_axis\":0");
+	static const char groups[] = QUARK("\"dtype\":\"uint4\",\"qscheme\":\"per_group\",\"group_size\":32");
+	static const char fp6[] = QUARK("\"dtype\":\"fp6_e2m3\",\"qscheme\":\"per_group\",\"group_size\":32");
+	static const char odd[] = QUARK("\"dtype\":\"uint4\",\"qscheme\":\"per_group\",\"group_size\":48");
+	Fake		f = {0};
+
+	add(&f, "m.weight", KT_U8, 2, N, K, 0x21);
+	add(&f, "m.weight_scale", KT_F32, 1, N, 0, 0x3c);
+	refused("no zero points", &f, rows, ERR_BAD_FILE, "m.weight_zero_point\" is missing");
+	add(&f, "m.weight_zero_point", KT_U8, 1, N, 0, 0x80);
+	good("bytes", &f, rows, KT_Q8_0);
+	refused("bytes that nothing describes", &f, "{\"quant_method\":\"quark\"}", ERR_BAD_FILE,
+			"has shape [8, 64], expected [8, 32]");
+	get(&f, "m.weight_zero_point")->shape[0] = N - 1;
+	refused("fewer zero points", &f, rows, ERR_BAD_FILE, "another shape than its scales");
+	get(&f, "m.weight")->shape[1] = K / 4 * 3;
+	get(&f, "m.weight_scale")->shape[0] = N - 1;
+	refused("another type of scales", &f, fp6, ERR_BAD_FILE, "has type F32, expected U8");
+	clear(&f);
+	add(&f, "m.weight", KT_U8, 2, N, K / 4 * 3, 0x21);
+	add(&f, "m.weight_scale", KT_U8, 2, N, K / 32, 0x7f);
+	good("MXFP6", &f, fp6, KT_BF16);
+	f.data[1][3] = 0xff;
+	refused("an exponent of 255", &f, fp6, ERR_BAD_FILE, "has a scale that is not finite");
+	clear(&f);
+	add(&f, "m.weight", KT_I32, 2, K, N / 8, 0x21);
+	add(&f, "m.weight_scale", KT_F32, 2, K / 32, N, 0x3c);
+	add(&f, "m.weight_zero_point", KT_I32, 2, K / 32, N / 8, 0x33);
+	good("words", &f, groups, KT_Q4_1);
+	refused("columns without a group", &f, odd, ERR_BAD_FILE, "of 64 columns can't have groups of 48");
+	refused("words that nothing describes", &f, "{\"quant_method\":\"quark\"}", ERR_BAD_FILE,
+			"has type I32, but the quantization configuration doesn't describe it");
+	get(&f, "m.weight_zero_point")->shape[0] = 1;
+	refused("fewer zero points", &f, groups, ERR_BAD_FILE, "another shape than its scales");
+	clear(&f);
+}
+
 /* The model option "quantization" names a method: what becomes of the configuration's; msg NULL: good. */
 static void
 named(const char *json, const char *option, ErrClass cls, const char *expected)
@@ -757,6 +809,7 @@ main(void)
 	RUN(test_bnb());
 	RUN(test_layouts());
 	RUN(test_hqq());
+	RUN(test_quark());
 	RUN(test_option());
 	RUN(test_patterns());
 	return check_done("test_ckpt");
