@@ -8,7 +8,7 @@
  * along as late as they may: when there is a fence, for kv_put() also when the next step begins, or when it
  * is asked whether they are done.
  *
- * Tested by tests/unit/model/test_devmem.c.
+ * Tested by tests/unit/model/test_device_arena.c.
  */
 #include "hostdev.h"
 

@@ -13,7 +13,7 @@
  * (release), let_go (release), in this order (wire.h).  slot->wake is set
  * before the push; the supervisor clears it before it looks at the slot.
  *
- * Tested by tests/unit/ipc_server/test_chan.c.
+ * Tested by tests/unit/ipc_server/test_channel.c.
  */
 #include "ipc_server/channel.h"
 

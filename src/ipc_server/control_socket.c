@@ -5,7 +5,7 @@
  * The engine reads the socket in a thread of its own, the remote program when epoll
  * says that there is something: control_read() reads once.
  *
- * Tested by tests/unit/ipc_server/test_chan.c, test_server.c.
+ * Tested by tests/unit/ipc_server/test_channel.c, test_server.c.
  */
 #include "ipc_server/control_socket.h"
 

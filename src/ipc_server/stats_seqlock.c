@@ -5,7 +5,7 @@
  * seq odd (release fence), data, seq even (release); partner: the readers in src/pg, which
  * retry when seq was odd or changed.
  *
- * Tested by tests/unit/remote/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_server.c.
  */
 #include "ipc_server/stats_seqlock.h"
 

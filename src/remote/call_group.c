@@ -12,7 +12,7 @@
  * of them, or is down for all, halves of them are asked for, and halves of these (upstream_call.c says how
  * long).
  *
- * Tested by tests/unit/remote/test_remote_line.c and test_remote_elsewhere.c.
+ * Tested by tests/unit/remote/test_remote_dispatcher.c and test_remote_elsewhere.c.
  */
 #include <string.h>
 

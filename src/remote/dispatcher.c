@@ -10,7 +10,7 @@
  * Deadlines are looked through only when the next of them has come, as the engine does.  With many models
  * those are served first that were asked for least recently: with each turn another one is the first.
  *
- * Tested by tests/unit/remote/test_remote_line.c, test_remote_path.c and test_remote_sim.c (everything that
+ * Tested by tests/unit/remote/test_remote_dispatcher.c, test_remote_path.c and test_remote_sim.c (all that
  * may go wrong, at random).
  */
 #include "remote/dispatcher_internal.h"

@@ -16,7 +16,7 @@
  * While the sleeper is awake nobody makes a system call for it: the thread stays where it is, with an old
  * doorbell.
  *
- * Tested by tests/unit/remote/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_server.c.
  */
 #include "remote/doorbell_fd.h"
 

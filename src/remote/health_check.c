@@ -10,7 +10,7 @@
  *
  * The model keeps the secret for its checks, and wipes it when they end or the model is forgotten.
  *
- * Tested by tests/unit/remote/test_remote_line.c and test_remote_sim.c.
+ * Tested by tests/unit/remote/test_remote_dispatcher.c and test_remote_sim.c.
  */
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * calls still return is dropped.  Its memory stays until its CallGroup is over, since the group's
  * DecodedReply reads it.
  *
- * Tested by tests/unit/remote/test_remote_line.c.
+ * Tested by tests/unit/remote/test_remote_dispatcher.c.
  */
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * A model is known by its version (hash), database and name.  It stays without requests, for its counters,
  * breakers and limits, until it is forgotten, or too many are known.
  *
- * Tested by tests/unit/remote/test_remote_line.c and test_remote_elsewhere.c.
+ * Tested by tests/unit/remote/test_remote_dispatcher.c and test_remote_elsewhere.c.
  */
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  *
  * Waiting for endpoints is no work: header.busy stays 0, and the heartbeat comes at least once a second.
  *
- * Tested by tests/unit/remote/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_server.c.
  */
 #include "remote/remote_server.h"
 

@@ -5,7 +5,7 @@
  * They come as arguments and as lines of the control socket.  A list of hosts that
  * can't be read is refused as a whole: half of one could allow too much.
  *
- * Tested by tests/unit/remote/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_server.c.
  */
 #include "remote/remote_settings.h"
 

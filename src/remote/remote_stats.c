@@ -8,7 +8,7 @@
  *
  * Times are those that a caller sees: from its arrival, waiting and tries and all.
  *
- * Tested by tests/unit/remote/test_remote_line.c.
+ * Tested by tests/unit/remote/test_remote_dispatcher.c.
  */
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  * the calls are, without anybody waiting for that.  Only if the group isn't full, something is under way and
  * its oldest request is younger than GATHER_WAIT_US, the turn passes to another.
  *
- * Tested by tests/unit/remote/test_remote_gather.c.
+ * Tested by tests/unit/remote/test_remote_request_queue.c.
  */
 #include "remote/request_queue.h"
 

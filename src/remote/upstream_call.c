@@ -9,7 +9,7 @@
  * The secret is in the request's message, and for as long as it takes to begin a call in a header: this is
  * wiped.  (health_check.c keeps one, too.)
  *
- * Tested by tests/unit/remote/test_remote_line.c.
+ * Tested by tests/unit/remote/test_remote_dispatcher.c.
  */
 #include <stdio.h>
 #include <string.h>

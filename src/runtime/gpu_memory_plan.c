@@ -12,7 +12,7 @@
  * while it ran.  Somebody else may give memory back meanwhile: then it counts as nothing, and only what is
  * free in the end decides.
  *
- * Tested by tests/unit/runtime/test_gpumem.c on a device that is a number.
+ * Tested by tests/unit/runtime/test_gpu_memory_plan.c on a device that is a number.
  */
 #include "runtime/gpu_memory_plan.h"
 

@@ -2,7 +2,7 @@
  * pinned_prefix.c
  *	  Prompts that stay computed (pinned_prefix.h).
  *
- * Tested by tests/unit/core/test_pins.c and tests/t/092_kv.pl.
+ * Tested by tests/unit/core/test_pinned_prefix.c and tests/t/092_kv.pl.
  */
 #include "core/kv/pinned_prefix.h"
 

@@ -20,7 +20,7 @@
  * plan hands them out in order and preempts from the end, and those just admitted, as behind a
  * preemption nobody is.
  *
- * Owner: the step thread.  Tested by tests/unit/core/test_share.c, which knows what is in each block.
+ * Owner: the step thread.  Tested by tests/unit/core/test_prefix_cache.c, which knows what is in each block.
  */
 #include "core/core_internal.h"
 #include "core/kv/block_lifetime.h"

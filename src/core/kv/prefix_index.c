@@ -7,7 +7,7 @@
  * Hashes are keyed with a random number, so that nobody can choose prompts whose lists are long; a
  * list of blocks that do begin alike may be, hence PART_TRIES.
  *
- * Invariants (prefix_check; tests/unit/core/test_share.c): a block is in both
+ * Invariants (prefix_check; tests/unit/core/test_prefix_cache.c): a block is in both
  * lists or in `begin` alone, as it is full or not; of two full blocks no two have the same chain
  * and tokens.
  *

@@ -5,7 +5,7 @@
  * Without a device this is what there was before there were devices: an MArena, or a mapping that gets memory
  * where it is touched.
  *
- * Tested by tests/unit/model/test_devmem.c.
+ * Tested by tests/unit/model/test_device_arena.c.
  */
 #include "model/weights/device_arena.h"
 

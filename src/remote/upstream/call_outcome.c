@@ -11,7 +11,7 @@
  *
  * A 500, or an answer that makes no sense, is the path's fault until something else tells of the url's.
  *
- * Tested by tests/unit/remote/test_remote_fate.c.
+ * Tested by tests/unit/remote/test_remote_call_outcome.c.
  */
 #include "remote/upstream/call_outcome.h"
 

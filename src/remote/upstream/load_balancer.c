@@ -16,7 +16,7 @@
  * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the
  * endpoint's limit is found without asking it over and over.
  *
- * Tested by tests/unit/remote/test_remote_pick.c.
+ * Tested by tests/unit/remote/test_remote_load_balancer.c.
  */
 #include "base/assert.h"
 #include "remote/upstream/load_balancer.h"

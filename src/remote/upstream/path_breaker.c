@@ -9,7 +9,7 @@
  *
  * There is room for PATHS_MOST that have failed; the one that has failed longest ago is forgotten.
  *
- * Tested by tests/unit/remote/test_remote_paths.c.
+ * Tested by tests/unit/remote/test_remote_path_breaker.c.
  */
 #include "remote/upstream/path_breaker.h"
 

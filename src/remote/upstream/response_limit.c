@@ -6,7 +6,7 @@
  * are generous: a token is a whole event of a stream, and an answer may repeat what it was asked, with
  * everything escaped.
  *
- * Tested by tests/unit/remote/test_remote_bound.c.
+ * Tested by tests/unit/remote/test_remote_response_limit.c.
  */
 #include "remote/upstream/response_limit.h"
 

@@ -4,7 +4,7 @@
  *	  is the same model, owner, salt and adapter; what becomes of it when a core rests, forgets, or the disk
  *	  is lost.
  *
- * Blocks under random schedules are test_share.c's and test_sim.c's, real models' bits
+ * Blocks under random schedules are test_prefix_cache.c's and test_sim.c's, real models' bits
  * test_invariance_model.c's.
  */
 #include "core/offload/offload.h"

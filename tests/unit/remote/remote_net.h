@@ -1,7 +1,7 @@
 /*
  * remote_net.h
  *	  A network with endpoints that a test makes up, its time, and callers, for the tests of the line
- *	  (test_remote_line.c, test_remote_checks.c, test_remote_elsewhere.c, test_remote_length.c,
+ *	  (test_remote_dispatcher.c, test_remote_checks.c, test_remote_elsewhere.c, test_remote_length.c,
  *	  test_remote_path.c,
  *	  test_remote_sim.c).
  *

@@ -1,5 +1,5 @@
 /*
- * test_pins.c
+ * test_pinned_prefix.c
  *	  Prompts that stay computed, with the fake model: what is found of them, who may, how much, and who
  *	  gets their memory in the end.
  */
@@ -297,5 +297,5 @@ main(void)
 	RUN(test_common());
 	RUN(test_adapters());
 	kpool_free(pool);
-	return check_done("pins");
+	return check_done("test_pinned_prefix");
 }

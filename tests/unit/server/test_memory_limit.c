@@ -1,5 +1,5 @@
 /*
- * test_room.c
+ * test_memory_limit.c
  *	  Several models under a memory limit (--fake): who is unloaded for whom, who waits, who fails;
  *	  keep-alive.
  */
@@ -546,7 +546,7 @@ main(int argc, char **argv)
 									   "memory_timeout_ms=20000", NULL};
 
 	if (!peer_start(&P, argc, argv, args, 64, 16384, 1 << 20))
-		return check_done("test_room");
+		return check_done("test_memory_limit");
 	st = wire_stats(&P.arena);
 	RUN(test_least_recent());
 	RUN(test_busy());
@@ -561,5 +561,5 @@ main(int argc, char **argv)
 	RUN(test_adapters());
 	RUN(test_keep_alive());
 	peer_end(&P);
-	return check_done("test_room");
+	return check_done("test_memory_limit");
 }

@@ -1,5 +1,5 @@
 /*
- * test_kvpool.c
+ * test_block_pool.c
  *	  The block pool: order of reuse, limits, damage seen by kvpool_check(), and
  *	  10^5 random operations against a naive model (an array that plays the
  *	  free list, and an array of counts).
@@ -212,5 +212,5 @@ main(void)
 	RUN(test_damage());
 	RUN(test_oldest());
 	RUN(test_model());
-	return check_done("kvpool");
+	return check_done("test_block_pool");
 }

@@ -1,5 +1,5 @@
 /*
- * test_remote_gather.c
+ * test_remote_request_queue.c
  *	  The queue: order, fairness, and who goes with whom; against a slow model of it.
  */
 #include "remote/request_queue.h"
@@ -276,5 +276,5 @@ main(void)
 	RUN(test_random());
 	RUN(test_fair());
 	RUN(test_weights());
-	return check_done("test_remote_gather");
+	return check_done("test_remote_request_queue");
 }

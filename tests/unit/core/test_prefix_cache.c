@@ -1,5 +1,5 @@
 /*
- * test_share.c
+ * test_prefix_cache.c
  *	  Blocks that requests share, without a model: a world that knows what is in each block.
  *
  *	1. prefix_index.c against a naive list, random operations;
@@ -820,5 +820,5 @@ main(void)
 	for (uint32_t seed = 1; seed <= 10; seed++)
 		RUN(test_random(seed, 12 + (int) (seed % 9), seed % 5 == 0, 4 + (int) seed % 7 * 10, dir));
 	remove_dir(dir);
-	return check_done("share");
+	return check_done("test_prefix_cache");
 }

@@ -1,5 +1,5 @@
 /*
- * test_chan.c
+ * test_channel.c
  *	  A slot's messages and frames from both ends (ipc_server/channel.c), and what programs do
  *	  with the control socket (ipc_server/control_socket.c): one thread is backend, supervisor and program.
  */
@@ -667,5 +667,5 @@ main(void)
 	RUN(test_beginning());
 	close(L.control_fd);
 	peer_free(&P);
-	return check_done("test_chan");
+	return check_done("test_channel");
 }

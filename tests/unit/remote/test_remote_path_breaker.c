@@ -1,5 +1,5 @@
 /*
- * test_remote_paths.c
+ * test_remote_path_breaker.c
  *	  Breakers of a url's paths.
  */
 #include <stdio.h>
@@ -87,5 +87,5 @@ main(void)
 {
 	RUN(test_run());
 	RUN(test_many());
-	return check_done("test_remote_paths");
+	return check_done("test_remote_path_breaker");
 }

@@ -1,5 +1,5 @@
 /*
- * test_remote_fate.c
+ * test_remote_call_outcome.c
  *	  The retry rule (docs/user/remote-models.md): each end of a call, and what must hold of all of them.
  */
 #include "remote/upstream/call_outcome.h"
@@ -149,5 +149,5 @@ main(void)
 	RUN(test_rule());
 	RUN(test_always());
 	RUN(test_more());
-	return check_done("test_remote_fate");
+	return check_done("test_remote_call_outcome");
 }

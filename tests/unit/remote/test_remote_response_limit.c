@@ -1,5 +1,5 @@
 /*
- * test_remote_bound.c
+ * test_remote_response_limit.c
  *	  Bounds of answers: above what honest ones take, and far below what would hurt where little was asked
  *	  for.
  */
@@ -63,5 +63,5 @@ main(void)
 	CHECK(of(RSHAPE_POOLING, false, &a, 1, 1000) == BOUND_MOST &&
 		  of(RSHAPE_API, false, &a, 1, 1000) == BOUND_MOST, "not known");
 	CHECK(bound_held() >= BOUND_MOST && bound_held() <= 1024 * MB, "%zu", bound_held());
-	return check_done("test_remote_bound");
+	return check_done("test_remote_response_limit");
 }

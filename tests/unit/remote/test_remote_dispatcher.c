@@ -1,5 +1,5 @@
 /*
- * test_remote_line.c
+ * test_remote_dispatcher.c
  *	  The line: one case after the other, over a network that is made up.
  */
 #include <stdio.h>
@@ -949,5 +949,5 @@ main(void)
 	RUN(test_limits());
 	RUN(test_parts());
 	RUN(test_stats());
-	return check_done("test_remote_line");
+	return check_done("test_remote_dispatcher");
 }

@@ -1,5 +1,5 @@
 /*
- * test_devmem.c
+ * test_device_arena.c
  *	  Memory where ops are, on the CPUs and on a device; and that the device "host" keeps its users to
  *	  device.h.
  */
@@ -186,5 +186,5 @@ main(void)
 	RUN(test_beside(&dev));
 	RUN(test_waiting(&dev));
 	dev.ops->close(dev.d);
-	return check_done("devmem");
+	return check_done("test_device_arena");
 }

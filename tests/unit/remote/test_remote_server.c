@@ -1,5 +1,5 @@
 /*
- * test_remote_desk.c
+ * test_remote_server.c
  *	  The remote program's server (remote_server.c, doorbell_fd.c, remote_settings.c) between backends and a
  *	  fake dispatcher: whole conversations, cancelling, corrupt and taken over slots, the
  *	  doorbell, the control socket.
@@ -303,7 +303,7 @@ open_desk(uint32_t n_slots)
 	D = remote_server_new(&P.arena, sv[1], NULL, &set, &e);
 	CHECK(D != NULL, "a server: %s", e.msg);
 	if (D == NULL)
-		exit(check_done("test_remote_desk"));
+		exit(check_done("test_remote_server"));
 	P.line[0] = '\0';
 	remote_server_ready(D);
 	peer_poll(&P);
@@ -810,5 +810,5 @@ main(void)
 		talk_free(u);
 	}
 	close_desk();
-	return check_done("test_remote_desk");
+	return check_done("test_remote_server");
 }

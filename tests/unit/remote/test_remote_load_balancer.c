@@ -1,5 +1,5 @@
 /*
- * test_remote_pick.c
+ * test_remote_load_balancer.c
  *	  Which url is called next, and breakers.
  */
 #include "remote/upstream/load_balancer.h"
@@ -391,5 +391,5 @@ main(void)
 	RUN(test_slow_probe());
 	RUN(test_limits());
 	RUN(test_window());
-	return check_done("test_remote_pick");
+	return check_done("test_remote_load_balancer");
 }

@@ -1,5 +1,5 @@
 /*
- * test_gpumem.c
+ * test_gpu_memory_plan.c
  *	  A device's memory divided, on a device that is a number: all that is taken is added up by hand.
  */
 #include "runtime/gpu_memory_plan.h"
@@ -313,5 +313,5 @@ main(void)
 	RUN(test_too_little());
 	RUN(test_stages());
 	RUN(test_pieces());
-	return check_done("gpumem");
+	return check_done("test_gpu_memory_plan");
 }
