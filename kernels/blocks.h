@@ -28,6 +28,9 @@ typedef enum KType
 	KT_IQ4_NL,
 	KT_IQ4_XS,
 	KT_MXFP4,
+	KT_NF4,
+	KT_FP4,
+	KT_NV4,
 	KT_INT8,
 	KT_FP8,
 	KT_COUNT,
@@ -63,7 +66,10 @@ typedef struct KBlockQ8_0
 
 static_assert(sizeof(KBlockQ8_0) == 34, "Q8_0 block is 34 bytes, as in GGUF");
 
-/* Q4_0: w = d * (nibble - 8).  IQ4_NL: w = d * kcode_iq4[nibble]. */
+/*
+ * Q4_0: w = d * (nibble - 8).  IQ4_NL: w = d * kcode_iq4[nibble].  NF4, FP4 (bitsandbytes): the same with
+ * kcode_nf4 and kcode_fp4; they and NV4 are in no file.
+ */
 typedef struct KBlockQ4_0
 {
 	uint16_t	d;
@@ -111,6 +117,20 @@ typedef struct KBlockMXFP4
 } KBlockMXFP4;
 
 static_assert(sizeof(KBlockMXFP4) == 17, "MXFP4 block is 17 bytes, as in GGUF");
+
+/*
+ * NV4, of what NVFP4 in files becomes: half h: w = d * NV4_D * sc[h] * kcode_mxfp4[nibble].  Scales of
+ * steps so small would be subnormal halves, hence the factor.
+ */
+#define NV4_D 0x1p-14f
+typedef struct KBlockNV4
+{
+	uint16_t	d;
+	int8_t		sc[2];
+	uint8_t		qs[16];
+} KBlockNV4;
+
+static_assert(sizeof(KBlockNV4) == 20, "NV4 block is 20 bytes");
 
 /* The K formats and IQ4_XS: super-blocks of 256 weights, with sub-blocks of 16 or 32. */
 #define QK_BLOCK 256
@@ -235,9 +255,15 @@ static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
  */
 #define FP8_GROUP 128
 
-/* the tables of IQ4_NL and IQ4_XS, and of MXFP4 */
+/* the tables of IQ4_NL and IQ4_XS, of MXFP4 and NV4, of NF4 and of FP4 */
 extern const int8_t kcode_iq4[16];
 extern const int8_t kcode_mxfp4[16];
+extern const int8_t kcode_nf4[16];
+extern const int8_t kcode_fp4[16];
+
+/* the last two stand for numbers of up to 1: so much is a step of theirs */
+#define NF4_STEP (1 / 112.03f)
+#define FP4_STEP (1 / 120.0f)
 
 /*
  * A tensor as it lies in a file: row-major, outermost dimension first

@@ -38,7 +38,7 @@ extern "C" {
 
 /* Version of what mat_pack() writes, in all implementations: count it up with any
  * change, since packed weights are kept on disk (vllm.repack_cache). */
-#define KERNELS_LAYOUT	3
+#define KERNELS_LAYOUT	4
 
 /*
  * OPERANDS: rows that nothing but products read, in the type that an implementation multiplies.

@@ -32,7 +32,7 @@ typedef enum CudaCodes
 {
 	CUDA_FLOAT,					/* elements of 2 or 4 bytes */
 	CUDA_NIBBLE,				/* code + off */
-	CUDA_TABLE,					/* the number of an entry of IQ4's or MXFP4's table */
+	CUDA_TABLE,					/* the number of an entry of a table of 16 (cuda_table()) */
 	CUDA_BYTE,					/* signed */
 	CUDA_E4M3
 } CudaCodes;

@@ -40,14 +40,16 @@ static const CudaLayout layouts[KT_COUNT] = {
 	[KT_IQ4_NL] = LAYOUT(TABLE, D, 0, 0),
 	[KT_IQ4_XS] = LAYOUT(TABLE, K1, 0, 0),
 	[KT_MXFP4] = LAYOUT(TABLE, E, 0, 0),
+	[KT_NF4] = LAYOUT(TABLE, D, 0, 0),
+	[KT_FP4] = LAYOUT(TABLE, D, 0, 0),
 	[KT_INT8] = LAYOUT(BYTE, ROW, 0, 0),
 	[KT_FP8] = LAYOUT(E4M3, F, 0, 0),
 };
 
-static const int8_t *
-table_of(KType t)
+const int8_t *
+cuda_table(KType t)
 {
-	return t == KT_MXFP4 ? kcode_mxfp4 : kcode_iq4;
+	return t == KT_MXFP4 ? kcode_mxfp4 : t == KT_NF4 ? kcode_nf4 : t == KT_FP4 ? kcode_fp4 : kcode_iq4;
 }
 
 const CudaLayout *
@@ -81,7 +83,7 @@ put_code(const CudaLayout *l, KType t, uint8_t *codes, int j, int k, int q)
 		return;
 	}
 	if (l->codes == CUDA_TABLE)
-		for (code = 0; table_of(t)[code] != q; code++)
+		for (code = 0; cuda_table(t)[code] != q; code++)
 			;
 	/* of a lane's word of 8 the register's two are nibbles r and r + 4 */
 	nibble = place % 8 / 2 + place % 2 * 4;
@@ -98,7 +100,7 @@ get_code(const CudaLayout *l, KType t, const uint8_t *codes, int j, int k)
 	if (l->codes == CUDA_BYTE)
 		return (int8_t) code;
 	code = code >> nibble % 2 * 4 & 15;
-	return l->codes == CUDA_TABLE ? table_of(t)[code] : code - l->off;
+	return l->codes == CUDA_TABLE ? cuda_table(t)[code] : code - l->off;
 }
 
 /* ---- scales ---- */

@@ -148,7 +148,7 @@ packed(const KMat *m)
 	Packed		w = {*cuda_layout(m->type), m->type, m->n, m->k, (const uint8_t *) m->data, {0}};
 
 	for (int i = 0; i < 16; i++)
-		w.table[i] = m->type == KT_MXFP4 ? kcode_mxfp4[i] : kcode_iq4[i];
+		w.table[i] = cuda_table(m->type)[i];
 	return w;
 }
 

@@ -38,6 +38,9 @@ static const Layout layouts[] = {
 	{KT_IQ4_NL, {4, 0}, 0, 'd', 0},
 	{KT_IQ4_XS, {4, 0}, 0, 'd', '1'},
 	{KT_MXFP4, {4, 0}, 0, 'b', 0},
+	{KT_NF4, {4, 0}, 0, 'd', 0},
+	{KT_FP4, {4, 0}, 0, 'd', 0},
+	{KT_NV4, {4, 0}, 0, 'd', 'h'},
 };
 
 typedef struct Case
@@ -88,8 +91,9 @@ put_sub(const Case *t, uint8_t *sub, const KGroup *g, int c)
 static int
 code_of(const Case *t, int q)
 {
-	const int8_t *table = t->l->type == KT_MXFP4 ? kcode_mxfp4 :
-		t->l->type == KT_IQ4_NL || t->l->type == KT_IQ4_XS ? kcode_iq4 : NULL;
+	KType		type = t->l->type;
+	const int8_t *table = type == KT_MXFP4 || type == KT_NV4 ? kcode_mxfp4 : type == KT_NF4 ? kcode_nf4 :
+		type == KT_FP4 ? kcode_fp4 : type == KT_IQ4_NL || type == KT_IQ4_XS ? kcode_iq4 : NULL;
 
 	if (table == NULL)
 		return q + (t->l->planes[0] == 8 ? t->off8 : t->l->off);
@@ -157,7 +161,16 @@ slow_pack(const Case *t, uint8_t *to)
 	return (size_t) (span - to);
 }
 
-/* any bits, but for exponents of NaN in scales; no second zero of MXFP4 */
+/* no second zero of MXFP4's and FP4's tables among n bytes of two codes */
+static void
+first_zeros(uint8_t *qs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		qs[i] = (uint8_t) (((qs[i] & 0x0f) == 0x08 ? qs[i] ^ 1 : qs[i]) ^
+						   ((qs[i] & 0xf0) == 0x80 ? 0x10 : 0));
+}
+
+/* any bits, but for exponents of NaN in scales */
 static void
 fill(const Case *t, uint8_t *src, size_t len)
 {
@@ -165,12 +178,12 @@ fill(const Case *t, uint8_t *src, size_t len)
 
 	for (size_t i = 0; i < len; i++)
 		src[i] = (uint8_t) rnd();
-	for (size_t at = 0; at < len && t->l->type == KT_MXFP4; at += step)
+	for (size_t at = 0; at < len; at += step)
 	{
-		src[at] = (uint8_t) rnd_int(255);
-		for (size_t i = 1; i < step; i++)
-			src[at + i] = (uint8_t) (((src[at + i] & 0x0f) == 0x08 ? src[at + i] ^ 1 : src[at + i]) ^
-									 ((src[at + i] & 0xf0) == 0x80 ? 0x10 : 0));
+		if (t->l->type == KT_MXFP4)
+			src[at] = (uint8_t) rnd_int(255);
+		if (t->l->type == KT_MXFP4 || t->l->type == KT_FP4 || t->l->type == KT_NV4)
+			first_zeros(src + at + step - 16, 16);
 	}
 }
 

@@ -43,6 +43,7 @@ typedef enum QScale
 	QS_SUB,						/* half d; signed byte s: d is d * s */
 	QS_SUB_MIN,					/* half d, m; bytes s, then t: d * s, m * t */
 	QS_HALVES,					/* half d; for each column two signed bytes: sc */
+	QS_HALVES_SMALL,			/* the same for one group, d times NV4_D */
 	QS_HALVES_MIN				/* half d, m; for each column two times sc | mn << 4 */
 } QScale;
 
@@ -51,6 +52,8 @@ typedef enum QTable
 {
 	QT_NONE,
 	QT_IQ4,
+	QT_NF4,
+	QT_FP4,
 	QT_MXFP4
 } QTable;
 
@@ -76,6 +79,9 @@ static const QFormat q_formats[KT_COUNT] = {
 	[KT_IQ4_NL] = {QC_4, QS_HALF, QT_IQ4, Q8_OFF},
 	[KT_IQ4_XS] = {QC_4, QS_SUB, QT_IQ4, Q8_OFF},
 	[KT_MXFP4] = {QC_4, QS_BF16, QT_MXFP4, 12},
+	[KT_NF4] = {QC_4, QS_HALF, QT_NF4, Q8_OFF},
+	[KT_FP4] = {QC_4, QS_HALF, QT_FP4, Q8_OFF},
+	[KT_NV4] = {QC_4, QS_HALVES_SMALL, QT_MXFP4, 12},
 };
 
 typedef struct QPlane
@@ -102,10 +108,17 @@ q_has_min(KType t)
 	return s == QS_HALF_MIN || s == QS_SUB_MIN || s == QS_HALVES_MIN;
 }
 
+/* scales of halves without a minimum */
+static inline bool
+q_plain_halves(KType t)
+{
+	return q_formats[t].scale == QS_HALVES || q_formats[t].scale == QS_HALVES_SMALL;
+}
+
 static inline bool
 q_has_halves(KType t)
 {
-	return q_formats[t].scale == QS_HALVES || q_formats[t].scale == QS_HALVES_MIN;
+	return q_plain_halves(t) || q_formats[t].scale == QS_HALVES_MIN;
 }
 
 /* groups of a span */
@@ -114,7 +127,7 @@ q_span_groups(KType t)
 {
 	QScale		s = q_formats[t].scale;
 
-	return s == QS_HALF || s == QS_BF16 || s == QS_HALF_MIN ? 1 : Q_GROUPS;
+	return s == QS_HALF || s == QS_BF16 || s == QS_HALF_MIN || s == QS_HALVES_SMALL ? 1 : Q_GROUPS;
 }
 
 /* bytes of the halves in a header, and of what it has for each group */
@@ -129,6 +142,8 @@ q_sub_bytes(KType t)
 {
 	QScale		s = q_formats[t].scale;
 
+	if (s == QS_HALVES_SMALL)
+		return 2 * Q_COLS;
 	return q_span_groups(t) == 1 ? 0 : s == QS_SUB ? Q_COLS : 2 * Q_COLS;
 }
 
@@ -182,8 +197,12 @@ typedef struct QTile
 static const int8_t *
 q_table(KType t)
 {
-	return q_formats[t].table == QT_IQ4 ? kcode_iq4 :
-		q_formats[t].table == QT_MXFP4 ? kcode_mxfp4 : NULL;
+	static const int8_t *const tables[] = {
+		[QT_NONE] = NULL, [QT_IQ4] = kcode_iq4, [QT_NF4] = kcode_nf4, [QT_FP4] = kcode_fp4,
+		[QT_MXFP4] = kcode_mxfp4,
+	};
+
+	return tables[q_formats[t].table];
 }
 
 /* one code back from its planes */
@@ -283,6 +302,9 @@ q_get_scales(KType t, const uint8_t *header, int group, int c, KGroup *g)
 		case QS_SUB:
 			g->d *= (float) (int8_t) sub[c];
 			break;
+		case QS_HALVES_SMALL:
+			g->d *= NV4_D;
+			/* FALLTHROUGH */
 		case QS_HALVES:
 			g->sc[0] = (int8_t) sub[c * 2];
 			g->sc[1] = (int8_t) sub[c * 2 + 1];

@@ -170,7 +170,7 @@ p_q8_0(const uint8_t *const *src, uint8_t *span, int c0)
 	p_bytes(src, offsetof(KBlockQ8_0, qs) + 16, codes + 4 * Q_FOUR, c0);
 }
 
-/* and IQ4_NL */
+/* and IQ4_NL, NF4, FP4 */
 static void
 p_q4_0(const uint8_t *const *src, uint8_t *span, int c0)
 {
@@ -178,6 +178,7 @@ p_q4_0(const uint8_t *const *src, uint8_t *span, int c0)
 	p_nibbles32(src, offsetof(KBlockQ4_0, qs), span + q_header_bytes(KT_Q4_0), c0);
 }
 
+/* and NV4, whose scales of halves lie where m does */
 static void
 p_q4_1(const uint8_t *const *src, uint8_t *span, int c0)
 {
@@ -355,6 +356,7 @@ static const QStripFn q_strip_fns[KT_COUNT] = {
 	[KT_Q8_0] = p_q8_0, [KT_Q4_0] = p_q4_0, [KT_Q4_1] = p_q4_1, [KT_Q5_0] = p_q5_0, [KT_Q5_1] = p_q5_1,
 	[KT_Q2_K] = p_q2_k, [KT_Q3_K] = p_q3_k, [KT_Q4_K] = p_q4_k, [KT_Q5_K] = p_q5_k, [KT_Q6_K] = p_q6_k,
 	[KT_IQ4_NL] = p_q4_0, [KT_IQ4_XS] = p_iq4_xs, [KT_MXFP4] = p_mxfp4,
+	[KT_NF4] = p_q4_0, [KT_FP4] = p_q4_0, [KT_NV4] = p_q4_1,
 };
 
 /*
@@ -367,6 +369,8 @@ q_zero_codes(KType t, uint8_t *block)
 	memset(block, 0, sizeof(KBlockQ6_K));
 	if (t == KT_Q4_0)
 		memset(block + offsetof(KBlockQ4_0, qs), 0x88, 16);
+	else if (t == KT_NF4)
+		memset(block + offsetof(KBlockQ4_0, qs), 0x77, 16);
 	else if (t == KT_Q5_0)
 		memset(block + offsetof(KBlockQ5_0, qh), 0xff, 4);
 	else if (t == KT_Q3_K)

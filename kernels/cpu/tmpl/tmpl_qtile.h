@@ -37,7 +37,9 @@
 Q_INLINE bool
 q_signed(KType t)
 {
-	return Q8_OFF == 0 && (q_formats[t].coding == QC_8 || q_formats[t].table == QT_IQ4);
+	QTable		table = q_formats[t].table;
+
+	return Q8_OFF == 0 && (q_formats[t].coding == QC_8 || (table != QT_NONE && table != QT_MXFP4));
 }
 
 /* field f of a plane's bytes, moved to bit `to`; other bits are 0 */
@@ -87,6 +89,10 @@ q_operand(KType t, const uint8_t *p, int g, int col)
 
 	if (q_formats[t].table == QT_IQ4)
 		v = q_look_up(kcode_iq4, q_formats[t].off, v);
+	else if (q_formats[t].table == QT_NF4)
+		v = q_look_up(kcode_nf4, q_formats[t].off, v);
+	else if (q_formats[t].table == QT_FP4)
+		v = q_look_up(kcode_fp4, q_formats[t].off, v);
 	else if (q_formats[t].table == QT_MXFP4)
 		v = q_look_up(kcode_mxfp4, q_formats[t].off, v);
 	return v;
@@ -115,7 +121,7 @@ q_xi(KType t, int32_t s0, int32_t s1)
 Q_INLINE qi
 q_pairs(KType t, const uint8_t *sub)
 {
-	if (q_formats[t].scale == QS_HALVES)
+	if (q_plain_halves(t))
 		return q_load_i8_16(sub);
 	if (q_formats[t].scale == QS_HALVES_MIN)
 		return q_and(q_load_u8_16(sub), q_set1_16(15));
@@ -127,7 +133,7 @@ q_init(KType t, qi pairs, int32_t xi)
 {
 	qi			s;
 
-	if (q_formats[t].scale == QS_HALVES)
+	if (q_plain_halves(t))
 	{
 		s = q_madd(pairs, q_set1(xi));
 		return q_add(s, s);
@@ -149,6 +155,8 @@ q_scale(KType t, const uint8_t *h, const uint8_t *sub, int col)
 	d = qf_load_f16(h);
 	if (q_formats[t].scale == QS_SUB || q_formats[t].scale == QS_SUB_MIN)
 		d = qf_mul(d, qf_load_i8(sub + col));
+	if (q_formats[t].scale == QS_HALVES_SMALL)
+		d = qf_mul(d, qf_set1(NV4_D));
 	return d;
 }
 
@@ -358,11 +366,11 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 /* the formats, by the registers they need */
 #define Q_LIGHT_FORMATS(X, MR, NS) \
 	X(Q8_0, MR, NS) X(Q4_0, MR, NS) X(Q4_1, MR, NS) X(IQ4_NL, MR, NS) X(IQ4_XS, MR, NS) \
-	X(MXFP4, MR, NS)
+	X(MXFP4, MR, NS) X(NF4, MR, NS) X(FP4, MR, NS)
 #define Q_HEAVY_FORMATS(X, MR, NS) \
 	X(Q5_0, MR, NS) X(Q5_1, MR, NS) X(Q4_K, MR, NS) X(Q5_K, MR, NS)
 #define Q_HALVES_FORMATS(X, MR, NS) \
-	X(Q2_K, MR, NS) X(Q3_K, MR, NS) X(Q6_K, MR, NS)
+	X(Q2_K, MR, NS) X(Q3_K, MR, NS) X(Q6_K, MR, NS) X(NV4, MR, NS)
 
 #define DEF_Q_FN(T, MR, NS) \
 static void \
@@ -390,7 +398,8 @@ typedef void (*QTileFn) (const QTile *j);
 #define Q_FN(T)		[KT_##T] = {Q_TILE_TABLE(T)},
 static const QTileFn q_tiles[KT_COUNT][Q_MAX_MR + 1] = {
 	Q_FN(Q8_0) Q_FN(Q4_0) Q_FN(Q4_1) Q_FN(Q5_0) Q_FN(Q5_1) Q_FN(Q2_K) Q_FN(Q3_K) Q_FN(Q4_K)
-	Q_FN(Q5_K) Q_FN(Q6_K) Q_FN(IQ4_NL) Q_FN(IQ4_XS) Q_FN(MXFP4) Q_FN(INT8)
+	Q_FN(Q5_K) Q_FN(Q6_K) Q_FN(IQ4_NL) Q_FN(IQ4_XS) Q_FN(MXFP4) Q_FN(NF4) Q_FN(FP4)
+	Q_FN(NV4) Q_FN(INT8)
 };
 
 #ifdef Q_TILES_FOR_OTHERS

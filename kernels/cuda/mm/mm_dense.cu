@@ -105,7 +105,7 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 	a->part = a->rows <= MM_FEW && a->n < MM_WIDE && segments_of(a->k) > 1 ? (float *) ws : NULL;
 	a->book.off = l->off;
 	for (int i = 0; i < 16; i++)
-		a->book.t[i / 4] |= (uint32_t) ((type == KT_MXFP4 ? kcode_mxfp4 : kcode_iq4)[i] + 128) << i % 4 * 8;
+		a->book.t[i / 4] |= (uint32_t) (cuda_table(type)[i] + 128) << i % 4 * 8;
 	ok = wgmma && mm_sm90(a, l, type, x, shape, stream);
 	if (!ok)
 		ok = l->codes == CUDA_FLOAT ? mm_dense(a, l, type, x, shape, stream) :

@@ -1,7 +1,7 @@
 /*
  * mm_nibble.cu
- *	  Products with weights of 4 bits: Q4_0, Q4_1, Q4_K, Q2_K, Q3_K, and by a table IQ4_NL, IQ4_XS
- *	  and MXFP4.  x is BF16 or F16.
+ *	  Products with weights of 4 bits: Q4_0, Q4_1, Q4_K, Q2_K, Q3_K, and by a table IQ4_NL, IQ4_XS,
+ *	  MXFP4, NF4 and FP4.  x is BF16 or F16.
  */
 #include "cuda/mm/mm.cuh"
 
