@@ -28,17 +28,19 @@ use_matrix(ModelSource *ms, const char *module, int64_t n, int64_t k)
 		fuzz_failed(&e);
 		return;
 	}
-	if (t == NULL)
-		return;
-	if (t->type >= KT_COUNT || (bytes = ktype_row_bytes(t->type, k)) == 0 || t->shape[0] != n ||
-		t->shape[1] != k)
-		abort();
 	half = (int) n / 2;
-	rows = mem_alloc((size_t) n * bytes);
-	t->reader->rows(t->reader, half, 1, (int) n - half, rows);
-	if (half > 0)
-		t->reader->rows(t->reader, 0, 2, (half + 1) / 2, rows);
-	mem_free(rows);
+	/* and what it offers */
+	for (; t != NULL; t = t->reader->offer)
+	{
+		if (t->type >= KT_COUNT || (bytes = ktype_row_bytes(t->type, k)) == 0 || t->shape[0] != n ||
+			t->shape[1] != k)
+			abort();
+		rows = mem_alloc((size_t) n * bytes);
+		t->reader->rows(t->reader, half, 1, (int) n - half, rows);
+		if (half > 0)
+			t->reader->rows(t->reader, 0, 2, (half + 1) / 2, rows);
+		mem_free(rows);
+	}
 }
 
 static void

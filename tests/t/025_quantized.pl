@@ -39,9 +39,9 @@ $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 my @models = (
 	[ 'quant_gptq', 'Q8_0', 'gptq' ], [ 'quant_gptq_3bit', 'Q4_0', 'gptq' ], [ 'quant_marlin', 'Q4_0', 'gptq' ],
 	[ 'quant_awq', 'Q4_1', 'awq' ], [ 'quant_ct_w4a16', 'Q4_0', 'compressed-tensors' ],
-	[ 'quant_ct_w8a8', 'INT8', 'compressed-tensors' ], [ 'quant_fp8', 'BF16', 'fp8' ], [ 'quant_nf4', 'Q8_0', 'bitsandbytes' ],
-	[ 'gpt_oss_mxfp4', 'MXFP4', 'mxfp4' ], [ 'quant_nvfp4', 'Q8_0', 'modelopt' ], [ 'quant_quark', 'MXFP4', 'quark' ],
-	[ 'quant_torchao', 'Q8_0', 'torchao' ], [ 'quant_hqq', 'Q4_1', 'hqq' ], [ 'quant_nvfp4_gguf', 'Q8_0', undef ],
+	[ 'quant_ct_w8a8', 'INT8', 'compressed-tensors' ], [ 'quant_fp8', 'BF16', 'fp8' ], [ 'quant_nf4', 'NF4', 'bitsandbytes' ],
+	[ 'gpt_oss_mxfp4', 'MXFP4', 'mxfp4' ], [ 'quant_nvfp4', 'NVFP4', 'modelopt' ], [ 'quant_quark', 'MXFP4', 'quark' ],
+	[ 'quant_torchao', 'Q8_0', 'torchao' ], [ 'quant_hqq', 'Q4_1', 'hqq' ], [ 'quant_nvfp4_gguf', 'NVFP4', undef ],
 );
 my %path = map { $_->[0] => model($_->[0]) } @models;
 
@@ -57,13 +57,13 @@ push @models, [ 'autoround', 'Q4_1', 'auto-round' ];
 for (@models)
 {
 	my ($name, $dtype, $method) = @$_;
-	my $says = $method // 'NVFP4';
+	my $says = defined $method ? "$dtype ($method)" : $dtype;
 	is($node->safe_psql('postgres', "SELECT j ->> 'supported', j ->> 'dtype', j ->> 'quantization' FROM llm_inspect_model('$path{$name}') j"),
 		"true|$dtype|" . ($method // ''), "$name: llm_inspect_model");
 	$node->safe_psql('postgres', "SELECT llm_create_model('$name', '$path{$name}', options => '{\"max_model_len\": 64}')");
 	is($node->safe_psql('postgres', "SELECT length(llm_generate('Hello', model => '$name', max_tokens => 8, temperature => 0, ignore_eos => true)) > 0"),
 		't', "$name: answers");
-	is($node->safe_psql('postgres', "SELECT dtype, error FROM llm_models WHERE name = '$name'"), "$dtype ($says)|", "$name: llm_models");
+	is($node->safe_psql('postgres', "SELECT dtype, error FROM llm_models WHERE name = '$name'"), "$says|", "$name: llm_models");
 	$node->safe_psql('postgres', "SELECT llm_drop_model('$name')");
 }
 

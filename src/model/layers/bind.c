@@ -899,8 +899,6 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 	ok = ok && check_unused(&b);
 	mem_free(b.used);
 	lora_number_targets(d);
-	if (b.converted)
-		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));
 	info->n_params = b.n_params;
 	if (ok)
 		dec_work(d, &info->work);
@@ -912,6 +910,9 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		if (b.type_bytes[t] > b.type_bytes[info->dtype])
 			info->dtype = (KType) t;
 	}
+	/* where that doesn't say it */
+	if (b.converted && info->dtype != KT_NV4)
+		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));
 	return ok;
 }
 

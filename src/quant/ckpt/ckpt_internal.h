@@ -83,8 +83,8 @@ struct CkptReader
 	int64_t		n_groups;		/* number of groups */
 	bool		int8_acts;		/* made for products of bytes: INT8 if it fits */
 
-	KReader		fp8;			/* what r offers: rows of FP8 */
-	KTensor		fp8_t;
+	KReader		offer;			/* what r offers: rows of FP8, or of 4 bits */
+	KTensor		offer_t;
 };
 
 struct Ckpt
@@ -209,6 +209,14 @@ bool		ckpt_needs_order(const Ckpt *c, const char *module, const char *ending, co
 bool		ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64_t groups,
 					   Err *e);
 bool		ckpt_finish(Ckpt *c, CkptReader *r, Err *e);
+
+/* ---- types of 4 bits (ckpt_four.c) ---- */
+
+/* In which of them may a matrix be, whose largest scale is `most`?  KT_COUNT: in none. */
+KType		ckpt_four(const CkptReader *r, float most);
+/* Columns col0 .. col0+m-1 (blocks of 32) of a row to the row of r->offer_t.type that begins at `to`. */
+void		ckpt_put_four(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes,
+						  uint8_t *to);
 
 /* ---- scales (ckpt_scale.c) ---- */
 

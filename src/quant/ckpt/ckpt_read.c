@@ -10,6 +10,7 @@
  *		INT8		8 bits with one scale a row, made for activations of 8 bits
  *		MXFP4		the same in another order
  *		Q8_0		other codes of up to 4 bits: blocks with mixed scales, tables
+ *					those of NF4, FP4 and NVFP4 are offered in 4 bits, too (ckpt_four.c)
  *		BF16		all else; E4M3 with scales for whole groups of 128 columns is offered as FP8, too,
  *					with its codes and scales as they are
  *
@@ -276,12 +277,29 @@ put_bf16(const float *x, int m, uint8_t *to)
 }
 
 /* Columns col0 .. col0+m-1 of a row to the row that begins at `to`. */
+typedef void (*CkptPut) (const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes,
+						 uint8_t *to);
+
 static void
-put_row(const CkptReader *r, bool exact, int64_t row, int64_t col0, int m, const uint8_t *codes, uint8_t *to)
+put_values(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes, uint8_t *to)
+{
+	KType		type = r->t.type;
+	float		x[CKPT_CHUNK];
+
+	to += ktype_row_bytes(type, col0);
+	row_floats(r, row, col0, m, codes, x);
+	if (type == KT_BF16)
+		put_bf16(x, m, to);
+	else
+		quantize_row(type, x, m, to);
+}
+
+/* The codes as they are. */
+static void
+put_as_they_are(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes, uint8_t *to)
 {
 	KType		type = r->t.type;
 	size_t		bytes = ktype_row_bytes(type, BLOCK);
-	float		x[CKPT_CHUNK];
 	CkptReadRun	runs[CKPT_CHUNK];
 	int			n;
 
@@ -291,26 +309,17 @@ put_row(const CkptReader *r, bool exact, int64_t row, int64_t col0, int m, const
 		return;
 	}
 	to += ktype_row_bytes(type, col0);
-	if (!exact)
-	{
-		row_floats(r, row, col0, m, codes, x);
-		if (type == KT_BF16)
-			put_bf16(x, m, to);
-		else
-			quantize_row(type, x, m, to);
-		return;
-	}
 	n = find_runs(r, row, col0, m, runs);
 	for (int j = 0, i = 0; j < n; j++)
 		for (; i < runs[j].end; i += BLOCK, to += bytes)
 			put_block(r, &runs[j], row, codes + i, to);
 }
 
+/* n rows of `bytes` each */
 static void
-make_rows(const CkptReader *r, bool exact, int64_t row0, int step, int n, uint8_t *to)
+make_rows(const CkptReader *r, CkptPut put, size_t bytes, int64_t row0, int step, int n, uint8_t *to)
 {
 	uint8_t		codes[CKPT_ROWS * CKPT_CHUNK];
-	size_t		bytes = ktype_row_bytes(r->t.type, r->k);
 
 	for (int at = 0; at < n; at += CKPT_ROWS)
 	{
@@ -323,8 +332,8 @@ make_rows(const CkptReader *r, bool exact, int64_t row0, int step, int n, uint8_
 
 			r->codes(r, row, step, rows, col, m, codes);
 			for (int j = 0; j < rows; j++)
-				put_row(r, exact, row + (int64_t) j * step, col, m, codes + j * CKPT_CHUNK,
-						to + (size_t) (at + j) * bytes);
+				put(r, row + (int64_t) j * step, col, m, codes + j * CKPT_CHUNK,
+					to + (size_t) (at + j) * bytes);
 		}
 	}
 }
@@ -332,20 +341,39 @@ make_rows(const CkptReader *r, bool exact, int64_t row0, int step, int n, uint8_
 static void
 rows_as_they_are(const KReader *r, int64_t row0, int step, int n, void *to)
 {
-	make_rows((const CkptReader *) (const void *) r, true, row0, step, n, to);
+	const CkptReader *c = (const CkptReader *) (const void *) r;
+
+	make_rows(c, put_as_they_are, ktype_row_bytes(c->t.type, c->k), row0, step, n, to);
 }
 
 static void
 rows_by_value(const KReader *r, int64_t row0, int step, int n, void *to)
 {
-	make_rows((const CkptReader *) (const void *) r, false, row0, step, n, to);
+	const CkptReader *c = (const CkptReader *) (const void *) r;
+
+	make_rows(c, put_values, ktype_row_bytes(c->t.type, c->k), row0, step, n, to);
+}
+
+/* The reader that offers r. */
+static const CkptReader *
+offers(const KReader *r)
+{
+	return (const CkptReader *) (const void *) ((const char *) r - offsetof(CkptReader, offer));
+}
+
+static void
+rows_four(const KReader *kr, int64_t row0, int step, int n, void *to)
+{
+	const CkptReader *r = offers(kr);
+
+	make_rows(r, ckpt_put_four, ktype_row_bytes(r->offer_t.type, r->k), row0, step, n, to);
 }
 
 /* Codes of E4M3 as they are, each row's behind its scales. */
 static void
 rows_fp8(const KReader *kr, int64_t row0, int step, int n, void *to)
 {
-	const CkptReader *r = (const CkptReader *) (const void *) ((const char *) kr - offsetof(CkptReader, fp8));
+	const CkptReader *r = offers(kr);
 	uint8_t		codes[CKPT_ROWS * CKPT_CHUNK];
 	size_t		bytes = ktype_row_bytes(KT_FP8, r->k);
 	size_t		scales = bytes - (size_t) r->k;
@@ -444,6 +472,18 @@ is_fp8(const CkptReader *r)
 		r->columns == NULL && r->g_idx == NULL && !r->flat && (r->group % FP8_GROUP == 0 || r->group >= r->k);
 }
 
+/* Rows of a type that takes less memory, for who has products of it. */
+static void
+offer(CkptReader *r, KType type, void (*rows) (const KReader *r, int64_t row0, int step, int n, void *to))
+{
+	r->offer = (KReader) {.rows = rows, .parts = r->parts};
+	r->offer_t = r->t;
+	r->offer_t.type = type;
+	r->offer_t.reader = &r->offer;
+	r->offer_t.nbytes = ktype_row_bytes(type, r->k) * (size_t) r->n;
+	r->r.offer = &r->offer_t;
+}
+
 /* An order that is none isn't kept. */
 static void
 drop_trivial_order(CkptReader *r)
@@ -508,6 +548,7 @@ ckpt_finish(Ckpt *c, CkptReader *r, Err *e)
 	float		most = 0;
 	float		most2;
 	CkptZeros	zeros;
+	KType		four;
 	bool		exact;
 
 	drop_trivial_order(r);
@@ -520,21 +561,18 @@ ckpt_finish(Ckpt *c, CkptReader *r, Err *e)
 		r->zero_of = NULL;
 		r->zero0 = zeros.lo;
 	}
-	exact = choose(r, r->scale_of != NULL ? r->most : most * fabsf(r->factor), &zeros);
+	most = r->scale_of != NULL ? r->most : most * fabsf(r->factor);
+	exact = choose(r, most, &zeros);
 	r->r.rows = exact || r->t.type == KT_INT8 ? rows_as_they_are : rows_by_value;
 	r->r.parts = r->parts;
 	r->t = (KTensor) {
 		.name = r->name, .type = r->t.type, .ndim = 2, .shape = {r->n, r->k}, .reader = &r->r,
 		.nbytes = ktype_row_bytes(r->t.type, r->k) * (size_t) r->n, .base = r->parts[0]
 	};
+	four = exact ? KT_COUNT : ckpt_four(r, most);
 	if (r->t.type == KT_BF16 && is_fp8(r))
-	{
-		r->fp8 = (KReader) {.rows = rows_fp8, .parts = r->parts};
-		r->fp8_t = r->t;
-		r->fp8_t.type = KT_FP8;
-		r->fp8_t.reader = &r->fp8;
-		r->fp8_t.nbytes = ktype_row_bytes(KT_FP8, r->k) * (size_t) r->n;
-		r->r.offer = &r->fp8_t;
-	}
+		offer(r, KT_FP8, rows_fp8);
+	else if (four != KT_COUNT)
+		offer(r, four, rows_four);
 	return true;
 }

@@ -1,6 +1,6 @@
 /*
  * gguf_types.c
- *	  Types of GGUF that no kernel multiplies with: NVFP4, which becomes Q8_0.
+ *	  Types of GGUF that no kernel multiplies with: NVFP4, which becomes another with its codes, or Q8_0.
  *
  *		NAME.weight			NVFP4 [N][K], perhaps of several matrices (blocks.h)
  *		NAME.scale			F32: a factor of all weights, or one for each matrix; may be absent

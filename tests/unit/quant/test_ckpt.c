@@ -525,6 +525,143 @@ bnb_state(Fake *f, const char *json)
 	memcpy((void *) t->data, json, t->nbytes);
 }
 
+/* bitsandbytes' tables, rounded to 4 places */
+static const float nf4[16] = {
+	-1, -0.6962f, -0.5251f, -0.3949f, -0.2844f, -0.1848f, -0.0911f, 0, 0.0796f, 0.1609f, 0.2461f, 0.3379f,
+	0.4407f, 0.5626f, 0.7230f, 1
+};
+static const float fp4[16] = {
+	0, 0.0052f, 0.6667f, 1, 0.3333f, 0.5f, 0.1667f, 0.25f, 0, -0.0052f, -0.6667f, -1, -0.3333f, -0.5f,
+	-0.1667f, -0.25f
+};
+
+/* What is offered beside Q8_0; to got: its rows as floats. */
+static KType
+offer_of(Fake *f, const char *json, float *got)
+{
+	const KTensor *t;
+	const KTensor *o;
+	KType		type = KT_COUNT;
+	uint8_t    *row;
+	Ckpt	   *c;
+	Err			e;
+
+	CHECK(try(f, json, &t, &c, &e) && (t->type == KT_Q8_0 || t->type == KT_BF16), "%s: %s", json, e.msg);
+	o = t != NULL ? t->reader->offer : NULL;
+	if (o != NULL)
+	{
+		type = o->type;
+		CHECK(o->nbytes == ktype_row_bytes(type, K) * N && o->nbytes * 10 <= t->nbytes * 6, "%s: %zu bytes",
+			  ktype_name(type), o->nbytes);
+		row = mem_alloc(ktype_row_bytes(type, K));
+		for (int i = 0; i < N; i++)
+		{
+			o->reader->rows(o->reader, i, 1, 1, row);
+			kblock_to_float(type, row, K, got + (size_t) i * K);
+		}
+		mem_free(row);
+	}
+	ckpt_close(c);
+	return type;
+}
+
+/* The codes of bitsandbytes' own tables stay; another table's become Q8_0. */
+static void
+test_four_bnb(void)
+{
+	Fake		f = {0};
+	float		got[N * K];
+	uint8_t    *codes = add(&f, "m.weight", KT_U8, 2, N * K / 2, 1, 0);
+	float	   *map = add(&f, "m.weight.quant_map", KT_F32, 1, 16, 0, 0);
+	float	   *absmax = add(&f, "m.weight.absmax", KT_F32, 1, N, 0, 0);
+
+	add(&f, "m.weight.quant_state.bitsandbytes__nf4", KT_U8, 1, 500, 0, ' ');
+	bnb_state(&f, "{\"blocksize\":64,\"shape\":[8,64]}");
+	for (int i = 0; i < N * K / 2; i++)
+		codes[i] = (uint8_t) (i * 37 + i / 32);
+	for (int i = 0; i < N; i++)
+		absmax[i] = 0.25f * (float) (i + 1);
+	for (int fp = 0; fp < 2; fp++)
+	{
+		double		worst = 0;
+
+		memcpy(map, fp ? fp4 : nf4, sizeof(nf4));
+		CHECK(offer_of(&f, BNB, got) == (fp ? KT_FP4 : KT_NF4), "bitsandbytes' table %d", fp);
+		for (int i = 0; i < N * K; i++)
+		{
+			float		code = map[codes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+
+			worst = fmax(worst, fabs(got[i] / absmax[i / K] - code));
+		}
+		CHECK(worst < 0.0042, "table %d: rounded by %g", fp, worst);
+	}
+	map[5] += 0.01f;
+	CHECK(offer_of(&f, BNB, got) == KT_COUNT, "another table");
+	memcpy(map, nf4, sizeof(nf4));
+	memset(absmax, 0, N * sizeof(float));
+	CHECK(offer_of(&f, BNB, got) == KT_NF4 && got[0] == 0 && got[N * K - 1] == 0, "scales of 0");
+	for (int i = 0; i < N; i++)
+		absmax[i] = 1e-3f;
+	CHECK(offer_of(&f, BNB, got) == KT_COUNT, "scales too small for a half");
+	clear(&f);
+}
+
+/*
+ * Each pair of E4M3's scales in a group of NVFP4: exact but for d's half while a factor of 8 is between their
+ * powers of two, else the smaller one is off by 1/254 of the larger.
+ */
+static void
+test_four_nvfp4(void)
+{
+	static const char json[] = "{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}";
+	static const float half = 0x1p-11f + 1e-6f;
+	Fake		f = {0};
+	float		got[N * K];
+	uint8_t    *codes = add(&f, "m.weight", KT_U8, 2, N, K / 2, 0);
+	uint8_t    *scale = add(&f, "m.weight_scale", KT_F8_E4M3, 2, N, K / 16, 0);
+	float	   *factor = add(&f, "m.weight_scale_2", KT_F32, 1, 1, 0, 0);
+	float		small;
+	int			bad = 0;
+
+	*factor = 1 / 4800.0f;
+	/* d may be a subnormal half */
+	small = 0x1p-25f * NV4_D * 2 * 127 / *factor;
+	for (int i = 0; i < N * K / 2; i++)
+		codes[i] = (uint8_t) (i * 37 + i / 32);
+	for (int pair = 0; pair < 127 * 127; pair += N * K / 32 - 1)
+	{
+		for (int i = 0; i < N * K / 32; i++)
+		{
+			scale[2 * i] = (uint8_t) ((pair + i) % 127) | (i % 5 == 0 ? 0x80 : 0);
+			scale[2 * i + 1] = (uint8_t) ((pair + i) / 127 % 127);
+		}
+		/* d of the largest would be subnormal else, and nothing is offered */
+		scale[N * K / 16 - 1] = 0x7e;
+		if (offer_of(&f, json, got) != KT_NV4)
+			bad++;
+		for (int i = 0; i < N * K; i++)
+		{
+			float		s = kf8_to_f32(KT_F8_E4M3, scale[i / 16]);
+			float		other = kf8_to_f32(KT_F8_E4M3, scale[(i / 16) ^ 1]);
+			float		code = (float) kcode_mxfp4[codes[i / 2] >> i % 2 * 4 & 15] * 0.5f;
+			float		most = fmaxf(fabsf(s), fabsf(other));
+			int			apart = abs((scale[i / 16] >> 3 & 15) - (scale[(i / 16) ^ 1] >> 3 & 15));
+			float		off = fabsf(got[i] / *factor - code * s);
+
+			bad += off > fabsf(code) * (fabsf(s) * half + (apart <= 3 ? 0 : most / 254) + small);
+		}
+	}
+	CHECK(bad == 0, "NVFP4: %d weights are others", bad);
+	*factor = 1e-12f;
+	memset(scale, 0x38, N * K / 16);
+	good("too small for a half", &f, json, KT_BF16);
+	*factor = 4.0f;
+	CHECK(offer_of(&f, json, got) == KT_NV4, "a large factor");
+	memset(scale, 0x7e, N * K / 16);
+	CHECK(offer_of(&f, json, got) == KT_COUNT, "scales too large");
+	clear(&f);
+}
+
 static void
 test_bnb(void)
 {
@@ -807,6 +944,8 @@ main(void)
 	RUN(test_floats());
 	RUN(test_offer());
 	RUN(test_bnb());
+	RUN(test_four_bnb());
+	RUN(test_four_nvfp4());
 	RUN(test_layouts());
 	RUN(test_hqq());
 	RUN(test_quark());
