@@ -102,6 +102,9 @@ bool		safetensors_file(Files *f, const char *path, const char *prefix, Err *e);
 /* safetensors.c: the weights of a module's folder; names follow `prefix` */
 bool		safetensors_add(Files *f, const char *dir, const char *prefix, Err *e);
 
+/* torch_weights.c: the weights of one file of PyTorch's */
+bool		torchweights_file(Files *f, const char *path, const char *prefix, Err *e);
+
 /* sentence_transformers_config.c: what sentence-transformers keeps beside the model */
 bool		stconfig_read(Files *f, Err *e);
 /*

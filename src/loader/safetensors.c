@@ -1,7 +1,7 @@
 /*
  * safetensors.c
  *	  Weights of a Hugging Face directory: model.safetensors, or the shards that
- *	  model.safetensors.index.json names.
+ *	  model.safetensors.index.json names; without these PyTorch's (torch_weights.c).
  *
  * A safetensors file:
  *
@@ -251,20 +251,35 @@ entry_cmp(const void *a, const void *b)
 	return strcmp((*(const Json *const *) a)->s, (*(const Json *const *) b)->s);
 }
 
-/* A shard is a plain *.safetensors name in the same directory. */
+/* What a directory's weights may be in: one file, or shards that an index names. */
+typedef struct StKind
+{
+	const char *single;
+	const char *index;
+	const char *ending;			/* of shards */
+	bool		(*file) (Files *f, const char *path, const char *prefix, Err *e);
+} StKind;
+
+static const StKind kinds[] = {
+	{"model.safetensors", "model.safetensors.index.json", ".safetensors", safetensors_file},
+	{"pytorch_model.bin", "pytorch_model.bin.index.json", ".bin", torchweights_file}
+};
+
+/* A shard is a plain name with that ending in the same directory. */
 static bool
-shard_name_ok(const char *s)
+shard_name_ok(const StKind *kind, const char *s)
 {
 	size_t		n = strlen(s);
+	size_t		ending = strlen(kind->ending);
 
 	return files_name_ok(s, n) && strchr(s, '/') == NULL && s[0] != '.' &&
-		n > 12 && strcmp(s + n - 12, ".safetensors") == 0;
+		n > ending && strcmp(s + n - ending, kind->ending) == 0;
 }
 
 /* Open the shards (entries sorted by file) and see that each tensor is where the
  * index says. */
 static bool
-st_shards(Files *f, const char *index, Json **entries, size_t n, Err *e)
+st_shards(Files *f, const StKind *kind, const char *index, Json **entries, size_t n, Err *e)
 {
 	for (size_t i = 0; i < n; i++)
 	{
@@ -275,7 +290,7 @@ st_shards(Files *f, const char *index, Json **entries, size_t n, Err *e)
 		if (i > 0 && strcmp(shard, entries[i - 1]->s) == 0)
 			continue;
 		path = files_join(f->root, shard);
-		ok = safetensors_file(f, path, "", e);
+		ok = kind->file(f, path, "", e);
 		mem_free(path);
 		if (!ok)
 			return e->cls == ERR_IO && e->detail[0] == '\0' ?
@@ -297,7 +312,7 @@ st_shards(Files *f, const char *index, Json **entries, size_t n, Err *e)
 }
 
 static bool
-st_index(Files *f, const char *path, const Buf *text, Err *e)
+st_index(Files *f, const StKind *kind, const char *path, const Buf *text, Err *e)
 {
 	Json	   *root = json_parse(text->data, text->len);
 	Json	   *map = json_get(root, "weight_map");
@@ -311,7 +326,7 @@ st_index(Files *f, const char *path, const Buf *text, Err *e)
 	entries = mem_alloc((ok ? (size_t) json_count(map) : 0) * sizeof(Json *));
 	for (v = ok ? map->child : NULL; v != NULL && ok; v = v->next)
 	{
-		ok = json_is_string(v) && shard_name_ok(v->s);
+		ok = json_is_string(v) && shard_name_ok(kind, v->s);
 		if (ok)
 			entries[n++] = v;
 		else
@@ -320,7 +335,7 @@ st_index(Files *f, const char *path, const Buf *text, Err *e)
 	ALWAYS(n <= (json_is_object(map) ? (size_t) json_count(map) : 0));
 	if (n > 0)
 		qsort(entries, n, sizeof(Json *), entry_cmp);
-	ok = ok && st_shards(f, path, entries, n, e);
+	ok = ok && st_shards(f, kind, path, entries, n, e);
 	mem_free(entries);
 	json_free(root);
 	return ok;
@@ -371,25 +386,39 @@ safetensors_there(const char *dir)
 	return there;
 }
 
-bool
-safetensors_open(Files *f, Err *e)
+/* The weights of a folder, if it has any of this kind. */
+static bool
+st_open_kind(Files *f, const StKind *kind, bool *found, Err *e)
 {
-	char	   *single = files_join(f->root, "model.safetensors");
-	char	   *index = files_join(f->root, "model.safetensors.index.json");
+	char	   *single = files_join(f->root, kind->single);
+	char	   *index = files_join(f->root, kind->index);
 	Buf			text = {0};
-	bool		ok;
+	bool		ok = true;
 
+	*found = true;
 	if (files_exists(single))
-		ok = safetensors_file(f, single, "", e);
+		ok = kind->file(f, single, "", e);
 	else if (files_exists(index))
 		ok = files_slurp(index, ST_MAX_INDEX, &text, e) &&
-			files_json_ok(index, text.data, text.len, FILES_JSON_TENSORS, e) && st_index(f, index, &text, e);
+			files_json_ok(index, text.data, text.len, FILES_JSON_TENSORS, e) &&
+			st_index(f, kind, index, &text, e);
 	else
-		ok = st_none(f->root, e);
+		*found = false;
 	buf_free(&text);
 	mem_free(single);
 	mem_free(index);
 	return ok;
+}
+
+bool
+safetensors_open(Files *f, Err *e)
+{
+	bool		found = false;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && !found; i++)
+		if (!st_open_kind(f, &kinds[i], &found, e))
+			return false;
+	return found || st_none(f->root, e);
 }
 
 bool

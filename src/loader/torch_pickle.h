@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-#define TORCH_MAX_DIMS	8
+#define TORCH_MAX_DIMS	8		/* PICKLE_MAX_DIMS */
 
 typedef struct TorchTensor
 {

@@ -1,49 +1,94 @@
 /*
  * fuzz_torchfile.c
  *	  Tensors as torch.save() writes them, which requests have as prompt_embeds: refused, or numbers as many
- *	  as their shape says.
+ *	  as their shape says.  The same bytes are read as weights of a model: refused, or values that are there.
  */
 #include "fuzz.h"
 
 #include "base/err.h"
 #include "base/alloc.h"
 #include "server/api/vector_encoding.h"
+#include "loader/pickle.h"
 #include "loader/torch_pickle.h"
+#include "loader/torch_zip.h"
 
-#define MOST_FILES	64
+#define MOST_FILES	128
 #define MOST_LINE	65536
 
-/* Those of the golden file, in the order of their lines. */
-static const Buf *
-golden(size_t *count)
-{
-	static Buf	files[MOST_FILES];
-	static size_t n;
-	char	   *line;
-	FILE	   *f;
+static Buf	files[MOST_FILES];
+static size_t n_files;
 
-	*count = n;
-	if (n > 0)
-		return files;
-	line = mem_alloc(MOST_LINE);
-	f = fopen("tests/golden/torch_tensors.txt", "r");
-	while (f != NULL && n < MOST_FILES && fgets(line, MOST_LINE, f) != NULL)
+static void
+add_golden(const char *path)
+{
+	char	   *line = mem_alloc(MOST_LINE);
+	FILE	   *f = fopen(path, "r");
+
+	while (f != NULL && n_files < MOST_FILES && fgets(line, MOST_LINE, f) != NULL)
 	{
 		const char *data = strrchr(line, '\t');
 
-		if (data != NULL && base64_read(&files[n], data + 1, strcspn(data + 1, "\n")) && files[n].len > 0)
-			n++;
+		if (data != NULL && base64_read(&files[n_files], data + 1, strcspn(data + 1, "\n")) &&
+			files[n_files].len > 0)
+			n_files++;
 	}
 	if (f != NULL)
 		fclose(f);
 	mem_free(line);
-	if (n == 0)
+}
+
+/* Those of the golden files, in the order of their lines. */
+static const Buf *
+golden(size_t *count)
+{
+	if (n_files == 0)
+	{
+		add_golden("tests/golden/torch_tensors.txt");
+		add_golden("tests/golden/torch_weights.txt");
+	}
+	if (n_files == 0)
 	{
 		fprintf(stderr, "no tensors: run from the repository's root\n");
 		exit(2);
 	}
-	*count = n;
+	*count = n_files;
 	return files;
+}
+
+/* Look at all of a dictionary and of what is right in it. */
+static void
+look_at(const Pickle *k, const PickleValue *v, int deep)
+{
+	const PickleNode *n;
+
+	if (v->kind == PICKLE_TENSOR && pickle_tensor(k, v)->n_dims > PICKLE_MAX_DIMS)
+		abort();
+	if (deep == 0 || (v->kind != PICKLE_DICT && !(v->kind == PICKLE_OBJECT && v->i >= 0)))
+		return;
+	(void) pickle_member(k, v, "scale");
+	n = pickle_node(k, pickle_box(k, v)->first);
+	for (int i = 0; n != NULL && i < 64; i++, n = pickle_node(k, n->next))
+		look_at(k, &n->v, deep - 1);
+}
+
+static void
+as_weights(const char *s, size_t size)
+{
+	TorchZip	zip;
+	StrView		pkl;
+	Err			e = {0};
+	Pickle	   *k;
+
+	if (torchzip_open((StrView) {s, size}, &zip, &e) &&
+		torchzip_find(&zip, "/data.pkl", (StrView) {"", 0}, &pkl, &e) &&
+		(k = pickle_read(pkl, true, &e)) != NULL)
+	{
+		look_at(k, pickle_top(k), 4);
+		pickle_free(k);
+	}
+	else if (e.msg[0] == '\0')
+		abort();
+	torchzip_close(&zip);
 }
 
 int
@@ -67,6 +112,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	else if (e.msg[0] == '\0' || t.data != NULL)
 		abort();
+	as_weights(s, size);
 	mem_free(s);
 	return 0;
 }
@@ -105,6 +151,9 @@ fuzz_change(Buf *b, unsigned *seed)
 		{"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f", 10}, {"\x8a\x00", 2}, {"X\x01\x00\x00\x00" "0", 6},
 		{"X\xff\xff\xff\xff", 5}, {"q\x00", 2}, {"q\x3f", 2},
 		{"h\x00", 2}, {"r\xff\xff\xff\xff", 5}, {"\x94", 1}, {"N", 1}, {"\x89", 1}, {"Q", 1}, {"R", 1},
+		{"}", 1}, {"]", 1}, {"u", 1}, {"e", 1}, {"s", 1}, {"a", 1}, {"b", 1}, {"\x81", 1}, {"G", 1},
+		{"ctorch._tensor\n_rebuild_from_type_v2\n", 37}, {"ctorchao.quantization\nInt8Tensor\n", 33},
+		{"ctorch._utils\n_rebuild_wrapper_subclass\n", 40}, {"ctorch._utils\n_rebuild_tensor_v3\n", 33},
 		{".", 1}, {"\xff\xff\xff\xff", 4}, {"PK\x05\x06", 4}, {"PK\x01\x02", 4},
 	};
 	size_t		i = fuzz_below(seed, sizeof(words) / sizeof(words[0]));

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Tensors as torch.save() writes them, for tests/unit/loader/test_torchfile.c (Python with torch).
+"""Tensors as torch.save() writes them, for tests/unit/loader/test_torchfile.c (Python with torch and torchao).
 
 Writes torch_tensors.txt: a line a file: its name, what is in it ("2,3:0,1,..." or the words that an error has), and the file in
-base64."""
-import base64, collections, io, os, zipfile
+base64.  And torch_weights.txt, for tests/unit/loader/test_torch_weights.c: state dictionaries, with what tensors a model has of
+them ("name TYPE 2,3;...")."""
+import base64, collections, io, os, sys, types, zipfile
 import torch
 
 out = []
@@ -90,5 +91,90 @@ changed('other storage', 'data.pkl', lambda d: d.replace(b'\x00\x00\x000', b'\x0
 changed('no mark', 'data.pkl', lambda d: d.replace(b'((', b'))', 1), 'broken')
 changed('other word', 'data.pkl', lambda d: d.replace(b'storage', b'nothing', 1), 'another way')
 
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'torch_tensors.txt'), 'w') as f:
-    f.write('# made by torch_tensors.py\n' + '\n'.join(out) + '\n')
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def write(name):
+    with open(os.path.join(HERE, name), 'w') as f:
+        f.write('# made by torch_tensors.py\n' + '\n'.join(out) + '\n')
+    out.clear()
+
+
+write('torch_tensors.txt')
+
+# ---- weights ----
+
+from torchao.quantization import (Float8WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig, Int8WeightOnlyConfig,  # noqa: E402
+                                  IntxWeightOnlyConfig, PerGroup, quantize_)
+
+
+def linear(config):
+    m = torch.nn.Sequential(torch.nn.Linear(64, 8, bias=False)).bfloat16()
+    quantize_(m, config)
+    return m.state_dict()
+
+
+layer = torch.nn.Sequential(torch.nn.Linear(4, 3))
+add('plain', layer.state_dict(), '0.bias F32 3;0.weight F32 3,4')
+add('types', {'a': x.half(), 'b': x.bfloat16(), 'c': x.int(), 'd': x.long(), 'e': x.to(torch.int8), 'f': x.to(torch.uint8),
+              'g': x.to(torch.float8_e4m3fn), 'h': x.short()},
+    'a F16 3,4;b BF16 3,4;c I32 3,4;d I64 3,4;e I8 3,4;f U8 3,4;g F8_E4M3 3,4;h I16 3,4')
+add('part', {'a': x[1:], 'b': torch.tensor(1.0), 'c': torch.nn.Parameter(x), 'd': x[1]}, 'a F32 2,4;b F32 1;c F32 3,4;d F32 4')
+for name, config, groups in (('int8', Int8WeightOnlyConfig(version=2), 1),
+                             ('int8 dynamic', Int8DynamicActivationInt8WeightConfig(version=2), 1),
+                             ('int4', IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)), 2)):
+    scale = 'BF16' if name == 'int4' else 'F32'
+    add(name, linear(config), f'0._weight_qdata I8 8,64;0._weight_scale {scale} 8,{groups};0._weight_zero_point I8 8,{groups}')
+add('float8', linear(Float8WeightOnlyConfig()), '0._weight_qdata F8_E4M3 8,64;0._weight_scale F32 8,1')
+
+
+def old(impl, layout, **state):
+    """As TorchAO's first version wrote it."""
+    def subclass(module, name, state):
+        made = sys.modules.setdefault(module, types.ModuleType(module))
+        cls = made.__dict__.setdefault(name, type(name, (), {'__module__': module}))
+
+        class Wrapper:
+            def __reduce__(self):
+                return (torch._tensor._rebuild_from_type_v2, (torch._utils._rebuild_wrapper_subclass, cls, (), state))
+        return Wrapper()
+
+    made = sys.modules.setdefault('torchao.dtypes.utils', types.ModuleType('torchao.dtypes.utils'))
+    made.PlainLayout = type('PlainLayout', (), {'__module__': 'torchao.dtypes.utils'})
+    inner = subclass('torchao.dtypes.uintx.plain_layout', impl, {
+        'int_data': x.to(torch.int8), 'scale': x[:, 0].contiguous(), 'zero_point': torch.zeros(3, dtype=torch.int64), '_layout': made.PlainLayout()})
+    return subclass('torchao.dtypes.affine_quantized_tensor', 'AffineQuantizedTensor',
+                    {'tensor_impl': inner, 'block_size': (1, 4), 'quant_min': None, **state})
+
+
+add('old', {'m.weight': old('PlainAQTTensorImpl', 'PlainLayout', zero_point_domain=1)},
+    'm._weight_qdata I8 3,4;m._weight_scale F32 3;m._weight_zero_point I64 3')
+add('old floats', {'m.weight': old('PlainAQTTensorImpl', 'PlainLayout', zero_point_domain=2)}, 'zero points that are floats')
+add('old tiles', {'m.weight': old('TensorCoreTiledAQTTensorImpl', 'PlainLayout')}, 'one kind of hardware')
+add('a tensor', x, 'no state dictionary')
+add('transposed', {'a': x.t()}, 'not stored row by row')
+add('expanded', {'a': torch.ones(1).expand(3)}, 'not stored row by row')
+add('dimensions', {'a': x.reshape(1, 1, 1, 3, 4)}, 'not stored row by row')
+add('double', {'a': x.double()}, 'a type that is not supported')
+add('complex', {'a': torch.complex(x, x)}, 'a type that is not supported')
+add('sparse', {'a': x.to_sparse()}, 'only dense tensors')
+add('no tensor', {'a': 4}, 'a class that is not supported')
+add('nested', {'a': {'b': x}}, 'a class that is not supported')
+add('a number', {4: x}, 'invalid name')
+add('an empty name', {'': x}, 'invalid name')
+add('a long name', {'a' * 300: x}, 'invalid name')
+add('code', {'a': x, 'b': Bomb()}, 'system')
+add('code in a list', {'a': [Bomb()]}, 'system')
+add('code of torch', {'a': type('T', (), {'__reduce__': lambda self: (torch.load, ('/etc/passwd',))})()}, 'torch.serialization.load')
+itself = {'b': x}
+itself['a'] = itself
+add('itself', itself, 'a class that is not supported')
+x = {'a': torch.arange(4.0)}
+changed('outside', 'data.pkl', lambda d: d.replace(b'QK\x00', b'QK\x09', 1), 'outside of its storage')
+changed('longer', 'data/0', lambda d: d[:-4], 'outside of its storage')
+changed('big endian', 'byteorder', lambda d: b'big', 'byte order')
+changed('compressed', 'data.pkl', lambda d: d, 'compressed', zipfile.ZIP_DEFLATED)
+changed('no end', 'data.pkl', lambda d: d[:-1], 'too early')
+changed('another class', 'data.pkl', lambda d: d.replace(b'_rebuild_tensor_v2', b'_rebuild_tensor_v9', 1), '_rebuild_tensor_v9')
+changed('odd items', 'data.pkl', lambda d: d.replace(b's.', b'Ns.', 1), 'broken')
+write('torch_weights.txt')

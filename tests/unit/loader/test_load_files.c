@@ -50,7 +50,7 @@ test_paths(void)
 	}
 	unlink(in_scratch("x.gguf"));
 	put_text("pytorch_model.bin", "PK");
-	expect_refused("pickle", scratch, ERR_UNSUPPORTED, "PyTorch files");
+	expect_refused("pickle", scratch, ERR_BAD_FILE, "no archive");
 	unlink(in_scratch("pytorch_model.bin"));
 	put_text("consolidated.00.pth", "PK");
 	expect_refused("pth", scratch, ERR_UNSUPPORTED, "PyTorch files");

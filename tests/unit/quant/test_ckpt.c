@@ -227,8 +227,8 @@ static const BadConf bad_confs[] = {
 	 "\"weight_format\""},
 	{"{\"quant_method\":\"torchao\",\"quant_type\":{\"default\":{\"_type\":\"Int4WeightOnlyConfig\","
 	 "\"_version\":2}}}", ERR_UNSUPPORTED, "\"_type\""},
-	{"{\"quant_method\":\"torchao\",\"quant_type\":\"int8_weight_only\"}", ERR_UNSUPPORTED,
-	 "\"quant_type\""},
+	{"{\"quant_method\":\"torchao\",\"quant_type\":\"int4_weight_only\"}", ERR_UNSUPPORTED,
+	 "\"quant_type\" = \"int4_weight_only\""},
 };
 
 static void
@@ -818,6 +818,27 @@ test_hqq(void)
 	clear(&f);
 }
 
+/* TorchAO's first version has wide zero points. */
+static void
+test_torchao(void)
+{
+	static const char ao[] = "{\"quant_method\":\"torchao\",\"quant_type\":\"int8_weight_only\"}";
+	Fake		f = {0};
+	int64_t    *zero;
+
+	add(&f, "m._weight_qdata", KT_I8, 2, N, K, 0x21);
+	add(&f, "m._weight_scale", KT_F32, 1, N, 0, 0x3c);
+	zero = add(&f, "m._weight_zero_point", KT_I64, 1, N, 0, 0);
+	good("zero points of 0", &f, ao, KT_Q8_0);
+	zero[3] = -7;
+	good("others", &f, ao, KT_BF16);
+	zero[3] = 128;
+	refused("beyond a byte", &f, ao, ERR_BAD_FILE, "has a zero point beyond the codes");
+	get(&f, "m._weight_zero_point")->shape[0] = N - 1;
+	refused("fewer", &f, ao, ERR_BAD_FILE, "another shape than its scales");
+	clear(&f);
+}
+
 #define QUARK(weight) "{\"quant_method\":\"quark\",\"layer_quant_config\":{\"x*\":{}, " \
 					  "\"[!x]\":{\"weight\":{" weight "}}}}"
 
@@ -948,6 +969,7 @@ main(void)
 	RUN(test_four_nvfp4());
 	RUN(test_layouts());
 	RUN(test_hqq());
+	RUN(test_torchao());
 	RUN(test_quark());
 	RUN(test_option());
 	RUN(test_patterns());

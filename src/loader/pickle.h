@@ -1,0 +1,75 @@
+/*
+ * pickle.h
+ *	  What a pickle of torch.save() holds, without executing any of it.
+ */
+#ifndef VLLM_LOADER_PICKLE_H
+#define VLLM_LOADER_PICKLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str_view.h"
+#include "blocks.h"
+
+#define PICKLE_MAX_DIMS	8
+
+typedef enum PickleKind
+{
+	PICKLE_OTHER, PICKLE_MARK, PICKLE_INT, PICKLE_WORD, PICKLE_NAME, PICKLE_TUPLE, PICKLE_LIST, PICKLE_DICT,
+	PICKLE_STORAGE, PICKLE_TENSOR, PICKLE_OBJECT
+} PickleKind;
+
+typedef struct PickleValue
+{
+	PickleKind	kind;
+	KType		type;			/* PICKLE_STORAGE; KT_COUNT: told by the tensor */
+	/* PICKLE_INT; STORAGE: elements; TUPLE, LIST, DICT: its box; TENSOR: its number; OBJECT: its members'
+	 * box, or -1 */
+	int64_t		i;
+	StrView		word;			/* PICKLE_WORD; STORAGE: its key; NAME, OBJECT: "module\nname" */
+} PickleValue;
+
+/* Items of a tuple, list or dictionary, whose keys and values take turns. */
+typedef struct PickleBox
+{
+	int32_t		first;			/* node, -1 = none */
+	int32_t		last;
+	int32_t		n;
+} PickleBox;
+
+typedef struct PickleNode
+{
+	PickleValue v;
+	int32_t		next;
+} PickleNode;
+
+typedef struct PickleTensor
+{
+	KType		type;
+	StrView		key;			/* of its storage */
+	int64_t		stored;			/* elements of that */
+	int64_t		offset;
+	int			n_dims;
+	int64_t		dim[PICKLE_MAX_DIMS];
+	int64_t		stride[PICKLE_MAX_DIMS];
+} PickleTensor;
+
+typedef struct Pickle Pickle;
+
+/*
+ * Read a pickle, whose bytes the result points to.  weights: a model's, with dictionaries and the quantized
+ * tensors of TorchAO; else one tensor of floats.  What isn't known is ERR_UNSUPPORTED; NULL.
+ */
+Pickle	   *pickle_read(StrView text, bool weights, Err *e);
+void		pickle_free(Pickle *k);
+const PickleValue *pickle_top(const Pickle *k);
+const PickleBox *pickle_box(const Pickle *k, const PickleValue *v);
+const PickleNode *pickle_node(const Pickle *k, int32_t i);	/* NULL for -1 */
+const PickleTensor *pickle_tensor(const Pickle *k, const PickleValue *v);
+/* What a dictionary, or an object's members, have under a key; NULL: nothing. */
+const PickleValue *pickle_member(const Pickle *k, const PickleValue *v, const char *key);
+/* Is an object of a class of TorchAO, wherever that defines it? */
+bool		pickle_is_torchao(const PickleValue *v, const char *class_name);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * torch_zip.h
+ *	  The archive that torch.save() writes: stored members of a ZIP file.
+ */
+#ifndef VLLM_LOADER_TORCH_ZIP_H
+#define VLLM_LOADER_TORCH_ZIP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str_view.h"
+
+typedef struct TorchMember
+{
+	StrView		path;			/* behind the first folder, with its slash */
+	uint64_t	local;			/* where its own header is */
+	uint64_t	size;
+	bool		stored;			/* not compressed */
+} TorchMember;
+
+/*
+ * The directory is a copy: a file that changes meanwhile can make it wrong, but not another than the one that
+ * was checked.
+ */
+typedef struct TorchZip
+{
+	StrView		bytes;			/* the file */
+	char	   *dir;
+	TorchMember *members;		/* by their paths */
+	size_t		n;
+} TorchZip;
+
+bool		torchzip_open(StrView bytes, TorchZip *out, Err *e);
+void		torchzip_close(TorchZip *z);
+/* The member NAME KEY of the first folder. */
+bool		torchzip_find(const TorchZip *z, const char *name, StrView key, StrView *out, Err *e);
+
+/* here, so that compilers see that it is false */
+static inline bool
+torchzip_bad(Err *e, const char *what)
+{
+	err_set(e, ERR_BAD_FILE, "not a tensor of torch.save(): %s", what);
+	return false;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * test_torch_weights.c
+ *	  Weights in PyTorch's files: the state dictionaries of tests/golden/torch_weights.txt, and some of them
+ *	  cut and with bytes changed, which must give tensors within the file or an error.
+ *
+ * What the numbers mean is compared in tests/golden/models_golden.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/check.h"
+#include "tests/unit/load_util.h"
+
+#include "base/alloc.h"
+#include "server/api/vector_encoding.h"
+
+#define LINE_MAX_LEN	65536
+#define FILE_NAME	"pytorch_model.bin"
+
+/* "name TYPE 2,3;..." of all tensors, to be freed */
+static char *
+listed(const Files *f)
+{
+	Buf			b = {0};
+
+	for (size_t i = 0; i < files_count(f); i++)
+	{
+		const KTensor *t = files_tensor(f, i);
+		uint32_t	sum = 0;
+
+		buf_printf(&b, "%s%s %s ", i > 0 ? ";" : "", t->name, ktype_name(t->type));
+		for (int d = 0; d < t->ndim; d++)
+			buf_printf(&b, "%s%lld", d > 0 ? "," : "", (long long) t->shape[d]);
+		/* the sanitizers see where these lie */
+		for (size_t j = 0; j < t->nbytes; j++)
+			sum += ((const uint8_t *) t->data)[j];
+		(void) sum;
+	}
+	buf_addc(&b, '\0');
+	return b.data;
+}
+
+static void
+check_file(const char *name, const char *want, const Buf *file)
+{
+	Err			e = {0};
+	Files	   *f;
+	char	   *got = NULL;
+
+	put_file(FILE_NAME, file->data, file->len);
+	f = files_open(scratch, &e);
+	if (f != NULL)
+		got = listed(f);
+	CHECK(f != NULL ? strcmp(got, want) == 0 : strstr(e.msg, want) != NULL, "%s: \"%s\" instead of \"%s\"",
+		  name, f != NULL ? got : e.msg, want);
+	mem_free(got);
+	files_close(f);
+}
+
+static void
+check_broken(Buf *file, size_t step)
+{
+	for (size_t i = 0; i < file->len; i += step)
+		for (int how = 0; how < 2; how++)
+		{
+			char		was = file->data[i];
+			Err			e = {0};
+			Files	   *f;
+
+			if (how > 0)
+				file->data[i] = (char) (was ^ (i % 3 == 0 ? 0xff : 1));
+			put_file(FILE_NAME, file->data, how == 0 ? i : file->len);
+			file->data[i] = was;
+			f = files_open(scratch, &e);
+			if (f != NULL)
+				mem_free(listed(f));
+			else
+				CHECK(e.msg[0] != '\0', "byte %zu: an error without words", i);
+			files_close(f);
+		}
+}
+
+/* An index names shards. */
+static void
+check_index(const Buf *file)
+{
+	Err			e = {0};
+	Files	   *f;
+
+	unlink(in_scratch(FILE_NAME));
+	put_file("x-00001-of-00001.bin", file->data, file->len);
+	put_text("pytorch_model.bin.index.json", "{\"weight_map\":{\"0.weight\":\"x-00001-of-00001.bin\"}}");
+	f = files_open(scratch, &e);
+	CHECK(f != NULL && files_count(f) == 2 && files_find(f, "0.bias") != NULL, "an index: %s", e.msg);
+	files_close(f);
+	put_text("pytorch_model.bin.index.json", "{\"weight_map\":{\"0.other\":\"x-00001-of-00001.bin\"}}");
+	CHECK(files_open(scratch, &e) == NULL && strstr(e.msg, "\"0.other\" is not in file") != NULL, "%s",
+		  e.msg);
+	put_text("pytorch_model.bin.index.json", "{\"weight_map\":{\"0.weight\":\"x.safetensors\"}}");
+	CHECK(files_open(scratch, &e) == NULL && strstr(e.msg, "invalid file name") != NULL, "%s", e.msg);
+}
+
+int
+main(void)
+{
+	FILE	   *f = fopen("tests/golden/torch_weights.txt", "r");
+	char	   *line = mem_alloc(LINE_MAX_LEN);
+	Buf			plain = {0};
+	int			n = 0;
+
+	scratch_make();
+	put_text("config.json", "{}");
+	put_text("tokenizer.json", "{}");
+	CHECK(f != NULL, "tests/golden/torch_weights.txt can't be read");
+	while (f != NULL && fgets(line, LINE_MAX_LEN, f) != NULL)
+	{
+		char	   *want = strchr(line, '\t');
+		char	   *data = want != NULL ? strchr(want + 1, '\t') : NULL;
+		Buf			file = {0};
+
+		if (data == NULL)
+			continue;
+		*want++ = *data++ = '\0';
+		CHECK(base64_read(&file, data, strcspn(data, "\n")), "%s: no base64", line);
+		RUN(check_file(line, want, &file));
+		if (strcmp(line, "plain") == 0 || strcmp(line, "int4") == 0)
+			RUN(check_broken(&file, 19));
+		if (strcmp(line, "plain") == 0)
+			buf_add(&plain, file.data, file.len);
+		buf_free(&file);
+		n++;
+	}
+	CHECK(n >= 30, "%d files", n);
+	if (f != NULL)
+		fclose(f);
+	mem_free(line);
+	RUN(check_index(&plain));
+	buf_free(&plain);
+	scratch_remove();
+	return check_done("torch_weights");
+}
