@@ -250,8 +250,8 @@ static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
 
 /*
  * FP8: a row is its scales, a float for each FP8_GROUP weights (the last may be fewer), and then a
- * code of E4M3 a weight: w = scale[i / FP8_GROUP] * value(q).  Rows of any length.  Tables of CPUs
- * don't take it: a reader offers it (KReader.offer) beside the numbers themselves.
+ * code of E4M3 a weight: w = scale[i / FP8_GROUP] * value(q).  Rows of any length.  A
+ * reader offers it (KReader.offer) beside the numbers themselves.
  */
 #define FP8_GROUP 128
 

@@ -256,6 +256,25 @@ v_load_e4m3(const uint8_t *p)
 				  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 
+/* codes of E4M3, none NaN: the values by F8_UP */
+static inline __m256
+load_fp8x8(const uint8_t *p)
+{
+	__m128i		u = _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *) (const void *) p));
+
+	return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(u, 7), _mm_set1_epi16((short) 0xbf80)));
+}
+
+static inline v16
+v_load_fp8(const uint8_t *p)
+{
+	__m256i		u = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) (const void *) p));
+	__m256i		h = _mm256_and_si256(_mm256_slli_epi16(u, 7), _mm256_set1_epi16((short) 0xbf80));
+
+	return (v16) {_mm256_cvtph_ps(_mm256_castsi256_si128(h)),
+				  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
+}
+
 static inline void
 v_store_f16(uint16_t *p, v16 x)
 {
@@ -405,6 +424,12 @@ static inline qf
 qf_load_bf16(const uint8_t *p)
 {
 	return load_bf16x8((const uint16_t *) (const void *) p);
+}
+
+static inline qf
+qf_load_fp8(const uint8_t *p)
+{
+	return load_fp8x8(p);
 }
 
 static inline qf

@@ -201,11 +201,19 @@ halves_e5m2(const uint8_t *p)
 	return _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) p)), 8);
 }
 
+/* E4M3 without its NaN */
+static inline __m256i
+halves_fp8(const uint8_t *p)
+{
+	__m256i		u = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) p));
+
+	return _mm256_and_si256(_mm256_slli_epi16(u, 7), _mm256_set1_epi16((short) 0xbf80));
+}
+
 static inline __m256i
 halves_e4m3(const uint8_t *p)
 {
-	__m256i		u = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) p));
-	__m256i		h = _mm256_and_si256(_mm256_slli_epi16(u, 7), _mm256_set1_epi16((short) 0xbf80));
+	__m256i		h = halves_fp8(p);
 
 	return _mm256_or_si256(h, _mm256_cmpeq_epi16(_mm256_add_epi16(h, h), _mm256_set1_epi16(0x7f00)));
 }
@@ -221,6 +229,13 @@ static inline v16
 v_load_e4m3(const uint8_t *p)
 {
 	return _mm512_cvtph_ps(halves_e4m3(p));
+}
+
+/* codes of E4M3, none NaN: the values by F8_UP */
+static inline v16
+v_load_fp8(const uint8_t *p)
+{
+	return _mm512_cvtph_ps(halves_fp8(p));
 }
 
 static inline void
@@ -356,6 +371,12 @@ static inline qf
 qf_load_bf16(const uint8_t *p)
 {
 	return v_load_bf16((const uint16_t *) (const void *) p);
+}
+
+static inline qf
+qf_load_fp8(const uint8_t *p)
+{
+	return v_load_fp8(p);
 }
 
 static inline qf

@@ -294,6 +294,21 @@ v_load_e4m3(const uint8_t *p)
 }
 
 static inline f4
+f4_load_fp8(const uint8_t *p)
+{
+	u4			u = {p[0], p[1], p[2], p[3]};
+
+	return (f4) ((u & u4_set1(0x7f)) << 20 | (u & u4_set1(0x80)) << 24) * f4_set1(0x1p112f);
+}
+
+/* codes of E4M3, none NaN: the values by F8_UP */
+static inline v16
+v_load_fp8(const uint8_t *p)
+{
+	return (v16) {f4_load_fp8(p), f4_load_fp8(p + 4), f4_load_fp8(p + 8), f4_load_fp8(p + 12)};
+}
+
+static inline f4
 f4_load_e5m2(const uint8_t *p)
 {
 	return f4_of_f16((u4) {p[0], p[1], p[2], p[3]} << 8);

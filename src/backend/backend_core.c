@@ -180,13 +180,19 @@ load_measured(NewModel *n, Budget *b, Err *e)
 
 /* What is asked for and can't be had is refused. */
 static bool
-fp8_fits(const ModelInfo *mi, const ModelOpts *o, Err *e)
+fp8_fits(const ModelInfo *mi, const ModelOpts *o, const DeviceChoice *where, Err *e)
 {
-	if (o->fp8_activations <= 0 || mi->dtype == KT_FP8)
+	if (o->fp8_activations <= 0 || (mi->dtype == KT_FP8 && where->memory > 0))
 		return true;
-	err_set(e, ERR_UNSUPPORTED, "option \"fp8_activations\" is for weights of FP8, and this model's are %s",
-			ktype_name(mi->dtype));
-	return err_hint(e, "CUDA devices keep FP8 weights as they are; CPUs make BF16 of them.");
+	if (mi->dtype == KT_FP8)
+		err_set(e, ERR_UNSUPPORTED,
+				"option \"fp8_activations\" is for GPUs, and this model is computed on the CPUs");
+	else
+		err_set(e, ERR_UNSUPPORTED,
+				"option \"fp8_activations\" is for weights of FP8, and this model's are %s",
+				ktype_name(mi->dtype));
+	return err_hint(e, "CUDA devices can multiply FP8 weights by activations of FP8; CPUs multiply them as "
+					"floats.");
 }
 
 /* A device with memory of its own: its budget, and how many sizes of steps are recorded. */
@@ -230,7 +236,7 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 	ok = model_check(conf, &ms, model_opts_scheme(o), as_loaded, &mi, e) &&
 		coreplan_make(&mi, &(PlanFor) {src, tok, as_loaded, &in->where}, o, s, &co, &df, e) &&
 		/* on CPUs nothing that follows makes it fit */
-		(in->where.memory > 0 || fp8_fits(&mi, o, e));
+		(in->where.memory > 0 || fp8_fits(&mi, o, &in->where, e));
 	in->tried = ok && in->where.ops != NULL;
 	if (ok)
 		fill_shape(&mi, in->shape);
@@ -261,7 +267,7 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 										  &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype},
 							df.method != NULL && df.info.kind != DRAFT_MODEL);
 	mo.ranks = ranks_of(in->ranks);
-	ok = load_measured(&n, &budget, e) && fp8_fits(model_info(n.model), o, e);
+	ok = load_measured(&n, &budget, e) && fp8_fits(model_info(n.model), o, &in->where, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
 	if (n.model != NULL && co.prefix_caching && prefix_cache_supported(&mi) && in->ranks == NULL &&
 		(in->tier = co.kv_tier = offload_store_take(s)) != NULL)
@@ -548,7 +554,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
 		coreplan_make(&mi, &(PlanFor) {&src, tok, k, &where}, o, s, &co, &df, e) &&
-		(where.memory > 0 || fp8_fits(&mi, o, e)) &&
+		(where.memory > 0 || fp8_fits(&mi, o, &where, e)) &&
 		model_work(files_conf(src.files), &ms,
 				   &(ModelOptions) {.kernels = k, .max_rows = co.max_num_batched_tokens,
 									.max_model_len = co.max_model_len, .quant = model_opts_scheme(o)},

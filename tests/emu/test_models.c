@@ -10,7 +10,7 @@
  *	- the same bits alone and beside four other sequences, whose prompts come in pieces of other sizes;
  *	- the same bits when decode steps of 3, 4 and 5 sequences are padded, recorded and replayed;
  *	- the same bits once the model was asleep: meanwhile the device has its memory back;
- *	- weights of FP8 stay FP8, experts and embeddings, too, and give what CPUs make of their numbers;
+ *	- weights of FP8 stay FP8, experts and embeddings, too, and give what they give on CPUs;
  *	  multiplied by FP8 they give nearly that.
  *
  * Operands have the type that the engine takes for such weights, and for some models all three.  Errors for
@@ -651,7 +651,7 @@ check_fp8(const char *name, KDevice *d, KPool *pool, double most)
 			size += (double) c.alone[0][i] * (double) c.alone[0][i];
 		}
 		off = sqrt(off / size);
-		CHECK(model_info(r.m)->dtype == KT_FP8 && model_info(c.m)->dtype == KT_F32,
+		CHECK(model_info(r.m)->dtype == KT_FP8 && model_info(c.m)->dtype == KT_FP8,
 			  "%s of FP8: weights are %s and %s", name, ktype_name(model_info(r.m)->dtype),
 			  ktype_name(model_info(c.m)->dtype));
 		CHECK(off <= most, "%s of FP8: error %g of the CPUs' logits", name, off);

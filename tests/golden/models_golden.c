@@ -436,8 +436,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	if (m != NULL && m2 != NULL)
 	{
 		KType		type = model_info(m)->dtype;
-		bool		bf16 = type == KT_BF16 && strstr(k->name, "bf16") != NULL;
-		bool		int8 = type > KT_BF16;
+		bool		bf16 = (type == KT_BF16 || type == KT_FP8) && strstr(k->name, "bf16") != NULL;
+		bool		int8 = type > KT_BF16 && type != KT_FP8;
 		const char *rounded = int8 ? "_int8" : bf16 ? "_bf16" : NULL;
 		double		tol = type == KT_INT8 ? 0.4 : int8 ? 0.15 : bf16 ? 0.08 : 2e-5;
 		Golden		g2;

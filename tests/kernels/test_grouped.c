@@ -152,13 +152,13 @@ test_grouped(const Impl *im)
 	for (int t = 0; t < KT_COUNT; t++)
 	{
 		/* float types and INT8 take any k, and odd ones are filled up */
-		bool		any = t <= KT_BF16 || t == KT_INT8;
+		bool		any = t <= KT_BF16 || t == KT_INT8 || t == KT_FP8;
 
 		if (im->k->mat_bytes((KType) t, 200, 512) == 0)
 			continue;
 		check_group(im, (KType) t, 200, im->slow ? 256 : 512);
 		check_group(im, (KType) t, 37, any ? 77 : 256);
-		if (!im->slow && !im->emulated && (t == KT_BF16 || t == KT_Q4_K || t == KT_INT8))
+		if (!im->slow && !im->emulated && (t == KT_BF16 || t == KT_Q4_K || t == KT_INT8 || t == KT_FP8))
 			check_group(im, (KType) t, 512, any ? 1030 : 1536);
 	}
 }

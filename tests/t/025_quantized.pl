@@ -67,6 +67,40 @@ for (@models)
 	$node->safe_psql('postgres', "SELECT llm_drop_model('$name')");
 }
 
+# FP8 with scales of blocks, of each of which the first is to be the matrix's: it stays FP8, as BF16 it takes twice the memory
+my $fp8 = "$top/fp8";
+mkdir $fp8 or die;
+for my $file (glob "$fixtures/quant_fp8/*")
+{
+	my $text = slurp_file($file);
+	$text =~ s/"weight_block_size":\s*\[[^]]*\],?\s*// if $file =~ /\/config.json$/;
+	if ($file =~ /safetensors$/)
+	{
+		my $n = unpack('Q<', $text);
+		my $head = substr($text, 8, $n);
+		# no gaps: the others are something else, which nobody looks at
+		$head =~ s/"([^"]*)\.weight_scale_inv":\{"dtype":"F32","shape":\[[^]]*\],"data_offsets":\[(\d+),(\d+)\]/
+			sprintf('"%s.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]},"%s.input_scale":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]',
+				$1, $2, $2 + 4, $1, ($3 - $2) \/ 4 - 1, $2 + 4, $3)/ge;
+		$text = pack('Q<', length($head)) . $head . substr($text, 8 + $n);
+	}
+	PostgreSQL::Test::Utils::append_to_file("$fp8/" . ($file =~ s/.*\///r), $text);
+}
+my %bytes;
+for (['fp8', '', 'FP8 (fp8)'], ['q8', ', "quantization": "q8_0"', 'Q8_0 (fp8)'], ['bf16', ', "dtype": "bfloat16"', 'BF16 (fp8)'])
+{
+	my ($name, $option, $says) = @$_;
+	$node->safe_psql('postgres', "SELECT llm_create_model('$name', '$fp8', options => '{\"max_model_len\": 64$option}')");
+	is($node->safe_psql('postgres', "SELECT length(llm_generate('Hello', model => '$name', max_tokens => 8, temperature => 0, ignore_eos => true)) > 0"),
+		't', "FP8 as $name: answers");
+	(my $dtype, $bytes{$name}) = split /\|/, $node->safe_psql('postgres', "SELECT dtype, weight_bytes FROM llm_models WHERE name = '$name'");
+	is($dtype, $says, "FP8 as $name: llm_models");
+}
+diag("weights of FP8 $bytes{fp8}, of BF16 $bytes{bf16}");
+ok($bytes{fp8} < $bytes{bf16} * 0.75, 'weights of FP8 take less memory');
+my ($rc8, $out8, $err8) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_create_model('no', '$fp8', options => '{\"fp8_activations\": true}')");
+like($err8, qr/0A000: option "fp8_activations" is for GPUs, and this model is computed on the CPUs/, 'activations of FP8 are refused on CPUs');
+
 # a method that isn't there
 my $bad = model('quant_gptq_head');
 PostgreSQL::Test::Utils::append_to_file("$bad/config.json.new",

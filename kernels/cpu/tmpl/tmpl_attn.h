@@ -35,7 +35,6 @@
 #define ATTN_DIRECT 2			/* rows of an item that isn't worth widening K and V */
 #define ATTN_ITEMS	2			/* per thread: fewer items than that are split */
 #define ATTN_PARTS	4			/* per thread and wave */
-#define F8_UP		256.0f		/* v_load_e4m3() gives values less by this: as halves with E4M3's exponent */
 
 /* (m, d, o) of the rows of an item; o: [ATTN_TILE][vdim] follows it */
 typedef struct AttnPart

@@ -185,7 +185,14 @@ fs_take(int left)
 static inline size_t
 fs_panel_bytes(const MmJob *j)
 {
-	return (size_t) j->w->k * PANEL * j->wsize;
+	return j->pe * j->wsize;
+}
+
+/* where step k of a panel begins */
+static inline size_t
+fs_at(const MmJob *j, int k)
+{
+	return j->w->type == KT_FP8 ? fp8_at((size_t) k) : (size_t) k * PANEL * j->wsize;
 }
 
 /* where nv vectors of columns from col begin; one more than there is: any address */
@@ -199,7 +206,7 @@ fs_sources(const FsBlock *b, int col, int nv, const uint8_t **src)
 		size_t		c = (size_t) col + (size_t) k_min(v, nv - 1) * FS_LANES;
 
 		src[v] = (const uint8_t *) j->w->data + c / PANEL * fs_panel_bytes(j) +
-			((size_t) b->k0 * PANEL + c % PANEL) * j->wsize;
+			fs_at(j, b->k0) + c % PANEL * j->wsize;
 	}
 }
 
@@ -215,7 +222,7 @@ fs_fetch(FsBlock *b, int col, int end, int k0, int steps, int tiles)
 	if (b->panels <= 0)
 		return;
 	b->ahead = (const uint8_t *) j->w->data + (size_t) (col / PANEL) * fs_panel_bytes(j) +
-		(size_t) k0 * PANEL * j->wsize;
+		fs_at(j, k0);
 	b->run = (size_t) k_min(steps, j->w->k - k0) * PANEL * j->wsize;
 	b->at = 0;
 	groups = k_max(1, tiles / b->panels) * k_max(1, b->n / FS_GROUP);
@@ -244,6 +251,34 @@ fs_tile_row(const MmJob *j, int t)
 	return t == 0 ? 0 : FS_MR + (t - 1) * j->tile_rows + k_min(t - 1, j->tiles_more);
 }
 
+/*
+ * The block of nv vectors from col of FP8, widened.  Its scales change within, which the tiles had better
+ * not look for.
+ */
+static void
+fs_widen_fp8(FsBlock *b, int col, int nv)
+{
+	const MmJob *j = b->j;
+
+	for (int v = 0; v < nv; v++)
+	{
+		size_t		c = (size_t) (col + v * FS_LANES);
+		const uint8_t *panel = (const uint8_t *) j->w->data + c / PANEL * fs_panel_bytes(j);
+		float	   *to = b->w + v * FS_LANES;
+
+		for (int k = b->k0, end; k < b->k0 + b->n; k = end)
+		{
+			const uint8_t *group = panel + fp8_at((size_t) k / FP8_GROUP * FP8_GROUP);
+			qf			scale = qf_load((const float *) (const void *) (group - FP8_HEAD) + c % PANEL);
+
+			end = k_min((k / FP8_GROUP + 1) * FP8_GROUP, b->k0 + b->n);
+			group += (size_t) (k % FP8_GROUP) * PANEL + c % PANEL;
+			for (int i = k; i < end; i++, group += PANEL, to += nv * FS_LANES)
+				qf_store(to, qf_mul(qf_load_fp8(group), scale));
+		}
+	}
+}
+
 /* tile number t times the block of nv vectors from col */
 static void
 fs_tile(FsBlock *b, int t, int col, int nv)
@@ -269,7 +304,9 @@ fs_tile(FsBlock *b, int t, int col, int nv)
 		for (int r = 0; b->k0 > 0 && r < r1 - r0; r++)
 			memcpy(edge + r * FS_COLS, y + (size_t) r * j->ldy, cols * sizeof(float));
 	}
-	if (t == b->t0)
+	if (t == b->t0 && j->w->type == KT_FP8)
+		fs_widen_fp8(b, col, nv);
+	if (t == b->t0 && j->w->type != KT_FP8)
 	{
 		fs_sources(b, col, nv, tile.src);
 		first[j->w->type][nv] (&tile);

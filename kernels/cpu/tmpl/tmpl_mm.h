@@ -4,8 +4,8 @@
  *
  * Layout of F32, F16, BF16: panels of 16 output columns, each [k][16] elements,
  * the last panel filled with zeros up to 16.  With MM_BF16_PAIRS, BF16 is
- * [k/2][16][2] instead (k odd: a zero), what vdpbf16ps wants.  Quantized formats:
- * panels of 32 columns, see tmpl_qpack.h.
+ * [k/2][16][2] instead (k odd: a zero), what vdpbf16ps wants.  FP8: tmpl_fp8.h.
+ * Quantized formats: panels of 32 columns, see tmpl_qpack.h.
  *
  * A product's work is cut into chunks of whole panels; rows within a chunk are
  * cut evenly into register tiles.  Neither cut changes the order of any sum
@@ -13,6 +13,8 @@
  * quantized first, per row and group of 32, or for INT8 of 128.
  */
 #define PANEL		16
+
+#include "cpu/tmpl/tmpl_fp8.h"
 
 typedef struct MmJob
 {
@@ -26,6 +28,7 @@ typedef struct MmJob
 	const float *bias;
 	const TileRow *tiles;
 	int			ksteps;			/* rows of 16 elements in a panel */
+	size_t		pe;				/* elements of a panel, FP8's scales included */
 	size_t		wsize;			/* bytes of such an element */
 	int			units;			/* of 64 columns */
 	int			nchunks;
@@ -67,7 +70,7 @@ panel_at(KType t, size_t k, size_t c)
 static inline bool
 is_quantized(KType t)
 {
-	return t > KT_BF16;
+	return t > KT_BF16 && t != KT_FP8;
 }
 
 static inline size_t
@@ -75,6 +78,8 @@ panel_bytes(KType t, int k)
 {
 	if (is_quantized(t))
 		return q_panel_bytes(t, k);
+	if (t == KT_FP8)
+		return fp8_panel_bytes(k);
 	if (BF16_PAIRS && t == KT_BF16)
 		k = (k + 1) & ~1;
 	return (size_t) k * PANEL * kv_elem(t);
@@ -91,7 +96,7 @@ mat_bytes(KType type, int n, int k)
 {
 	int			cols = panel_cols(type);
 
-	if (type >= KT_COUNT || type == KT_FP8 || (is_quantized(type) && !q_shape_ok(type, k)))
+	if (type >= KT_COUNT || (is_quantized(type) && !q_shape_ok(type, k)))
 		return 0;
 	return ((size_t) n + cols - 1) / cols * panel_bytes(type, k);
 }
@@ -169,7 +174,10 @@ mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 
 		for (int c = 0; c < PANEL; c++)
 			rows[c] = p * PANEL + c < m->n ? ktensor_row(src, p * PANEL + c) : NULL;
-		pack_float_panel(m->type, (uint8_t *) m->data + (size_t) p * pb, rows, m->k);
+		if (m->type == KT_FP8)
+			fp8_pack_panel((uint8_t *) m->data + (size_t) p * pb, rows, m->k);
+		else
+			pack_float_panel(m->type, (uint8_t *) m->data + (size_t) p * pb, rows, m->k);
 	}
 }
 
@@ -182,6 +190,8 @@ mat_row(const KMat *m, int j, float *out)
 		i8_mat_row(m, j, out);
 	else if (is_quantized(m->type))
 		q_mat_row(m, j, out);
+	else if (m->type == KT_FP8)
+		fp8_panel_row(panel, j % PANEL, m->k, out);
 	else
 		for (int i = 0; i < m->k; i++)
 			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, j % PANEL));
@@ -206,7 +216,7 @@ mm_edge_tile(const MmJob *j, const TileRow *t, int r0, int mr, int p)
 	int			n = j->w->n - p * PANEL;
 
 	t->one((const char *) j->x + (size_t) r0 * j->ldx * j->xsize, j->ldx,
-		   (const char *) j->w->data + (size_t) p * j->ksteps * PANEL * j->wsize,
+		   (const char *) j->w->data + (size_t) p * j->pe * j->wsize,
 		   0, PANEL, j->ksteps, c, PANEL, true);
 	for (int r = 0; r < mr; r++)
 		memcpy(j->y + (size_t) (r0 + r) * j->ldy + p * PANEL, c + r * PANEL, n * sizeof(float));
@@ -229,7 +239,7 @@ static int
 mm_tile(const MmJob *j, const TileRow *t, int r0, int mr, int p, int pend)
 {
 	const char *x = (const char *) j->x + (size_t) r0 * j->ldx * j->xsize;
-	size_t		pe = (size_t) j->ksteps * PANEL;
+	size_t		pe = j->pe;
 	const char *w = (const char *) j->w->data + (size_t) p * pe * j->wsize;
 	float	   *y = j->y + (size_t) r0 * j->ldy + p * PANEL;
 	int			np = 1;
@@ -324,11 +334,18 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 {
 	MmJob		j = {
 		.w = w, .x = x, .rows = rows, .ldx = ldx, .xsize = 4, .y = y, .ldy = ldy, .bias = bias,
-		.ksteps = w->k, .wsize = kv_elem(w->type),
+		.ksteps = w->k, .pe = (size_t) w->k * PANEL, .wsize = kv_elem(w->type),
 		.units = (w->n + 63) / 64, .npasses = 1, .run = mm_float_chunk,
 		.xsrc = x, .ldxsrc = ldx,
 	};
 
+	if (w->type == KT_FP8)
+	{
+		j.tiles = fp8_tiles;
+		j.pe = fp8_panel_bytes(w->k);
+	}
+	else if (!is_quantized(w->type))
+		j.tiles = tiles[w->type];
 	if (is_quantized(w->type))
 		mm_q_plan(&j, ws);
 #ifdef MM_BF16_PAIRS
@@ -339,6 +356,7 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 		j.x = ws;
 		j.wsize = 4;
 		j.ksteps = j.ldx;
+		j.pe = (size_t) j.ksteps * PANEL;
 		j.tiles = pair_tiles;
 		j.convert = mm_pairs_row;
 		j.nconverts = rows;
@@ -348,8 +366,6 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 	else if (fs_wanted(w->type, rows))
 		mm_fs_plan(&j, ws);
 #endif
-	else
-		j.tiles = tiles[w->type];
 	return j;
 }
 

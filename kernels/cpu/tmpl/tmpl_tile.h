@@ -13,6 +13,8 @@
  * stack with clang 14).  V_TILES(T) lists the shapes an instruction set wants:
  * enough accumulators to hide the latency of fma, few enough to fit.
  */
+#define F8_UP		256.0f		/* v_load_e4m3() gives values less by this: as halves with E4M3's exponent */
+
 typedef void (*TileFn) (const void *x, size_t ldx, const void *w, size_t ps, size_t ldw,
 						int k, float *c, size_t ldc, bool zero);
 

@@ -1,0 +1,151 @@
+/*
+ * tmpl_fp8.h
+ *	  Weights of FP8 (KT_FP8): layout, packing, register tile.
+ *
+ * Panels of 16 output columns, as of the other floats, but each 128 k (FP8_GROUP; the last
+ * may be fewer) are a float scale for each column, then codes of E4M3 [k][16].  A weight is
+ * widened to code * scale, rounded to float once, and is a float from there on: the bits are
+ * those of an F32 matrix of these numbers.
+ *
+ * Scales lie here times F8_UP, which is what v_load_fp8() leaves out, so that scale and
+ * widening are one multiplication.  v_load_fp8() takes the code of NaN for a number: where
+ * there is one, packing makes the scale of its column's group NaN, and the products are NaN
+ * as they would be.
+ */
+#define FP8_HEAD	(PANEL * sizeof(float)) /* bytes of a group's scales */
+#define FP8_NAN		0x7f
+
+/* where step k of a panel begins; at a group's first k behind its scales */
+static inline size_t
+fp8_at(size_t k)
+{
+	return (k / FP8_GROUP + 1) * FP8_HEAD + k * PANEL;
+}
+
+static inline size_t
+fp8_panel_bytes(int k)
+{
+	return (size_t) (k + FP8_GROUP - 1) / FP8_GROUP * FP8_HEAD + (size_t) k * PANEL;
+}
+
+/* ---- packing ---- */
+
+static inline bool
+fp8_has_nan(const uint8_t *codes, int n)
+{
+	unsigned	any = 0;
+
+	for (int i = 0; i < n; i++)
+		any |= (codes[i] & 0x7f) == FP8_NAN;
+	return any != 0;
+}
+
+/* n codes of 16 columns, side by side */
+static void
+fp8_pack_codes(uint8_t *to, const uint8_t *const *src, int n)
+{
+	int			i = 0;
+
+	for (; i + 16 <= n; i += 16, to += 16 * PANEL)
+		for (int c0 = 0; c0 < PANEL; c0 += P_LANES)
+		{
+			pv			w[4];
+
+			p_load(w, src + c0, (size_t) i);
+			for (int s = 0; s < 4; s++)
+				p_put_bytes(to + s * 4 * PANEL, PANEL, c0, w[s]);
+		}
+	for (; i < n; i++)
+		for (int c = 0; c < PANEL; c++)
+			*to++ = src[c][i];
+}
+
+/* A panel from rows as blocks.h has them; NULL: zeros. */
+static void
+fp8_pack_panel(uint8_t *panel, const uint8_t *const *rows, int k)
+{
+	static const uint8_t zeros[FP8_GROUP];
+	size_t		codes = ktype_row_bytes(KT_FP8, k) - (size_t) k;
+
+	for (int k0 = 0; k0 < k; k0 += FP8_GROUP)
+	{
+		int			n = k_min(FP8_GROUP, k - k0);
+		uint8_t    *to = panel + fp8_at((size_t) k0);
+		const uint8_t *src[PANEL];
+		float		scale[PANEL] = {0};
+
+		for (int c = 0; c < PANEL; c++)
+		{
+			src[c] = zeros;
+			if (rows[c] == NULL)
+				continue;
+			src[c] = rows[c] + codes + k0;
+			memcpy(&scale[c], rows[c] + (size_t) (k0 / FP8_GROUP) * sizeof(float), sizeof(float));
+			scale[c] = fp8_has_nan(src[c], n) ? NAN : scale[c] * F8_UP;
+		}
+		memcpy(to - FP8_HEAD, scale, FP8_HEAD);
+		fp8_pack_codes(to, src, n);
+	}
+}
+
+/* column c of a panel, as floats */
+static void
+fp8_panel_row(const uint8_t *panel, int c, int k, float *out)
+{
+	for (int i = 0; i < k; i++)
+	{
+		const uint8_t *group = panel + fp8_at((size_t) i / FP8_GROUP * FP8_GROUP);
+		float		d;
+
+		memcpy(&d, group - FP8_HEAD + (size_t) c * sizeof(float), sizeof(d));
+		out[i] = d / F8_UP * kf8_to_f32(KT_F8_E4M3, group[i % FP8_GROUP * PANEL + c]);
+	}
+}
+
+/* ---- the register tile ---- */
+
+/*
+ * As the floats' (tmpl_tile.h).  Scales come from L1 each time: the asm keeps the compiler from holding
+ * them in registers, which sums need.
+ */
+#define FP8_SCALE(p)	v_load((const float *) (const void *) (sc + p * ps))
+#define FP8_WIDE(p)		v16 wv = v_mul(v_load_fp8(w + p * ps), FP8_SCALE(p));
+#define FP8_PANEL(MR, p)	{ FP8_WIDE(p) R##MR(FMA, p) }
+#define FP8_STEP1(MR)	{ __builtin_prefetch(w + ps, 0, 2); FP8_WIDE(0) R##MR(BCAST_FMA, 0) }
+#define FP8_STEP2(MR)	{ R##MR(BCAST, ) P2(FP8_PANEL, MR) }
+#define FP8_STEP4(MR)	{ R##MR(BCAST, ) P4(FP8_PANEL, MR) }
+
+#define DEF_FP8_TILE(T, MR, NP) \
+static void \
+TILE(T, MR, NP) (const void *xv, size_t ldx, const void *wv, size_t ps, size_t ldw, \
+				 int k, float *c, size_t ldc, bool zero) \
+{ \
+	const float *x = xv; \
+	const uint8_t *w = wv; \
+	R##MR(P##NP, ACC_INIT) \
+	(void) ldw; \
+	(void) ps; \
+	(void) ldx; \
+	(void) ldc; \
+	for (size_t i = 0; i < (size_t) k;) \
+	{ \
+		size_t		end = i + FP8_GROUP < (size_t) k ? i + FP8_GROUP : (size_t) k; \
+		const uint8_t *sc = w; \
+\
+		w += FP8_HEAD; \
+		for (; i < end; i++, w += PANEL) \
+		{ \
+			__asm__("" : "+r"(sc)); \
+			FP8_STEP##NP(MR) \
+		} \
+	} \
+	R##MR(P##NP, ACC_STORE) \
+}
+
+/* the shapes of the float tiles */
+#undef DEF_TILE
+#define DEF_TILE	DEF_FP8_TILE
+
+V_TILES(fp8)
+
+static const TileRow fp8_tiles[V_MAX_MR + 1] = {V_TILE_TABLE(fp8)};
