@@ -51,6 +51,7 @@ make_case(Case *c, const Kernels *k, KType t, int n, int kk)
 	KTensor		ten = {.name = "w", .type = t, .ndim = 2, .shape = {n, kk}, .data = src, .nbytes = row * n};
 	size_t		bytes = k_align64(k->mat_bytes(t, n, kk));
 	uint32_t	seed = 1;
+	const float scale = 0x1p-8f;
 
 	/* scales of any format and size are below 1 with these bits */
 	for (size_t i = 0; i < row * n; i++)
@@ -63,6 +64,10 @@ make_case(Case *c, const Kernels *k, KType t, int n, int kk)
 		seed = seed * 1664525 + 1013904223;
 		kelem_put(t, src + i / kk * row, i % kk, (float) (int) (seed >> 16) / 65536.0f - 0.5f);
 	}
+	/* a scale that leaves no weight subnormal */
+	for (size_t j = 0; t == KT_FP8 && j < (size_t) n; j++)
+		for (int i = 0; i < kk; i += FP8_GROUP)
+			memcpy(src + j * row + (size_t) (i / FP8_GROUP) * sizeof(scale), &scale, sizeof(scale));
 	c->copies = k_min(512, (int) (ROTATE / bytes) + 1);
 	c->mem = big_alloc(bytes * c->copies);
 	for (int i = 0; i < c->copies; i++)
