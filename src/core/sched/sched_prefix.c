@@ -10,7 +10,7 @@
  * Latency work keeps the order in which it comes: it has few that wait.
  *
  * Owner: the step thread.  O(SCHED_PASS_MOST) comparisons of at most COMPARED tokens for each request.
- * Tested by test_order() in tests/unit/core/test_share.c.
+ * Tested by test_order() in tests/unit/core/test_prefix_cache.c.
  */
 #include "core/sched/sched_internal.h"
 
