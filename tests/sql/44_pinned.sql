@@ -33,7 +33,6 @@ EXPLAIN (COSTS OFF) SELECT llm_embed_pinned(body, repeat('0', 64), 'here') FROM 
 RESET vllm.batch_window;
 SELECT count(*) FROM (SELECT llm_embed_pinned(body, :'d', 'here') AS v FROM q OFFSET 0) s WHERE v IS NOT NULL;
 -- another model
-\set VERBOSITY verbose
 \set SHOW_CONTEXT never
 SELECT regexp_replace(llm_model_digest('there'), '.', 'x', 'g');
 DO $$ DECLARE m text; d text; h text; BEGIN
@@ -42,7 +41,6 @@ EXCEPTION WHEN object_not_in_prerequisite_state THEN
 	GET STACKED DIAGNOSTICS m = MESSAGE_TEXT, d = PG_EXCEPTION_DETAIL, h = PG_EXCEPTION_HINT;
 	RAISE NOTICE '% | % | %', m, d = format('The digest that is pinned is %s, the model''s is %s.', repeat('0', 64), llm_model_digest('here')), h;
 END $$;
-\set VERBOSITY default
 -- no setting makes NULL of it, and none another model: the index would lack the row
 SET vllm.on_error = 'null';
 DO $$ BEGIN PERFORM llm_embed_pinned(body, repeat('0', 64), 'here') FROM q; EXCEPTION WHEN object_not_in_prerequisite_state THEN RAISE NOTICE 'an error'; END $$;

@@ -180,7 +180,9 @@ test_fail(void)
 		  "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": \"q3\"}", "x");
 	CHECK(strcmp(r, "22023|model option \"quantization\" must be int8, int4, q8_0, q6_k, q4_0, q4_1 or q4_k, "
-					"got \"q3\"|") == 0,
+					"got \"q3\"|The method of a quantized checkpoint may be named, too: "
+					"gptq, awq, auto-round, compressed-tensors, fp8, bitsandbytes, mxfp4, modelopt, "
+					"quark, torchao, hqq") == 0,
 		  "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": 4}", "x");
 	CHECK(strncmp(r, "22023|model option \"quantization\"", 33) == 0, "%s", r);
