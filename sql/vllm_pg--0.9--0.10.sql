@@ -840,6 +840,57 @@ FROM (SELECT ARRAY['prefix caching', 'chunked prefill', 'speculative decoding', 
 WHERE f.feature OPERATOR(pg_catalog.<>) o.other;
 GRANT SELECT ON @extschema@.llm_compatibility TO PUBLIC;
 
+-- what quantized checkpoints are in memory: tests/t/025_quantized.pl loads one of each method
+CREATE VIEW @extschema@.llm_quantization_support AS
+SELECT s.method, s.format, s.cpu, s.cuda
+FROM (VALUES
+        ('gptq', '2 to 4 bits', ARRAY['Q4_0', 'Q4_1'], ARRAY['Q4_0', 'Q4_1']),
+        ('gptq', '8 bits', ARRAY['Q8_0', 'BF16'], ARRAY['Q8_0', 'BF16']),
+        ('gptq', 'columns in disorder, groups that are no multiple of 32', ARRAY['Q8_0', 'BF16'], ARRAY['Q8_0', 'BF16']),
+        ('awq', '4 bits', ARRAY['Q4_1', 'Q4_0'], ARRAY['Q4_1', 'Q4_0']),
+        ('auto-round', 'as gptq or awq', ARRAY['Q4_0', 'Q4_1', 'Q8_0', 'BF16'], ARRAY['Q4_0', 'Q4_1', 'Q8_0', 'BF16']),
+        ('compressed-tensors', 'pack-quantized, up to 4 bits', ARRAY['Q4_0', 'Q4_1'], ARRAY['Q4_0', 'Q4_1']),
+        ('compressed-tensors', 'pack-quantized, 5 to 8 bits', ARRAY['Q8_0', 'BF16'], ARRAY['Q8_0', 'BF16']),
+        ('compressed-tensors', 'int-quantized', ARRAY['INT8', 'Q8_0', 'BF16'], ARRAY['INT8', 'Q8_0', 'BF16']),
+        ('compressed-tensors', 'float-quantized, naive-quantized', ARRAY['FP8', 'BF16'], ARRAY['FP8', 'BF16']),
+        ('compressed-tensors', 'nvfp4-pack-quantized', ARRAY['NVFP4'], ARRAY['Q8_0']),
+        ('compressed-tensors', 'mxfp4-pack-quantized', ARRAY['MXFP4'], ARRAY['MXFP4']),
+        ('compressed-tensors', 'mxfp8-quantized', ARRAY['BF16'], ARRAY['BF16']),
+        ('fp8', 'E4M3', ARRAY['FP8', 'BF16'], ARRAY['FP8', 'BF16']),
+        ('fp8', 'E5M2', ARRAY['BF16'], ARRAY['BF16']),
+        ('bitsandbytes', 'NF4', ARRAY['NF4', 'Q8_0'], ARRAY['NF4', 'Q8_0']),
+        ('bitsandbytes', 'FP4', ARRAY['FP4', 'Q8_0'], ARRAY['FP4', 'Q8_0']),
+        ('bitsandbytes', 'INT8', ARRAY['Q8_0'], ARRAY['Q8_0']),
+        ('mxfp4', 'MXFP4', ARRAY['MXFP4'], ARRAY['MXFP4']),
+        ('modelopt', 'FP8', ARRAY['FP8', 'BF16'], ARRAY['FP8', 'BF16']),
+        ('modelopt', 'MXFP8', ARRAY['BF16'], ARRAY['BF16']),
+        ('modelopt', 'NVFP4', ARRAY['NVFP4'], ARRAY['Q8_0']),
+        ('modelopt', 'MXFP4', ARRAY['MXFP4'], ARRAY['MXFP4']),
+        ('quark', 'FP8', ARRAY['FP8', 'BF16'], ARRAY['FP8', 'BF16']),
+        ('quark', 'MXFP4', ARRAY['MXFP4'], ARRAY['MXFP4']),
+        ('quark', 'MXFP6', ARRAY['BF16'], ARRAY['BF16']),
+        ('quark', 'int4, uint4', ARRAY['Q4_0', 'Q4_1'], ARRAY['Q4_0', 'Q4_1']),
+        ('quark', 'int8, uint8', ARRAY['Q8_0', 'INT8', 'BF16'], ARRAY['Q8_0', 'INT8', 'BF16']),
+        ('torchao', 'int8, intx', ARRAY['Q8_0', 'INT8', 'BF16'], ARRAY['Q8_0', 'INT8', 'BF16']),
+        ('torchao', 'float8', ARRAY['FP8', 'BF16'], ARRAY['FP8', 'BF16']),
+        ('hqq', 'up to 4 bits', ARRAY['Q4_1', 'Q8_0'], ARRAY['Q4_1', 'Q8_0']),
+        ('hqq', '5 to 8 bits', ARRAY['BF16'], ARRAY['BF16']),
+        ('gguf', 'Q8_0', ARRAY['Q8_0'], ARRAY['Q8_0']),
+        ('gguf', 'Q4_0', ARRAY['Q4_0'], ARRAY['Q4_0']),
+        ('gguf', 'Q4_1', ARRAY['Q4_1'], ARRAY['Q4_1']),
+        ('gguf', 'Q5_0', ARRAY['Q5_0'], ARRAY['Q5_0']),
+        ('gguf', 'Q5_1', ARRAY['Q5_1'], ARRAY['Q5_1']),
+        ('gguf', 'Q2_K', ARRAY['Q2_K'], ARRAY['Q2_K']),
+        ('gguf', 'Q3_K', ARRAY['Q3_K'], ARRAY['Q3_K']),
+        ('gguf', 'Q4_K', ARRAY['Q4_K'], ARRAY['Q4_K']),
+        ('gguf', 'Q5_K', ARRAY['Q5_K'], ARRAY['Q5_K']),
+        ('gguf', 'Q6_K', ARRAY['Q6_K'], ARRAY['Q6_K']),
+        ('gguf', 'IQ4_NL', ARRAY['IQ4_NL'], ARRAY['IQ4_NL']),
+        ('gguf', 'IQ4_XS', ARRAY['IQ4_XS'], ARRAY['IQ4_XS']),
+        ('gguf', 'MXFP4', ARRAY['MXFP4'], ARRAY['MXFP4']),
+        ('gguf', 'NVFP4', ARRAY['NVFP4'], ARRAY['Q8_0'])) AS s (method, format, cpu, cuda);
+GRANT SELECT ON @extschema@.llm_quantization_support TO PUBLIC;
+
 -- what llm_models has more of models that are loaded
 CREATE FUNCTION vllm.model_devices(OUT name text, OUT device text) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_model_devices' LANGUAGE C VOLATILE ROWS 10;
@@ -2259,6 +2310,11 @@ COMMENT ON COLUMN @extschema@.llm_compatibility.feature IS 'Feature.';
 COMMENT ON COLUMN @extschema@.llm_compatibility.other IS 'Another feature.';
 COMMENT ON COLUMN @extschema@.llm_compatibility.supported IS 'Whether a request can have both.';
 COMMENT ON COLUMN @extschema@.llm_compatibility.note IS 'Why not.';
+COMMENT ON VIEW @extschema@.llm_quantization_support IS 'Quantized checkpoints that load, and what their matrices are in memory.';
+COMMENT ON COLUMN @extschema@.llm_quantization_support.method IS 'Method, as llm_inspect_model has it in quantization.';
+COMMENT ON COLUMN @extschema@.llm_quantization_support.format IS 'Format of the method.';
+COMMENT ON COLUMN @extschema@.llm_quantization_support.cpu IS 'Types of the matrices on CPUs.';
+COMMENT ON COLUMN @extschema@.llm_quantization_support.cuda IS 'Types of the matrices on CUDA devices.';
 COMMENT ON VIEW @extschema@.llm_devices IS 'Devices that the engine uses or could use.';
 COMMENT ON COLUMN @extschema@.llm_devices.device IS 'Number of the device.';
 COMMENT ON COLUMN @extschema@.llm_devices.kind IS 'Kind of device, such as cpu or cuda.';
