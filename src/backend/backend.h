@@ -30,6 +30,7 @@ typedef struct ModelFacts
 	char		isa[32];
 	char		device[64];		/* WireModelStat.device; of a model that is loaded */
 	char		shape[128];		/* weights of another one can't take its place */
+	char		ignored[200];	/* of check: keys of quantization_config, ckpt_ignored() */
 	int			max_model_len;
 	int64_t		weight_bytes;
 	/* weights, KV cache, recurrent state, work space, rows of logits, tokenizer */

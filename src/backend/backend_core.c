@@ -40,6 +40,7 @@
 #include "core/ranks/ranks.h"
 #include "backend/replica_router.h"
 #include "backend/weight_source.h"
+#include "quant/ckpt/ckpt.h"
 
 /*
  * Weights that another instance takes over are packed for what that is computed on, whatever can be used now.
@@ -562,6 +563,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	if (ok)
 	{
 		fill_facts(&mi, "", co.max_model_len, false, out);
+		ckpt_ignored(files_conf(src.files), out->ignored, sizeof(out->ignored));
 		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
 		/* the rest of it is the device's memory */
 		out->stays_bytes = ((where.memory > 0 ? 0 : (int64_t) work) + tok_bytes) * ranks_replicas();

@@ -50,9 +50,15 @@ $path{autoround} = "$top/autoround";
 mkdir $path{autoround} or die;
 copied($_, "$path{autoround}/" . (split /\//)[-1]) for glob("$fixtures/quant_awq/*");
 PostgreSQL::Test::Utils::append_to_file("$path{autoround}/quant_config.json.new",
-	'{"quant_method": "auto-round", "bits": 4, "group_size": 32, "sym": false, "packing_format": "auto_round:auto_awq"}');
+	'{"quant_method": "auto-round", "bits": 4, "group_size": 32, "sym": false, "packing_format": "auto_round:auto_awq", "autoround_version": "0.5", "iters": 200, "provider": null, "low_gpu_mem_usage": true}');
 rename "$path{autoround}/quant_config.json.new", "$path{autoround}/quant_config.json" or die;
 push @models, [ 'autoround', 'Q4_1', 'auto-round' ];
+
+my (undef, undef, $told) = $node->psql('postgres', "SELECT llm_create_model('told', '$path{autoround}')");
+like($told, qr/NOTICE:  keys of "quantization_config" that tell of the tool alone are ignored: autoround_version, iters, low_gpu_mem_usage\n?$/,
+	'keys that say nothing of the weights are told');
+(undef, undef, $told) = $node->psql('postgres', "SELECT llm_drop_model('told'), llm_create_model('told', '$path{quant_gptq}'), llm_drop_model('told')");
+is($told, '', 'no keys, no notice');
 
 for (@models)
 {
@@ -64,6 +70,8 @@ for (@models)
 	is($node->safe_psql('postgres', "SELECT length(llm_generate('Hello', model => '$name', max_tokens => 8, temperature => 0, ignore_eos => true)) > 0"),
 		't', "$name: answers");
 	is($node->safe_psql('postgres', "SELECT dtype, error FROM llm_models WHERE name = '$name'"), "$says|", "$name: llm_models");
+	is($node->safe_psql('postgres', "SELECT count(*) > 0 FROM llm_quantization_support WHERE method = '" . ($method // 'gguf') . "' AND '$dtype' = ANY (cpu)"),
+		't', "$name: llm_quantization_support");
 	$node->safe_psql('postgres', "SELECT llm_drop_model('$name')");
 }
 

@@ -59,6 +59,10 @@ reply_field(Reply *r, const WireField *f)
 			r->dtype = f->s;
 			r->dtype_len = f->n;
 			break;
+		case WTAG_IGNORED:
+			r->ignored = f->s;
+			r->ignored_len = f->n;
+			break;
 		case WTAG_FLOATS:
 			r->floats = *f;
 			break;

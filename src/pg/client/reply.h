@@ -41,6 +41,8 @@ typedef struct Reply
 			   *dtype;
 	size_t		arch_len,
 				dtype_len;
+	const char *ignored;		/* of a check of a model; NULL: nothing */
+	size_t		ignored_len;
 	WireField	floats;			/* of a pooled request; .n = 0: none */
 	int64		rows;			/* of floats, side by side */
 	WireField	offsets;		/* two per row, .n = 0: none */

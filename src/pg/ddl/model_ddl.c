@@ -88,6 +88,28 @@ tell_engine(WireKind kind, const ModelRow *m)
 	vcall_end(call);
 }
 
+/* The engine looks at the files of a new model. */
+static void
+check_files(const ModelRow *m)
+{
+	StringInfoData body;
+	WireOut		out;
+	CallFrame	f;
+	ClientCall *call;
+	Reply		r;
+
+	initStringInfo(&body);
+	out = vclient_out(&body);
+	catalog_put(m, &out);
+	vcall_simple(WK_MODEL_CHECK, &body, m->name, 0, CurrentMemoryContext, &f, &call);
+	reply_read(&r, &f);
+	if (r.ignored != NULL)
+		ereport(NOTICE,
+				(errmsg("keys of \"quantization_config\" that tell of the tool alone are ignored: %s",
+						pnstrdup(r.ignored, r.ignored_len))));
+	vcall_end(call);
+}
+
 /* ---- create and drop ---- */
 
 static void
@@ -198,7 +220,7 @@ llm_create_model(PG_FUNCTION_ARGS)
 	release_created(&m);
 	/* an endpoint is not asked: whether it can be reached is no matter of this transaction */
 	if (!catalog_is_remote(&m))
-		tell_engine(WK_MODEL_CHECK, &m);
+		check_files(&m);
 	/* of a model of this name whose row was deleted by hand */
 	(void) secret_delete(m.name);
 	catalog_insert(&m);

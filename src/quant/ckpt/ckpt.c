@@ -217,6 +217,31 @@ ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 }
 
 void
+ckpt_ignored(const Conf *conf, char *out, size_t size)
+{
+	const char *text = conf_str(conf, "quantization_config", NULL);
+	Json	   *all = text != NULL ? json_parse(text, strlen(text)) : NULL;
+	size_t		at = 0;
+
+	out[0] = '\0';
+	for (const Json *v = json_is_object(all) ? all->child : NULL; v != NULL; v = v->next)
+	{
+		int			n;
+
+		if (ckpt_says_nothing(v) || ckpt_word_number(informational, v->key) < 0)
+			continue;
+		n = snprintf(out + at, size - at, "%s%s", at > 0 ? ", " : "", v->key);
+		if (at + (size_t) n >= size)
+		{
+			out[at] = '\0';
+			break;
+		}
+		at += (size_t) n;
+	}
+	json_free(all);
+}
+
+void
 ckpt_close(Ckpt *c)
 {
 	if (c == NULL)

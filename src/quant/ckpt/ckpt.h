@@ -47,6 +47,8 @@ bool		ckpt_set_method(Conf *conf, const char *where, const char *option, Err *e)
  */
 bool		ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e);
 void		ckpt_close(Ckpt *c);	/* and its tensors */
+/* Which keys of the configuration tell of the tool alone: "a, b", or as many as there is room for. */
+void		ckpt_ignored(const Conf *conf, char *out, size_t size);
 
 /*
  * The matrix [n][k] of a module ("model.layers.0.mlp.up_proj"), valid until

@@ -17,6 +17,8 @@ put_facts(WireOut *o, const ModelFacts *f)
 	wire_put_int(o, WTAG_MAX_MODEL_LEN, f->max_model_len);
 	wire_put_int(o, WTAG_WEIGHT_BYTES, f->weight_bytes);
 	wire_put_int(o, WTAG_N_PARAMS, f->n_params);
+	if (f->ignored[0] != '\0')
+		wire_put_str(o, WTAG_IGNORED, f->ignored, strlen(f->ignored));
 }
 
 void

@@ -261,6 +261,25 @@ test_configurations(void)
 	clear(&f);
 }
 
+/* Keys of the tool alone, as many as there is room for. */
+static void
+test_ignored(void)
+{
+	Conf	   *conf = conf_new();
+	char		all[200];
+	char		some[26];
+
+	ckpt_ignored(conf, all, sizeof(all));
+	CHECK(all[0] == '\0', "no configuration: %s", all);
+	conf_set_str(conf, "quantization_config", "{\"quant_method\":\"gptq\",\"bits\":4,\"provider\":\"x\","
+				 "\"seqlen\":2048,\"amp\":false,\"nsamples\":1,\"unknown\":1}");
+	ckpt_ignored(conf, all, sizeof(all));
+	ckpt_ignored(conf, some, sizeof(some));
+	CHECK(strcmp(all, "provider, seqlen, nsamples") == 0 && strcmp(some, "provider, seqlen") == 0, "%s; %s",
+		  all, some);
+	conf_free(conf);
+}
+
 #define GPTQ "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32}"
 
 #define GPTQ_ACT(group, more) \
@@ -960,6 +979,7 @@ int
 main(void)
 {
 	RUN(test_configurations());
+	RUN(test_ignored());
 	RUN(test_gptq());
 	RUN(test_compressed());
 	RUN(test_floats());
