@@ -277,6 +277,7 @@ typedef struct WireModelStat
 	int32_t		scheduling_weight;
 	int32_t		work;			/* WorkClass of what it has to do now; 0 = nothing */
 	int32_t		waits_for;		/* while it has: index of the model that computed last, -1 = none */
+	int64_t		compute_us;		/* of its steps; half of the time in which they had half of the threads */
 	int64_t		wait_us;		/* it had work while others' steps were made */
 	int64_t		paused_us;		/* of these: its own step stood in the middle for the sake of others' */
 	WireFigures fig;			/* of its instance, and counters of those it had before */

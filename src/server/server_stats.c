@@ -362,6 +362,7 @@ fill_share(const Stats *s, WireModelStat *to, const BackendModel *in)
 			to->scheduling_weight = atomic_load(h->weight);
 			to->work = atomic_load(&h->work);
 			to->waits_for = row_of(s, atomic_load(&h->waits_for));
+			to->compute_us = atomic_load(&h->compute_us);
 			to->wait_us = atomic_load(&h->wait_us);
 			to->paused_us = atomic_load(&h->paused_us);
 		}

@@ -46,6 +46,7 @@ typedef struct StepShare
 	_Atomic int work;			/* WorkClass */
 	/* the instance that computed last since this one has had work; NULL = none, or it has none */
 	_Atomic (const BackendModel *) waits_for;
+	_Atomic int64_t compute_us;	/* charged */
 	_Atomic int64_t wait_us;
 	_Atomic int64_t paused_us;
 } StepShare;

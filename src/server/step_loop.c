@@ -371,8 +371,12 @@ charge(Turns *t, int64_t now)
 	for (int k = 0; k < LANES_AT_ONCE; k++)
 		if (computes(t->lanes[k]))
 		{
-			msched_charge(&t->models, t->lanes[k]->running, (now - t->since_us) / n);
-			note_waits(t, t->lanes[k]->running, (now - t->since_us) / n);
+			int			i = t->lanes[k]->running;
+			int64_t		us = (now - t->since_us) / n;
+
+			msched_charge(&t->models, i, us);
+			atomic_fetch_add(&t->lanes[k]->step->instances[i].share->compute_us, us);
+			note_waits(t, i, us);
 		}
 	t->since_us = now;
 }

@@ -325,7 +325,7 @@ model_steps_row(Row *row, const ModelRow *m, const WireModelStat *ms, const Stat
 		row_str(row, "(another database)");
 	else
 		row_arena_str(row, other ? other->name : "", other ? sizeof(other->name) : 0);
-	row_num(row, ms->fig.step_us / 1000.0);
+	row_num(row, ms->compute_us / 1000.0);
 	row_num(row, ms->wait_us / 1000.0);
 	row_num(row, ms->paused_us / 1000.0);
 	return true;
