@@ -48,14 +48,6 @@ struct Pickle
 	size_t		n_tensors;
 };
 
-static uint32_t
-u32_at(const char *p)
-{
-	const unsigned char *u = (const unsigned char *) p;
-
-	return (uint32_t) u[0] | (uint32_t) u[1] << 8 | (uint32_t) u[2] << 16 | (uint32_t) u[3] << 24;
-}
-
 /* Is a word, or a name, this one? */
 static bool
 is_word(const PickleValue *v, PickleKind kind, const char *s)
@@ -430,16 +422,22 @@ call_of_weights(Pickle *k, const PickleValue *f, const PickleValue *args, Err *e
 	return refuse_call(f->word, e);
 }
 
+/* What is called, a name, and its arguments */
+static bool
+pop_call(Pickle *k, PickleValue *f, PickleValue *args, Err *e)
+{
+	return pop(k, args, e) && pop(k, f, e) &&
+		(f->kind == PICKLE_NAME || torchzip_bad(e, "the pickle is broken"));
+}
+
 static bool
 call(Pickle *k, Err *e)
 {
 	PickleValue args;
 	PickleValue f;
 
-	if (!pop(k, &args, e) || !pop(k, &f, e))
+	if (!pop_call(k, &f, &args, e))
 		return false;
-	if (f.kind != PICKLE_NAME)
-		return torchzip_bad(e, "the pickle is broken");
 	if (is_word(&f, PICKLE_NAME, "torch._utils\n_rebuild_tensor_v2"))
 		return make_tensor(k, &args, false, e);
 	if (is_word(&f, PICKLE_NAME, "collections\nOrderedDict") && items(k, &args) == 0)
@@ -454,10 +452,8 @@ make_setting(Pickle *k, Err *e)
 	PickleValue args;
 	PickleValue f;
 
-	if (!pop(k, &args, e) || !pop(k, &f, e))
+	if (!pop_call(k, &f, &args, e))
 		return false;
-	if (f.kind != PICKLE_NAME)
-		return torchzip_bad(e, "the pickle is broken");
 	if (!k->weights || !starts(f.word, "torchao."))
 		return refuse_call(f.word, e);
 	return push(k, (PickleValue) {.kind = PICKLE_OBJECT, .i = -1, .word = f.word}, e);
@@ -501,13 +497,13 @@ other_instruction(Pickle *k, char op, Err *e)
 		case 'q':
 			return take(k, 1, &at, e) && remember(k, (unsigned char) *at, e);
 		case 'r':
-			return take(k, 4, &at, e) && remember(k, u32_at(at), e);
+			return take(k, 4, &at, e) && remember(k, torchzip_u32(at), e);
 		case '\x94':
 			return remember(k, (uint32_t) k->n_memo, e);
 		case 'h':
 			return take(k, 1, &at, e) && recall(k, (unsigned char) *at, e);
 		case 'j':
-			return take(k, 4, &at, e) && recall(k, u32_at(at), e);
+			return take(k, 4, &at, e) && recall(k, torchzip_u32(at), e);
 		case 'a':
 			return extend(k, 1, PICKLE_LIST, e);
 		case 'e':
@@ -556,7 +552,7 @@ instruction(Pickle *k, char op, Err *e)
 		case '\x8a':
 			return push_long(k, e);
 		case 'X':
-			return take(k, 4, &at, e) && push_word(k, u32_at(at), e);
+			return take(k, 4, &at, e) && push_word(k, torchzip_u32(at), e);
 		case '\x8c':
 			return take(k, 1, &at, e) && push_word(k, (unsigned char) *at, e);
 		case 'G':				/* a float */

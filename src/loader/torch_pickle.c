@@ -52,26 +52,14 @@ measure(const PickleTensor *k, size_t n_stored, TorchTensor *out, Err *e)
 	return true;
 }
 
-static uint32_t
-u16_at(const char *p)
-{
-	return (uint32_t) (unsigned char) p[0] | (uint32_t) (unsigned char) p[1] << 8;
-}
-
-static uint32_t
-u32_at(const char *p)
-{
-	return u16_at(p) | u16_at(p + 2) << 16;
-}
-
 static float
 element(const char *p, KType type)
 {
-	uint32_t	bits = type == KT_F32 ? u32_at(p) : type == KT_BF16 ? u16_at(p) << 16 : 0;
+	uint32_t	bits = type == KT_F32 ? torchzip_u32(p) : type == KT_BF16 ? torchzip_u16(p) << 16 : 0;
 	float		x;
 
 	if (type == KT_F16)
-		return kf16_to_f32((uint16_t) u16_at(p));
+		return kf16_to_f32((uint16_t) torchzip_u16(p));
 	memcpy(&x, &bits, sizeof(x));
 	return x;
 }

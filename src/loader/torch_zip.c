@@ -22,22 +22,10 @@
 #define LOCAL_SIZE	30
 #define MAX_DIR		(64u << 20)
 
-static uint32_t
-u16_at(const char *p)
-{
-	return (uint32_t) (unsigned char) p[0] | (uint32_t) (unsigned char) p[1] << 8;
-}
-
-static uint32_t
-u32_at(const char *p)
-{
-	return u16_at(p) | u16_at(p + 2) << 16;
-}
-
 static uint64_t
 u64_at(const char *p)
 {
-	return u32_at(p) | (uint64_t) u32_at(p + 4) << 32;
+	return torchzip_u32(p) | (uint64_t) torchzip_u32(p + 4) << 32;
 }
 
 /* Where the directory is, by a copy of the file's end. */
@@ -50,12 +38,12 @@ find_directory(StrView zip, const char *tail, size_t n_tail, uint64_t *from, uin
 		uint64_t	where;
 		char		end64[END64_SIZE];
 
-		if (u32_at(p) != 0x06054b50)
+		if (torchzip_u32(p) != 0x06054b50)
 			continue;
-		*size = u32_at(p + 12);
-		*from = u32_at(p + 16);
+		*size = torchzip_u32(p + 12);
+		*from = torchzip_u32(p + 16);
 		if ((*size != UINT32_MAX && *from != UINT32_MAX) || at < LOCATOR_SIZE ||
-			u32_at(p - LOCATOR_SIZE) != 0x07064b50)
+			torchzip_u32(p - LOCATOR_SIZE) != 0x07064b50)
 			return true;
 		where = u64_at(p - LOCATOR_SIZE + 8);
 		if (zip.n < END64_SIZE || where > zip.n - END64_SIZE)
@@ -72,18 +60,18 @@ find_directory(StrView zip, const char *tail, size_t n_tail, uint64_t *from, uin
 static void
 wide_fields(const char *extra, size_t n, uint32_t whole, TorchMember *m)
 {
-	while (n >= 4 && u16_at(extra) != 1)
+	while (n >= 4 && torchzip_u16(extra) != 1)
 	{
-		size_t		skip = 4 + u16_at(extra + 2);
+		size_t		skip = 4 + torchzip_u16(extra + 2);
 
 		if (skip > n)
 			return;
 		extra += skip;
 		n -= skip;
 	}
-	if (n < 4 || u16_at(extra + 2) > n - 4)
+	if (n < 4 || torchzip_u16(extra + 2) > n - 4)
 		return;
-	n = u16_at(extra + 2);
+	n = torchzip_u16(extra + 2);
 	extra += 4;
 	if (whole == UINT32_MAX && n >= 8)
 	{
@@ -106,11 +94,11 @@ read_entries(TorchZip *z, size_t size)
 	const char *p = z->dir;
 
 	z->members = mem_alloc((size / ENTRY_SIZE + 1) * sizeof(TorchMember));
-	while (size >= ENTRY_SIZE && u32_at(p) == 0x02014b50)
+	while (size >= ENTRY_SIZE && torchzip_u32(p) == 0x02014b50)
 	{
-		size_t		n_name = u16_at(p + 28);
-		size_t		n_extra = u16_at(p + 30);
-		size_t		all = ENTRY_SIZE + n_name + n_extra + u16_at(p + 32);
+		size_t		n_name = torchzip_u16(p + 28);
+		size_t		n_extra = torchzip_u16(p + 30);
+		size_t		all = ENTRY_SIZE + n_name + n_extra + torchzip_u16(p + 32);
 		const char *name = p + ENTRY_SIZE;
 		const char *slash;
 		TorchMember *m = &z->members[z->n];
@@ -120,9 +108,10 @@ read_entries(TorchZip *z, size_t size)
 		slash = memchr(name, '/', n_name);
 		if (slash != NULL)
 		{
-			*m = (TorchMember) {.path = {slash, (size_t) (name + n_name - slash)}, .size = u32_at(p + 20),
-								.local = u32_at(p + 42), .stored = u16_at(p + 10) == 0};
-			wide_fields(name + n_name, n_extra, u32_at(p + 24), m);
+			*m = (TorchMember) {.path = {slash, (size_t) (name + n_name - slash)},
+								.size = torchzip_u32(p + 20),
+								.local = torchzip_u32(p + 42), .stored = torchzip_u16(p + 10) == 0};
+			wide_fields(name + n_name, n_extra, torchzip_u32(p + 24), m);
 			z->n++;
 		}
 		p += all;
@@ -217,7 +206,7 @@ torchzip_find(const TorchZip *z, const char *name, StrView key, StrView *out, Er
 	if (z->bytes.n < LOCAL_SIZE || m->local > z->bytes.n - LOCAL_SIZE)
 		return torchzip_bad(e, "a member of the archive is missing or broken");
 	memcpy(local, z->bytes.s + m->local, sizeof(local));
-	skip = m->local + LOCAL_SIZE + u16_at(local + 26) + u16_at(local + 28);
+	skip = m->local + LOCAL_SIZE + torchzip_u16(local + 26) + torchzip_u16(local + 28);
 	if (skip > z->bytes.n || m->size > z->bytes.n - skip)
 		return torchzip_bad(e, "a member of the archive is missing or broken");
 	ALWAYS(skip + m->size <= z->bytes.n);

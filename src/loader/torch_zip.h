@@ -36,6 +36,19 @@ void		torchzip_close(TorchZip *z);
 /* The member NAME KEY of the first folder. */
 bool		torchzip_find(const TorchZip *z, const char *name, StrView key, StrView *out, Err *e);
 
+/* Numbers of both formats, least byte first */
+static inline uint32_t
+torchzip_u16(const char *p)
+{
+	return (uint32_t) (unsigned char) p[0] | (uint32_t) (unsigned char) p[1] << 8;
+}
+
+static inline uint32_t
+torchzip_u32(const char *p)
+{
+	return torchzip_u16(p) | torchzip_u16(p + 2) << 16;
+}
+
 /* here, so that compilers see that it is false */
 static inline bool
 torchzip_bad(Err *e, const char *what)
