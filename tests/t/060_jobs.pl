@@ -56,6 +56,23 @@ $holder->quit;
 ok(settled(), 'settled');
 is($node->safe_psql('postgres', 'SELECT answer FROM docs WHERE id = 2'), 'HELD', 'the row that was held');
 
+# the key's column is renamed after the worker has read the job and before it has the table's lock
+$node->safe_psql('postgres', q{CREATE TABLE late (id int PRIMARY KEY, body text, answer text);
+	SELECT llm_create_completion_job('late', input => 'body', target_column => 'answer', name => 'late'), llm_pause_job('late');
+	INSERT INTO late VALUES (1, 'late')});
+$holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN; LOCK TABLE late IN ACCESS EXCLUSIVE MODE');
+$node->safe_psql('postgres', q{SELECT llm_resume_job('late')});
+ok(until_sql($node, q{SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE a.backend_type = 'vllm_pg job worker' AND NOT l.granted}), 'the worker waits for the table');
+$holder->query_safe('ALTER TABLE late RENAME COLUMN id TO no; ALTER TABLE late RENAME COLUMN body TO text');
+$holder->query_safe('COMMIT');
+$holder->quit;
+ok(until_sql($node, q{SELECT answer = 'LATE' FROM late}), 'the worker reads the job again')
+	or diag($node->safe_psql('postgres', q{SELECT state, reason, last_error FROM llm_jobs WHERE name = 'late'}));
+$node->safe_psql('postgres', q{SELECT llm_drop_job('late'); DROP TABLE late});
+ok(settled(), 'settled');
+
 # writers at any isolation level, subtransactions, prepared transactions
 $node->safe_psql('postgres', q{
 	BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE docs SET body = 'serializable' WHERE id = 2; COMMIT;

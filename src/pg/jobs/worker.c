@@ -334,9 +334,11 @@ job_error(JobRun *j, const ErrorData *e)
 	Blame		blame = jobs_blame(e);
 	Failure		f;
 
-	/* what was renamed under our statements has its new name in the next ones */
+	/* the next statements have the new name of what was renamed under ours, or a new definition's names */
 	if (is_name_missing(e) && !j->names_missed)
 		j->names_missed = true;
+	else if (jobs_worker_generation().changes != w.seen.changes)
+		j->look = true;
 	else if (blame == BLAME_JOB || blame == BLAME_INPUT)
 	{
 		fail_job(j, e);
