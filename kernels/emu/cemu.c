@@ -33,20 +33,34 @@ static char *stacks;
 static void *host_sp;
 static CemuOrder order = CEMU_FORWARD;
 static uint64_t rng = 0x9e3779b97f4a7c15u;
+static int	turn[CEMU_THREADS]; /* threads in the order of a round, and whose turn it is */
+static int	turn_at;
 static int	n_waiting;			/* at the block's barrier */
 static int	n_exited;
 static int	barrier_sum,
 			barrier_result;
 
-/* Without checks: lanes that wait for the rest of their mask.  A warp has as many as lanes at most. */
+/* Lanes that wait for the rest of their mask, and where.  A warp has at most as many meetings as lanes. */
 typedef struct Meeting
 {
 	uint32_t	mask;
-	uint32_t	here;			/* 0: nobody waits */
+	uint32_t	here;			/* lanes that wait; 0: none */
+	const char *op;
+	const char *file;
+	int			line;
 	void	   *args[CEMU_WARP];
 } Meeting;
 
-static Meeting meetings[CEMU_THREADS / CEMU_WARP][CEMU_WARP];
+typedef struct Warp
+{
+	uint32_t	present;		/* lanes that the block has */
+	uint32_t	waiting;		/* in any meeting */
+	uint32_t	exited;
+	uint32_t	open;			/* meetings in which lanes wait */
+	Meeting		meetings[CEMU_WARP];
+} Warp;
+
+static Warp warps[CEMU_THREADS / CEMU_WARP];
 
 CemuThread *
 cemu_thread(int id)
@@ -150,11 +164,26 @@ place(const CemuThread *t)
 	return b;
 }
 
+/*
+ * The next thread of the round that can run, or the host when there is none.  A thread switches to it directly: half
+ * as many switches, and the processor predicts the returns of lanes that wait in the same place.
+ */
 static void
 yield(void)
 {
 	CemuThread *t = cemu_now;
 
+	while (++turn_at < n_threads)
+	{
+		CemuThread *next = &threads[turn[turn_at]];
+
+		if (next->state != CEMU_RUN)
+			continue;
+		cemu_now = next;
+		cemu_switch(&t->sp, next->sp);
+		return;
+	}
+	cemu_now = NULL;
 	cemu_switch(&t->sp, host_sp);
 }
 
@@ -167,6 +196,7 @@ thread_main(void)
 	if (t->n_copies > 0)
 		cemu_fail("returns with %d copies of cp.async in flight", t->n_copies);
 	t->state = CEMU_EXITED;
+	warps[t->id / CEMU_WARP].exited |= 1u << t->id % CEMU_WARP;
 	n_exited++;
 	for (int i = 0; n_waiting > 0 && i < n_threads; i++)
 		if (threads[i].state == CEMU_BARRIER)
@@ -175,7 +205,7 @@ thread_main(void)
 	abort();
 }
 
-/* the frame that cemu_switch pops: control words, six registers, where to return to */
+/* the frame that cemu_switch pops: six registers, where to return to */
 static void
 thread_begin(int i)
 {
@@ -188,10 +218,9 @@ thread_begin(int i)
 	t->stack = stacks + (size_t) STACK * i;
 	t->state = CEMU_RUN;
 	t->n_copies = t->group = 0;
-	sp = (uint64_t *) (t->stack + STACK) - 9;	/* as after a call: 8 behind a multiple of 16 */
-	memset(sp, 0, 9 * sizeof(*sp));
-	__asm__ volatile ("stmxcsr (%0); fnstcw 4(%0)"::"r" (sp):"memory");
-	sp[7] = (uint64_t) (uintptr_t) thread_main;
+	sp = (uint64_t *) (t->stack + STACK) - 8;	/* as after a call: 8 behind a multiple of 16 */
+	memset(sp, 0, 8 * sizeof(*sp));
+	sp[6] = (uint64_t) (uintptr_t) thread_main;
 	t->sp = sp;
 }
 
@@ -242,26 +271,34 @@ permute(int *p, int n)
 static void
 block_run(void)
 {
-	int			turn[CEMU_THREADS];
-
 	n_waiting = n_exited = barrier_sum = 0;
 	cemu_async_block();
 	cemu_mem_block(n_threads, cemu_launched->smem);
 	for (int i = 0; i < n_threads; i++)
 		thread_begin(i);
+	for (int i = 0; i < n_threads; i += CEMU_WARP)
+	{
+		Warp	   *w = &warps[i / CEMU_WARP];
+
+		w->present = n_threads - i < CEMU_WARP ? (1u << (n_threads - i)) - 1 : ~0u;
+		w->waiting = w->exited = w->open = 0;
+	}
+	permute(turn, n_threads);
 	while (n_exited < n_threads)
 	{
 		int			ran = 0;
 
-		permute(turn, n_threads);
-		for (int i = 0; i < n_threads; i++)
-			if (threads[turn[i]].state == CEMU_RUN)
-			{
-				ran = 1;
-				cemu_now = &threads[turn[i]];
-				cemu_switch(&host_sp, cemu_now->sp);
-				cemu_now = NULL;
-			}
+		for (turn_at = 0; turn_at < n_threads && threads[turn[turn_at]].state != CEMU_RUN; turn_at++)
+			;
+		if (turn_at < n_threads)
+		{
+			ran = 1;
+			cemu_now = &threads[turn[turn_at]];
+			/* back when the last thread of the round that could run waits */
+			cemu_switch(&host_sp, cemu_now->sp);
+		}
+		if (order == CEMU_RANDOM)
+			permute(turn, n_threads);
 		if (ran && (order != CEMU_RANDOM || cemu_random() % 2 == 0))
 			continue;
 		if (!cemu_async_step() && !ran)
@@ -274,29 +311,29 @@ void
 cemu_run(CemuLaunch *l)
 {
 	size_t		blocks = (size_t) l->grid.x * l->grid.y * l->grid.z;
-	int		   *turn;
+	int		   *of;
 
 	if (cemu_launched != NULL)
 		cemu_fail("a kernel launches %s", l->name);
 	if (stacks == NULL)
 		stacks_make();
 	n_threads = (int) (l->block.x * l->block.y * l->block.z);
-	turn = malloc(blocks * sizeof(int));
-	if (turn == NULL)
+	of = malloc(blocks * sizeof(int));
+	if (of == NULL)
 		cemu_fail("no memory for %zu blocks", blocks);
 	launched = *l;
 	cemu_launched = &launched;
 	cemu_mem_launch();
-	permute(turn, (int) blocks);
+	permute(of, (int) blocks);
 	for (size_t i = 0; i < blocks; i++)
 	{
-		unsigned	b = (unsigned) turn[i];
+		unsigned	b = (unsigned) of[i];
 
 		launched.at = (CemuDim) {b % l->grid.x, b / l->grid.x % l->grid.y, b / l->grid.x / l->grid.y};
 		block_run();
 	}
 	cemu_launched = NULL;
-	free(turn);
+	free(of);
 }
 
 static void
@@ -328,7 +365,7 @@ cemu_barrier_count(const char *op, int pred, const char *file, int line)
 
 		if (t->state == CEMU_EXITED)
 			cemu_fail("waits in %s at %s:%d for all, and %s", op, file, line, place(t));
-		if (t->state == CEMU_BARRIER && (t->line != line || strcmp(t->file, file) != 0))
+		if (t->state == CEMU_BARRIER && (t->line != line || (t->file != file && strcmp(t->file, file) != 0)))
 			cemu_fail("divergent barrier: it is in %s at %s:%d, and %s", op, file, line, place(t));
 	}
 	barrier_sum += pred != 0;
@@ -351,55 +388,14 @@ cemu_barrier(const char *op, const char *file, int line)
 	cemu_barrier_count(op, 0, file, line);
 }
 
-/* cemu_warp() without looking who is where */
+/* Fail if the lanes of mask can't meet here; return if they can, though the names of the place are other pointers. */
 static void
-meet(CemuThread *t, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask))
+check_lanes(const CemuThread *t, uint32_t mask)
 {
 	CemuThread *first = &threads[t->id / CEMU_WARP * CEMU_WARP];
-	Meeting    *m = meetings[t->id / CEMU_WARP];
-	void	   *args[CEMU_WARP];
 
-	while (m->here != 0 && m->mask != mask)
-		m++;
-	if (m->here == 0)
-		memset(m->args, 0, sizeof(m->args));
-	m->mask = mask;
-	m->here |= 1u << t->id % CEMU_WARP;
-	m->args[t->id % CEMU_WARP] = arg;
-	if (m->here != mask)
-	{
-		yield();
-		return;
-	}
-	m->here = 0;
-	memcpy(args, m->args, sizeof(args));
-	for (int i = 0; i < CEMU_WARP; i++)
-		if (mask >> i & 1)
-			first[i].state = CEMU_RUN;
-	compute(args, mask);
-}
-
-void
-cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask),
-		  const char *file, int line)
-{
-	void	   *args[CEMU_WARP] = {0};
-	int			here = 0,
-				all = __builtin_popcount(mask);
-	CemuThread *t = cemu_now,
-			   *first;
-
-	wait_in(CEMU_WARPOP, op, file, line);
-	if (!CEMU_CHECKS)
-	{
-		meet(t, mask, arg, compute);
-		return;
-	}
-	first = &threads[t->id / CEMU_WARP * CEMU_WARP];
-	t->mask = mask;
-	t->arg = arg;
 	if (!(mask >> t->id % CEMU_WARP & 1))
-		cemu_fail("is in %s at %s:%d, and mask %08x lacks its lane %d", op, file, line, mask,
+		cemu_fail("is in %s at %s:%d, and mask %08x lacks its lane %d", t->op, t->file, t->line, mask,
 				  t->id % CEMU_WARP);
 	for (int i = 0; i < CEMU_WARP; i++)
 	{
@@ -408,25 +404,72 @@ cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args
 		if (!(mask >> i & 1))
 			continue;
 		if (o >= threads + n_threads)
-			cemu_fail("is in %s at %s:%d with mask %08x, and the block has no lane %d", op, file, line, mask,
-					  i);
+			cemu_fail("is in %s at %s:%d with mask %08x, and the block has no lane %d", t->op, t->file, t->line,
+					  mask, i);
 		if (o->state == CEMU_EXITED)
-			cemu_fail("waits in %s at %s:%d with mask %08x, and %s", op, file, line, mask, place(o));
+			cemu_fail("waits in %s at %s:%d with mask %08x, and %s", t->op, t->file, t->line, mask, place(o));
 		if (o->state != CEMU_WARPOP)
 			continue;
-		if (o->line != line || o->mask != mask || strcmp(o->op, op) != 0 || strcmp(o->file, file) != 0)
-			cemu_fail("divergent: it is in %s at %s:%d, mask %08x, and %s, mask %08x", op, file, line, mask,
-					  place(o), o->mask);
-		args[i] = o->arg;
-		here++;
+		if (o->line != t->line || o->mask != mask || strcmp(o->op, t->op) != 0 || strcmp(o->file, t->file) != 0)
+			cemu_fail("divergent: it is in %s at %s:%d, mask %08x, and %s, mask %08x", t->op, t->file, t->line,
+					  mask, place(o), o->mask);
 	}
-	if (here < all)
+}
+
+/* The open meeting of these lanes, or one in which nobody waits. */
+static Meeting *
+find_meeting(Warp *w, uint32_t mask)
+{
+	for (uint32_t open = w->open; open != 0; open &= open - 1)
 	{
+		Meeting    *m = &w->meetings[__builtin_ctz(open)];
+
+		if (m->mask == mask)
+			return m;
+	}
+	return &w->meetings[__builtin_ctz(~w->open)];
+}
+
+void
+cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args, uint32_t mask),
+		  const char *file, int line)
+{
+	CemuThread *t = cemu_now;
+	Warp	   *w;
+	Meeting    *m;
+	uint32_t	me;
+
+	wait_in(CEMU_WARPOP, op, file, line);
+	t->mask = mask;
+	w = &warps[t->id / CEMU_WARP];
+	me = 1u << t->id % CEMU_WARP;
+	m = find_meeting(w, mask);
+	/* constant time while all is well: the lanes of mask that wait anywhere are those of this meeting */
+	if (CEMU_CHECKS && (!(mask & me) || (mask & (w->exited | ~w->present)) != 0 || (w->waiting & mask) != m->here ||
+						(m->here != 0 && (m->line != line || m->op != op || m->file != file))))
+		check_lanes(t, mask);
+	if (m->here == 0)
+	{
+		m->op = op;
+		m->file = file;
+		m->line = line;
+		if (m->mask != mask)
+			memset(m->args, 0, sizeof(m->args));
+		m->mask = mask;
+	}
+	m->here |= me;
+	m->args[t->id % CEMU_WARP] = arg;
+	if (m->here != mask)
+	{
+		w->waiting |= me;
+		w->open |= 1u << (m - w->meetings);
 		yield();
 		return;
 	}
-	for (int i = 0; i < CEMU_WARP; i++)
-		if (mask >> i & 1)
-			first[i].state = CEMU_RUN;
-	compute(args, mask);
+	w->waiting &= ~mask;
+	w->open &= ~(1u << (m - w->meetings));
+	for (uint32_t left = mask; left != 0; left &= left - 1)
+		threads[t->id / CEMU_WARP * CEMU_WARP + __builtin_ctz(left)].state = CEMU_RUN;
+	compute(m->args, mask);
+	m->here = 0;
 }

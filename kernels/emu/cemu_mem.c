@@ -574,6 +574,24 @@ cell_touch(const Arena *a, Cell *c, const CemuThread *t, CemuAccess kind, const 
 	c->r1 = c->r2 = 0;
 }
 
+static inline int
+same(const Cell *a, const Cell *b)
+{
+	return a->w == b->w && a->r1 == b->r1 && a->r2 == b->r2;
+}
+
+/*
+ * Has this segment of the thread had the same access to the byte?  Then nothing has changed: a store of another
+ * thread would have forgotten the readers.  The numbers from MBAR to PENDING only stand in w.
+ */
+static inline int
+touched(const Cell *c, const CemuThread *t, CemuAccess kind)
+{
+	if (kind == CEMU_READ)
+		return c->r1 == t->seg && (c->w < MBAR || c->w > PENDING);
+	return kind == CEMU_WRITE && c->w == t->seg && c->r1 == 0 && c->r2 == 0;
+}
+
 static void
 touch_arena(Arena *a, const CemuThread *t, const char *p, size_t n, CemuAccess kind, const void *pc)
 {
@@ -585,12 +603,13 @@ touch_arena(Arena *a, const CemuThread *t, const char *p, size_t n, CemuAccess k
 	if (at + n > a->size || !valid_all(a, at, n))
 		cemu_fail("out of bounds: %s %zu bytes at %s + %zu%s, which are not all allocated", verb(kind), n,
 				  a->name, at, where(pc));
-	cell_touch(a, c, t, kind, pc);
+	if (!touched(c, t, kind))
+		cell_touch(a, c, t, kind, pc);
 	after = *c;
 	for (size_t i = 1; i < n; i++)
-		if (memcmp(&c[i], &before, sizeof(Cell)) == 0)
+		if (same(&c[i], &before))
 			c[i] = after;
-		else
+		else if (!touched(&c[i], t, kind))
 		{
 			before = c[i];
 			cell_touch(a, &c[i], t, kind, pc);

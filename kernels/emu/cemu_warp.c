@@ -165,23 +165,35 @@ typedef struct Mma
 	const uint32_t *c;
 } Mma;
 
-static float
-float_of(CemuMma kind, uint32_t word, int i)
-{
-	uint16_t	h = (uint16_t) (word >> 16 * i);
+/* kf16_to_f32() of all halves */
+static float halves[65536];
 
-	if (kind == CEMU_E4M3)
-		return kf8_to_f32(KT_F8_E4M3, (uint8_t) (word >> 8 * i));
-	return kind == CEMU_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
+static void
+halves_make(void)
+{
+	if (halves[1] != 0)
+		return;
+	for (int i = 0; i < 65536; i++)
+		halves[i] = kf16_to_f32((uint16_t) i);
 }
 
-static float
+static inline float
 as_float(uint32_t u)
 {
 	float		f;
 
 	memcpy(&f, &u, 4);
 	return f;
+}
+
+static inline float
+float_of(CemuMma kind, uint32_t word, int i)
+{
+	uint16_t	h = (uint16_t) (word >> 16 * i);
+
+	if (kind == CEMU_E4M3)
+		return kf8_to_f32(KT_F8_E4M3, (uint8_t) (word >> 8 * i));
+	return kind == CEMU_F16 ? halves[h] : as_float((uint32_t) h << 16);
 }
 
 /*
@@ -192,22 +204,27 @@ static void
 mma_compute(void **args, uint32_t mask)
 {
 	static float fa[16][32],
-				fb[32][8];
+				fb[32][8],
+				fd[16][8];
 	static int32_t ia[16][32],
 				ib[32][8];
+	static uint32_t id[16][8];
 	CemuMma		kind = ((Mma *) args[0])->kind;
 	int			per = kind == CEMU_S8 || kind == CEMU_E4M3 ? 4 : 2;
 
 	(void) mask;
+	halves_make();
 	for (int l = 0; l < CEMU_WARP; l++)
 	{
 		Mma		   *m = args[l];
 
 		for (int r = 0; r < 4; r++)
+		{
+			int			row = l / 4 + r % 2 * 8;
+
 			for (int i = 0; i < per; i++)
 			{
-				int			row = l / 4 + r % 2 * 8,
-							k = l % 4 * per + r / 2 * 4 * per + i;
+				int			k = l % 4 * per + r / 2 * 4 * per + i;
 
 				if (kind == CEMU_S8)
 					ia[row][k] = (int8_t) (m->a[r] >> 8 * i);
@@ -222,24 +239,29 @@ mma_compute(void **args, uint32_t mask)
 						fb[k][l / 4] = float_of(kind, m->b[r], i);
 				}
 			}
+			row = l / 4 + r / 2 * 8;
+			id[row][l % 4 * 2 + r % 2] = m->c[r];
+			fd[row][l % 4 * 2 + r % 2] = as_float(m->c[r]);
+		}
 	}
+	for (int row = 0; row < 16; row++)
+		for (int k = 0; k < 8 * per; k++)
+			for (int col = 0; col < 8; col++)
+				if (kind == CEMU_S8)
+					id[row][col] += (uint32_t) (ia[row][k] * ib[k][col]);
+				else
+					fd[row][col] += fa[row][k] * fb[k][col];
 	for (int l = 0; l < CEMU_WARP; l++)
 		for (int r = 0; r < 4; r++)
 		{
 			Mma		   *m = args[l];
 			int			row = l / 4 + r / 2 * 8,
 						col = l % 4 * 2 + r % 2;
-			uint32_t	n = m->c[r];
-			float		f = as_float(n);
 
-			for (int k = 0; k < 8 * per && kind != CEMU_S8; k++)
-				f += fa[row][k] * fb[k][col];
-			for (int k = 0; k < 32 && kind == CEMU_S8; k++)
-				n += (uint32_t) (ia[row][k] * ib[k][col]);
 			if (kind == CEMU_S8)
-				m->d[r] = n;
+				m->d[r] = id[row][col];
 			else
-				memcpy(&m->d[r], &f, 4);
+				memcpy(&m->d[r], &fd[row][col], 4);
 		}
 }
 

@@ -2,8 +2,9 @@
  * fiber.S
  *	  Switch between the stacks of cemu.c's threads.
  *
- * void cemu_switch(void **from, void *to): keeps what the ABI says a callee keeps, with the
- * control words of SSE and x87, on the old stack.  ucontext would make a system call.
+ * void cemu_switch(void **from, void *to): saves the registers that the ABI has a callee save on the old
+ * stack.  All threads share the control words of SSE and x87: no kernel changes them.  ucontext would make a
+ * system call.
  */
 	.text
 	.globl	cemu_switch
@@ -16,14 +17,8 @@ cemu_switch:
 	pushq	%r13
 	pushq	%r14
 	pushq	%r15
-	subq	$8, %rsp
-	stmxcsr	(%rsp)
-	fnstcw	4(%rsp)
 	movq	%rsp, (%rdi)
 	movq	%rsi, %rsp
-	ldmxcsr	(%rsp)
-	fldcw	4(%rsp)
-	addq	$8, %rsp
 	popq	%r15
 	popq	%r14
 	popq	%r13
