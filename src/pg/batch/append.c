@@ -1,15 +1,15 @@
 /*
  * append.c
- *	  One node above an Append, so that partitions share a window, and above RETURNING.
+ *	  One node above an Append, so that partitions share a window; calls in RETURNING.
  *
- * With a node in each branch every partition's last calls would have to be waited for
- * before the next partition's first are made.  If the branches' expressions have one
- * shape (template.c), they supply what differs and the node computes
- * the rest above the Append, whose output stays as its parents know it.
+ * With a node in each branch, the last calls of every partition would have to finish before the next
+ * partition's first call starts.  If the branches' expressions have one shape (template.c), the
+ * branches supply the differences and the node computes the rest above the Append.  The output of the
+ * Append stays as its parents expect it.
  *
- * RETURNING has a list a partition, too.  What has no calls in it, the ModifyTable goes on to
- * evaluate when it writes the row; a column with calls moves above, unless something else in it
- * is volatile, which might see what has been written meanwhile.
+ * RETURNING has one list per partition, too.  The ModifyTable still evaluates columns without calls
+ * when it writes the row.  A column with calls moves above the ModifyTable, unless another part of
+ * the column is volatile: that part might see what the statement has written in the meantime.
  */
 #include "postgres.h"
 
@@ -21,8 +21,8 @@
 typedef struct Branches
 {
 	Rewrite    *rw;
-	List	   *plans;			/* those of nested Appends too */
-	List	   *cuts;			/* QualCut *, of each plan */
+	List	   *plans;			/* plans of nested Appends, too */
+	List	   *cuts;			/* QualCut *, one for each plan */
 	Template	t;
 } Branches;
 
@@ -33,7 +33,7 @@ is_steady(Rewrite *rw, List *exprs)
 		batch_expr_is_safe((Node *) exprs);
 }
 
-/* The i'th qual of all branches as one, or NULL. */
+/* Merge the i'th quals of all branches into one; return NULL if that is not possible. */
 static Node *
 common_qual(Branches *b, int i)
 {
@@ -45,7 +45,10 @@ common_qual(Branches *b, int i)
 	return template_add(&b->t, exprs);
 }
 
-/* Column i as one expression, or as a column that the branches compute, or NULL. */
+/*
+ * Return column i as one merged expression or as a column that the branches compute; NULL if neither
+ * is possible.
+ */
 static Node *
 common_column(Branches *b, int i)
 {
@@ -73,7 +76,7 @@ list_branches(Append *append)
 	return plans;
 }
 
-/* Cut the branches' quals; false: they can't be treated alike. */
+/* Cut the branches' quals; return false if they can't be treated alike. */
 static bool
 cut_branches(Branches *b)
 {
@@ -117,7 +120,7 @@ reduce_append(Append *append, List *columns)
 			reduce_append(lfirst(lc), columns);
 }
 
-/* Let the branches and the Append put out the template's columns. */
+/* Make the branches and the Append emit the template's columns. */
 static void
 reduce_branches(Branches *b, Append *append)
 {
@@ -138,7 +141,7 @@ reduce_branches(Branches *b, Append *append)
 	reduce_append(append, b->t.columns);
 }
 
-/* The branches' own inputs are rewritten already.  NULL: not possible. */
+/* The branches' own inputs have been rewritten already.  Return NULL if one node is not possible. */
 Plan *
 insert_above_append(Rewrite *rw, Append *append, const Demand *demand)
 {
@@ -177,7 +180,7 @@ insert_above_append(Rewrite *rw, Append *append, const Demand *demand)
 
 /* ---- RETURNING ---- */
 
-/* Column i of all lists. */
+/* Return column i of each list. */
 static List *
 returning_column(ModifyTable *modify, int i)
 {
@@ -189,7 +192,7 @@ returning_column(ModifyTable *modify, int i)
 	return exprs;
 }
 
-/* What moves above for column i: an expression over the template's columns. */
+/* Return the part of column i that moves above: an expression over the template's columns. */
 static Node *
 returning_expr(Rewrite *rw, ModifyTable *modify, int i, Template *t)
 {
@@ -202,7 +205,7 @@ returning_expr(Rewrite *rw, ModifyTable *modify, int i, Template *t)
 	return e ? e : template_add_whole(t, exprs);
 }
 
-/* Let it put out the template's columns. */
+/* Make the ModifyTable emit the template's columns. */
 static void
 reduce_returning(ModifyTable *modify, const Template *t)
 {
@@ -222,7 +225,10 @@ reduce_returning(ModifyTable *modify, const Template *t)
 	modify->plan.targetlist = copyObject(linitial(lists));
 }
 
-/* Rows are written as they are read: ahead only if all of them are going to be. */
+/*
+ * The ModifyTable writes rows as the node reads them: the node may read ahead only if all of them
+ * will be read.
+ */
 Plan *
 insert_above_returning(Rewrite *rw, ModifyTable *modify)
 {

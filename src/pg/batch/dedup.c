@@ -1,11 +1,12 @@
 /*
  * dedup.c
- *	  Equal requests of one pool have one answer: a table of those in flight and of kept replies.
+ *	  Equal requests of one pool share one result: a table of requests in flight and of kept replies.
  *
- * A deterministic request is found by its function, its body and what it says of errors.  While it is in
- * flight an equal one is one holder more; when nobody holds its reply any more a copy of body and reply stays
- * for later rows, of up to work_mem, the oldest goes first.  The key in the table points into the body,
- * wherever that is.
+ * The key of a deterministic request is its function, its body and its option for errors.  While the
+ * request is in flight, an equal one becomes one more holder of it.  After the last holder has
+ * released the reply, a copy of body and reply is kept for later rows.  Copies take up to work_mem;
+ * the oldest is dropped first.  The key in the table points into the body, so it must be moved with
+ * it.
  */
 #include "postgres.h"
 
@@ -33,8 +34,8 @@ key_compare(const void *a, const void *b, Size size)
 }
 
 /*
- * What was answered before its model's answers were cleared, as weights are others now, is not an equal
- * request's answer.
+ * The hash includes the count of times that the model's cached results were cleared: a result
+ * computed with earlier weights must not serve a request that follows.
  */
 uint32
 dedup_hash(const SqlRequest *r)
@@ -91,8 +92,8 @@ free_kept(BatchRequest *q)
 }
 
 /*
- * Nobody holds a deterministic reply any more: keep a copy for later rows, if it is
- * not too much.  The key in the table must follow the body.
+ * The last holder has released a deterministic reply: keep a copy for later rows, if it is not too
+ * large.  The key in the table must then point into the copied body.
  */
 bool
 dedup_keep(BatchRequest *q)
@@ -127,7 +128,7 @@ dedup_keep(BatchRequest *q)
 	return true;
 }
 
-/* An equal request gets one holder more. */
+/* Add one holder to the equal request. */
 BatchRequest *
 dedup_join(BatchPool *p, const RequestKey *key, BatchStats *stats)
 {

@@ -1,26 +1,27 @@
 /*
  * estimate.c
- *	  What is expected of a batch node's calls: how many, how many tokens, what they cost.  EXPLAIN shows it,
- *	  and a statement that is expected to ask too much is refused before its first call: vllm.max_rows,
- *	  vllm.max_tokens_per_statement, vllm.max_cost.
+ *	  Estimates of a batch node's calls: their number, their tokens, their cost.  EXPLAIN shows them, and a
+ *	  statement whose estimates exceed vllm.max_rows, vllm.max_tokens_per_statement or vllm.max_cost is
+ *	  refused before its first call.
  *
- * Calls are the rows that the planner expects of the child, or, where the node's quals don't need them, those
- * behind these.  A prompt is as long as the columns that it is made of are on average, by their tables'
- * statistics.  An answer is what the model's answers have been on average (spend.c), or max_tokens.
+ * The number of calls is the number of rows that the planner expects from the child or, where calls
+ * run after the node's quals, the number of rows that pass those.  A prompt is as long as its columns
+ * are on average, by their tables' statistics.  An output is as long as the model's outputs have been
+ * on average (spend.c), else max_tokens.
  *
- * Options that differ from row to row are not known beforehand: of such calls the default is taken that heads
- * without them have, and there is no estimate where the head is refused, which is an error of the statement
- * when it runs.
+ * Options that differ from row to row are not known beforehand: such calls are counted, but their
+ * tokens are not known.  The same holds if the head of a request is refused; the statement raises
+ * that error when it runs.
  *
- * LIMITS.  A statement asks as often as the planner expects a node to be scanned, and as much of it as a
- * Limit, or a FETCH, above it is expected to ask for.  Calls that are in no node are counted, one for each of
- * their plan node's rows; their tokens are not known.
+ * LIMITS.  A statement's estimate counts each node as often as the planner expects the node to be
+ * scanned, and only the part of it that a Limit, or a FETCH, above it is expected to read.  A call
+ * outside of any batch node counts once for each row of its plan node; its tokens are not known.
  *
- * vllm.max_cost holds while the statement runs, too (spend.c).  So answers of which nothing is known count
- * for nothing there, not for max_tokens: the statement may well cost less.
+ * vllm.max_cost also holds while the statement runs (spend.c).  So outputs of unknown length count as
+ * 0 there, not as max_tokens: the statement may well cost less.
  *
- * An estimate keeps nobody out who writes many small statements: that is what limits and budgets of roles
- * are for (spend.c, role_limits.c).
+ * An estimate does not stop a user who runs many small statements: limits and budgets of roles do
+ * that (spend.c, role_limits.c).
  *
  * Tests: tests/sql/36_cost.sql.
  */
@@ -60,7 +61,10 @@ const_width(const Const *c)
 	return c->constlen == -2 ? strlen(DatumGetCString(c->constvalue)) : c->constlen;
 }
 
-/* Of a column of a plan below the node: as the table that it comes from has it, or as the type has it. */
+/*
+ * Return the average width of a column of a plan below the node, by the statistics of its table or
+ * else by its type.
+ */
 static double
 column_width(const BatchNode *n, const Plan *plan, int attno)
 {
@@ -101,7 +105,10 @@ add_width(Node *node, WidthContext *w)
 	return expression_tree_walker(node, add_width, w);
 }
 
-/* The fields of one call's message, with a prompt of that width; false: its head is refused. */
+/*
+ * Build the fields of one call's message with a prompt of that width; return false if its head is
+ * refused.
+ */
 static bool
 note_of(const BatchNode *n, const BatchSite *s, SpendRecord *note, SqlRequest *r)
 {
@@ -141,8 +148,8 @@ needs_site(Node *node, SiteContext *c)
 }
 
 /*
- * Do only rows that the node's quals let through need the i'th call?  One that others need is taken to be for
- * all.
+ * Return true if only rows that pass the node's quals need the i'th call.  A call that other calls
+ * need counts for all rows.
  */
 static bool
 is_behind_quals(const BatchNode *n, int i)
@@ -164,7 +171,7 @@ limit_value(Node *limit, double otherwise)
 		(double) DatumGetInt64(((Const *) limit)->constvalue) : otherwise;
 }
 
-/* A Limit that is known beforehand asks for no more. */
+/* Reduce the estimate to the rows of a Limit whose value is known before the run. */
 static double
 within_limit(const BatchNode *n, double rows)
 {
@@ -226,7 +233,10 @@ count_calls(Node *node, int *n)
 	return expression_tree_walker(node, count_calls, n);
 }
 
-/* Rows that a join looks at; of a hash or merge join the planner does not tell how many match. */
+/*
+ * Return the number of rows that a join looks at.  For a hash or merge join, the planner does not say
+ * how many pairs match the join's keys.
+ */
 static double
 joined_rows(const Plan *plan)
 {
@@ -237,8 +247,8 @@ joined_rows(const Plan *plan)
 }
 
 /*
- * Those of the target list for each row that leaves the node, those of the quals and of aggregates for each
- * that comes.
+ * Calls in the target list count once for each row that leaves the plan node; calls in quals and
+ * aggregates count once for each input row.
  */
 static void
 expect_inline(const PlanState *ps, double times, BatchEstimate *sum)
@@ -263,7 +273,7 @@ expect_inline(const PlanState *ps, double times, BatchEstimate *sum)
 	}
 }
 
-/* All of the input is read before the first row leaves. */
+/* Return true if the plan node reads all of its input before it emits its first row. */
 static bool
 reads_all(const PlanState *ps)
 {
@@ -294,7 +304,7 @@ expect_batch(const BatchNode *n, double times, BatchEstimate *sum)
 	double		rows = Max(n->css.ss.ps.plan->plan_rows, 1);
 
 	(void) batch_estimate(n, &e);
-	/* its own estimate knows of the limit */
+	/* the node's own estimate includes the limit already */
 	if (n->plan->bounded && n->plan->limit_count != NULL && times < 1)
 		times = Max(times, part_of(e.calls, rows));
 	sum->calls += times * e.calls;
@@ -324,7 +334,7 @@ expect_members(PlanState **members, int n, double times, BatchEstimate *sum)
 		expect_node(members[i], times, sum);
 }
 
-/* times: how often all of the node's rows are expected to be asked for; a part of 1 under a Limit */
+/* times: how often the parent is expected to read all of the node's rows; less than 1 under a Limit */
 static void
 expect_node(PlanState *ps, double times, BatchEstimate *sum)
 {

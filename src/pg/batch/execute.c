@@ -2,20 +2,20 @@
  * execute.c
  *	  The batch node: the executor's callbacks, and how far to read ahead.
  *
- * How far: a bound is known (LIMIT without a filter) -> that many rows; all rows are
- * going to be fetched -> as many as the pool has room for; else a ramp, 1 + 2 * rows
- * that were rejected or handed out, so that a statement that wants one row asks for few.  Rows that are
- * pulled although nobody asks for them any more are cancelled at the end.
+ * How far: if a bound is known (LIMIT without a filter), that many rows; if all rows will be fetched,
+ * as many as the pool has room for; else a ramp of 1 + 2 * rows that were rejected or emitted, so
+ * that a statement that wants one row starts few requests.  Requests of rows that the parent never
+ * asks for are cancelled at the end.
  *
- * Row by row (a plan from before vllm.batch was switched off; vllm.batch_strict and
- * expressions that may fail): one row at a time and one call after the other, which
- * is what the calls would do where they stood.
+ * A node runs row by row if its plan was made before vllm.batch was switched off, or with
+ * vllm.batch_strict if its expressions may fail.  Then it processes one row at a time and one call
+ * after the other, as the calls would run where they stood.
  *
- * Memory of an emitted tuple: results in the per-tuple context, the child's columns in
- * the row, which is let go when the next tuple is asked for.
+ * Memory of an emitted tuple: results are in the per-tuple context, the child's columns in the row,
+ * which the node frees when its parent asks for the next tuple.
  *
- * Requests belong to the pool of the EState; its memory context ends them whatever
- * happens (row_request.c), so an ERROR needs nothing from here.
+ * Requests belong to the pool of the EState, whose memory context ends them on every path
+ * (row_request.c).  So an ERROR needs no cleanup here.
  */
 #include "postgres.h"
 
@@ -29,7 +29,7 @@
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
 
-/* ---- who fetches all rows ---- */
+/* ---- which run fetches all rows ---- */
 
 /* ExecutorRun()s in progress, innermost first. */
 typedef struct RunFrame
@@ -43,7 +43,10 @@ static RunFrame *runs = NULL;
 static ExecutorStart_hook_type prev_executor_start = NULL;
 static ExecutorRun_hook_type prev_executor_run = NULL;
 
-/* It may evaluate functions, as partitions are pruned: what these plan is not being explained. */
+/*
+ * The start may evaluate functions to prune partitions.  The statements that those functions plan are
+ * not being explained.
+ */
 static void
 executor_start(QueryDesc *queryDesc, int eflags)
 {
@@ -69,7 +72,7 @@ executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 	RunFrame	frame = {queryDesc->estate, count == 0, runs};
 
 	batch_check_limits(queryDesc->planstate, count);
-	/* what it runs, triggers behind it included, is not being explained */
+	/* statements that this run executes, those of its triggers too, are not being explained */
 	(void) batch_note_explaining(false);
 	runs = &frame;
 	PG_TRY();
@@ -110,7 +113,7 @@ batch_node_allowed(const BatchNode *n)
 	return n->plan->ahead == BATCH_ALL_OR_ONE ? 1 + n->consumed : 1 + 2 * n->consumed;
 }
 
-/* Shall a row that is ready go out before others are asked for? */
+/* Return true if the node should emit a row that is ready before it asks for others. */
 bool
 batch_node_is_lazy(const BatchNode *n)
 {
@@ -118,7 +121,7 @@ batch_node_is_lazy(const BatchNode *n)
 		(n->plan->ahead == BATCH_ALL_OR_ONE && !fetches_all(n->css.ss.ps.state));
 }
 
-/* limit + offset, -1 if it says nothing */
+/* Return limit + offset, -1 if there is no limit. */
 static int64
 eval_bound(BatchNode *n)
 {
@@ -150,7 +153,7 @@ batch_node_start(BatchNode *n)
 	n->serial = !vllm_batch || (vllm_batch_strict && !n->plan->safe);
 	n->bound = n->plan->bounded ? eval_bound(n) : -1;
 
-	/* a Limit hands its bound on to a Sort, but doesn't look through our node */
+	/* a Limit passes its bound to a Sort, but can't see through the batch node */
 	if (n->plan->bounded)
 		ExecSetTupleBound(n->bound, outerPlanState(n));
 	n->timed = n->css.ss.ps.instrument != NULL && n->css.ss.ps.instrument->need_timer;
@@ -168,8 +171,8 @@ batch_is_node(const PlanState *ps)
 }
 
 /*
- * Only where a look can't disturb anything: through nodes that hand rows on, and not
- * when a node is going to be rescanned.
+ * Look only where a look can't disturb anything: through nodes that pass rows on, and not where a
+ * node will be rescanned.
  */
 BatchNode *
 batch_node_below(PlanState *ps)
@@ -190,7 +193,7 @@ batch_node_below(PlanState *ps)
 
 /* ---- Begin ---- */
 
-/* The highest child column among the given expressions' and which results they use. */
+/* Return the highest child column that the expression uses; add the results it uses to *results. */
 static int
 columns_of(const BatchNode *n, Node *expr, Bitmapset **results)
 {
@@ -239,7 +242,7 @@ init_quals(BatchNode *n, List *quals)
 		n->quals[n->n_quals++] = ExecInitQual(list_make1(lfirst(lc)), &n->css.ss.ps);
 }
 
-/* Which columns and results are wanted early, which at the end. */
+/* Find out which columns and results are needed early, and which for the target list. */
 static void
 init_columns(BatchNode *n, CustomScan *scan)
 {
@@ -341,7 +344,7 @@ batch_rescan(CustomScanState *css)
 	n->starved = false;
 	n->room = 0;
 
-	/* the next bound may be larger: a Sort must not keep the rows of this one */
+	/* the next bound may be larger: a Sort must not keep only the rows of this one */
 	if (n->plan->bounded)
 		ExecSetTupleBound(-1, child);
 	if (child->chgParam == NULL)

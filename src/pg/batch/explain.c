@@ -1,10 +1,10 @@
 /*
  * explain.c
- *	  What EXPLAIN says of a batch node.
+ *	  EXPLAIN's output for a batch node.
  *
- * Counters of a node are sums over its rescans; those of parallel workers stay with
- * them.  What depends on the clock alone (waits, times, rates) is shown only with
- * TIMING, so that the rest can be compared.
+ * A node's counters are sums over its rescans; the counters of parallel workers are not added.  Lines
+ * that depend on the clock alone (waits, times, rates) are shown only with TIMING, so that tests can
+ * compare the rest.
  */
 #include "postgres.h"
 
@@ -23,7 +23,7 @@
 #include "pg/client/spend.h"
 #include "pg/vllm_pg.h"
 
-/* Names of at least n_args input arguments of the function, NULL = not all have one. */
+/* Return the names of the function's input arguments; NULL if fewer than n_args have one. */
 static char **
 input_names(Oid funcid, int n_args)
 {
@@ -65,7 +65,7 @@ is_null_const(Node *arg)
 	return IsA(arg, Const) && ((Const *) arg)->constisnull;
 }
 
-/* An aggregate's arguments are entries of a target list, some of which its ORDER BY refers to. */
+/* An aggregate's arguments are target list entries, and its ORDER BY refers to some of them. */
 static void
 name_agg_args(Aggref *agg)
 {
@@ -93,9 +93,9 @@ name_agg_args(Aggref *agg)
 }
 
 /*
- * An engine function's arguments as one would write them: those that are NULL are left out, and behind the
- * first of these the others have their names.  Those at the end may have been left out already.  context: the
- * batch node, or NULL; results of its other calls are shown as those calls.
+ * Show an engine function's arguments as a user would write them: leave out NULL arguments, and name
+ * all arguments after the first one that is left out.  The trailing ones may have been left out
+ * already.  context: the batch node, or NULL; results of its other calls are shown as those calls.
  */
 static Node *
 named_args_mutator(Node *node, void *context)
@@ -186,7 +186,7 @@ look_ahead(const BatchNode *n)
 	return n->plan->ahead == BATCH_RAMP ? "ramp" : "full window";
 }
 
-/* Of those that were generated, or read where nothing is. */
+/* Count generated tokens, or prompt tokens if the calls generate none. */
 static double
 tokens_per_second(const BatchNode *n)
 {
@@ -196,14 +196,14 @@ tokens_per_second(const BatchNode *n)
 	return seconds > 0 ? tokens / seconds : 0;
 }
 
-/* How much of the prompts had been computed before. */
+/* Return the part of the prompt tokens that came from the prefix cache. */
 static double
 percent_cached(const BatchNode *n)
 {
 	return n->stats.prompt_tokens > 0 ? 100.0 * n->stats.cached_tokens / n->stats.prompt_tokens : 0;
 }
 
-/* What is still in flight when all is over is given up with the node. */
+/* Requests still in flight at the end of the run are cancelled with the node. */
 static int64
 cancelled(const BatchNode *n)
 {
@@ -276,7 +276,7 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyFloat("Tokens/s", NULL, tokens_per_second(n), 1, es);
 }
 
-/* With the planner's numbers only: they are estimates, too. */
+/* Shown only together with the planner's own estimates (COSTS). */
 static void
 explain_estimate(const BatchNode *n, ExplainState *es)
 {

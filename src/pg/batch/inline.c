@@ -1,10 +1,10 @@
 /*
  * inline.c
- *	  Which calls does a plan node make itself, one row after the other, and why?
+ *	  Which calls a plan node makes itself, row by row, and why.
  *
- * This is asked of a finished plan, for EXPLAIN (note.c).  What a batch node could take is gone from the
- * plan, so each call that is found has stayed for a reason: the function's, its arguments', or that of the
- * place where it stands.  The reasons follow split.c (expressions) and insert.c (places).
+ * EXPLAIN (note.c) asks this about a finished plan.  The rewrite has already moved out all calls that
+ * a batch node can take, so each call found here has stayed for a reason: its function, its arguments
+ * or its place.  The reasons follow split.c (expressions) and insert.c (places).
  */
 #include "postgres.h"
 
@@ -21,8 +21,8 @@ typedef struct CallLook
 {
 	Rewrite    *rw;
 	Plan	   *plan;
-	const char *place;			/* why no call is batched here; NULL: others are */
-	const char *operand;		/* the same of the operands that are being read */
+	const char *place;			/* why calls in this place are not batched; NULL: the place is no reason */
+	const char *operand;		/* why calls in the current operands are not batched; NULL: no reason */
 	InlineCalls *found;
 } CallLook;
 
@@ -36,7 +36,7 @@ is_call(Oid funcid)
 	return batch_recognise(funcid) != NULL || batch_asks_engine(funcid);
 }
 
-/* What about the function keeps it out of a batch node?  NULL: nothing. */
+/* Return the reason why the function itself can't be in a batch node; NULL: there is none. */
 static const char *
 reason_of_function(Oid funcid)
 {
@@ -81,7 +81,7 @@ look_call(CallLook *l, FuncExpr *func)
 
 /* ---- expressions ---- */
 
-/* Some expressions below node, which keep calls in place. */
+/* Look at an operand of an expression that keeps the calls in it inline. */
 static bool
 look_operand(CallLook *l, Node *node, const char *operand)
 {
@@ -94,7 +94,7 @@ look_operand(CallLook *l, Node *node, const char *operand)
 	return false;
 }
 
-/* All of them. */
+/* Look at all operands of an expression that keeps the calls in them inline. */
 static bool
 look_operands(CallLook *l, Node *node, const char *operand)
 {
@@ -107,7 +107,7 @@ look_operands(CallLook *l, Node *node, const char *operand)
 	return false;
 }
 
-/* A call behind a test needs a copy of the test. */
+/* A call after a test needs a copy of the test as its guard. */
 static bool
 look_tests(CallLook *l, Node *node)
 {
@@ -118,7 +118,7 @@ look_tests(CallLook *l, Node *node)
 	return look_operands(l, node, NULL);
 }
 
-/* An aggregate of several workers asks where their parts come together. */
+/* A parallel aggregate makes its calls where the partial results are combined. */
 static bool
 look_aggref(CallLook *l, Aggref *agg)
 {
@@ -232,7 +232,7 @@ look_window_agg(CallLook *l, WindowAgg *window)
 	look_at(l, window->runCondition, "a condition on a window");
 }
 
-/* What kinds of scan have beside a filter and a target list. */
+/* Look at the expressions that scan nodes have besides filter and target list. */
 static void
 look_scan(CallLook *l, Plan *plan)
 {
@@ -295,7 +295,7 @@ batch_inline_calls(Rewrite *rw, Plan *plan, InlineCalls *result)
 	CallLook	l = {.rw = rw, .plan = plan, .found = result};
 
 	memset(result, 0, sizeof(InlineCalls));
-	if (!IsA(plan, ModifyTable))	/* its list is a copy of the first RETURNING */
+	if (!IsA(plan, ModifyTable))	/* a ModifyTable's target list is a copy of the first RETURNING list */
 		look_at(&l, plan->targetlist, place_of_lists(rw, plan));
 	look_at(&l, plan->qual, place_of_lists(rw, plan));
 	switch (nodeTag(plan))

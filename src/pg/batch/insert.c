@@ -2,16 +2,15 @@
  * insert.c
  *	  Insertions A (above a plan node) and B (below it).
  *
- * A: the plan node keeps the quals before the first one with a call and puts out what
- * the rest needs (Vars, Aggrefs, WindowFuncs, set-returning functions); the node
- * evaluates the other quals, in the planner's order, and the target list.  So
- * what isn't ours in the list (nextval) runs once for each row that is put out.
+ * A: the plan node keeps the quals before the first one with a call and emits the inputs of the rest
+ * (Vars, Aggrefs, WindowFuncs, set-returning functions).  The batch node evaluates the other quals,
+ * in the planner's order, and the target list.  So other functions in the target list (nextval) run
+ * once for each emitted row.
  *
- * B: for calls in the arguments of aggregates, window functions and set-returning
- * functions.  The plan node's input passes through the node with the calls'
- * values as more columns.
+ * B: for calls in the arguments of aggregates, window functions and set-returning functions.  The
+ * plan node's input passes through the batch node, which appends the calls' values as columns.
  *
- * Where calls may stand, and what becomes of them:
+ * Places of calls, and how they are handled:
  *	 target list, qual			A, for all plan nodes that have them
  *	 joinqual					A for inner joins; for LEFT, SEMI, ANTI and hash joins that
  *								keep the hashed rows, A by a node that decides the join
@@ -19,24 +18,23 @@
  *	 Aggref args, FILTER		B, FILTER being the args' guard; direct args inline
  *	 WindowFunc					B for aggregates over frames which each row enters, and for
  *								the first argument of lag and lead; else inline, as
- *								first_value() looks at few of the rows
+ *								first_value() reads few of the rows
  *	 ProjectSet					B for arguments of the set-returning functions, A for
- *								the rest, which is evaluated for each row put out
+ *								the rest, which is evaluated for each emitted row
  *	 lateral Result, function	lateral.c
  *	 VALUES						values.c
  *	 Append						append.c
  *	 hash keys (only functions that aren't volatile)	B below both sides
  *	 RETURNING					append.c, of the statement itself
- *	 RETURNING in WITH (PostgreSQL runs what nobody reads of it without what is above it),
- *	 ON CONFLICT, MERGE actions, check options; one-time filters; LIMIT; index
- *	 conditions; TABLESAMPLE; arguments of functions in FROM
+ *	 RETURNING in WITH (PostgreSQL completes such a statement without its parent nodes,
+ *	 for rows that nobody reads), ON CONFLICT, MERGE actions, check options; one-time
+ *	 filters; LIMIT; index conditions; TABLESAMPLE; arguments of functions in FROM
  *	 that aren't lateral; window frame bounds; Memoize keys: inline.  They run
  *	 once, or inside of a node that must have the value before it can read on.
  *
- * B computes each row's calls once, where serial execution may do so more often:
- * for each sorted grouping set, for each window frame that restarts, for each pair
- * that a hash join compares.  For lag and lead it computes them for rows that no
- * other row looks at, too (the last one of a partition).
+ * B computes each row's calls once.  Serial execution may compute them more often: for each sorted
+ * grouping set, for each window frame that restarts, for each pair that a hash join compares.  For
+ * lag and lead, B also computes them for rows that no other row reads (the last one of a partition).
  */
 #include "postgres.h"
 
@@ -55,7 +53,7 @@
 
 /* ---- the node ---- */
 
-/* What is wrong with a call's options or input waits for its row (site.c). */
+/* Errors in a call's options or input are raised only when its row is due (site.c). */
 static bool
 calls_are_safe(List *calls)
 {
@@ -74,7 +72,7 @@ typedef struct QualCalls
 {
 	const Split *s;
 	int			n_child;
-	Bitmapset  *seen;			/* of s->calls */
+	Bitmapset  *seen;			/* members of s->calls already counted */
 } QualCalls;
 
 static bool
@@ -91,10 +89,10 @@ note_call(Node *node, void *context)
 }
 
 /*
- * The calls' cost goes to the node that makes them.  The planner has counted it in the
- * child's, except where the calls come from a plan node above (passes_through).
- * And its rows are those behind the quals that have left it: how many there are before them its cost tells,
- * most of which are the calls, each counted for each row.
+ * Move the calls' cost to the node that makes them.  The planner has included it in the child's cost,
+ * except where the calls come from a plan node above (passes_through).  The child's plan_rows counts
+ * only rows that pass the quals which have moved to the node.  The number of rows before those quals
+ * follows from the child's cost, which is mostly the cost of the calls, counted for each row.
  */
 static void
 set_cost(const Split *s, Plan *plan, Plan *child, int n_child, List *qual)
@@ -127,7 +125,7 @@ set_cost(const Split *s, Plan *plan, Plan *child, int n_child, List *qual)
 		own -= child->lefttree->total_cost;
 	if (child->righttree != NULL)
 		own -= child->righttree->total_cost;
-	/* cheap ones are lost among what else costs something */
+	/* cheap quals would be lost in the rest of the plan's cost */
 	if (of_qual.per_tuple >= 1)
 		rows = rint(own / of_qual.per_tuple);
 	if (child->lefttree != NULL)
@@ -198,7 +196,7 @@ insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *demand)
 	return insert_node(rw, s, child, tlist, NIL, demand);
 }
 
-/* A Result that hands its input's columns on. */
+/* Make a Result that passes its input's columns on. */
 static Plan *
 add_result(Rewrite *rw, Plan *child)
 {
@@ -211,7 +209,7 @@ add_result(Rewrite *rw, Plan *child)
 
 /* ---- A ---- */
 
-/* The members up to the first one with a call; the others go to *rest. */
+/* Return the members before the first one with a call; the others go to *rest. */
 static List *
 cut_quals(List *quals, List **rest)
 {
@@ -235,7 +233,7 @@ is_inner_join(Plan *plan)
 		((Join *) plan)->jointype == JOIN_INNER;
 }
 
-/* An inner join's own condition comes before its other quals. */
+/* An inner join's own condition is evaluated before its other quals. */
 void
 cut_plan_quals(Plan *plan, QualCut *cut)
 {
@@ -252,7 +250,7 @@ cut_plan_quals(Plan *plan, QualCut *cut)
 		cut->qual = cut_quals(plan->qual, &cut->moved);
 }
 
-/* Leave the plan node what it keeps, and let it put out the given expressions. */
+/* Leave to the plan node the quals that stay, and make it emit the given expressions. */
 void
 reduce_plan(Plan *plan, const QualCut *cut, List *columns)
 {
@@ -262,7 +260,7 @@ reduce_plan(Plan *plan, const QualCut *cut, List *columns)
 	{
 		Join	   *join = (Join *) plan;
 
-		/* the first match of the rest needn't be the first one of the whole */
+		/* the first match of the remaining quals needn't be the first match of all quals */
 		if (list_length(cut->joinqual) < list_length(join->joinqual))
 			join->inner_unique = false;
 		join->joinqual = cut->joinqual;
@@ -276,8 +274,8 @@ reduce_plan(Plan *plan, const QualCut *cut, List *columns)
 }
 
 /*
- * A WindowAgg's run condition and qual refer to its target list by number: its
- * columns stay where they are, and more come behind them.
+ * A WindowAgg's run condition and qual refer to its target list by number.  So its columns keep their
+ * positions, and new ones are appended.
  */
 static List *
 split_fixed_tlist(Split *s, List *tlist)
@@ -332,7 +330,7 @@ insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
 	tlist = fixed ? split_fixed_tlist(&s, plan->targetlist) :
 		(List *) split_expr(&s, (Node *) plan->targetlist);
 
-	/* a single row with a single call has nothing to be batched with */
+	/* batching can't help a single row with a single call */
 	if (s.calls == NIL ||
 		(IsA(plan, Result) && !plan->lefttree && list_length(s.calls) == 1))
 		return plan;
@@ -342,9 +340,12 @@ insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
 
 /* ---- A for outer, semi and anti joins ---- */
 
-#define MANY_PAIRS	10000		/* reading them costs as much as some calls */
+#define MANY_PAIRS	10000		/* reading that many pairs costs as much as some calls */
 
-/* With a column more, that holds expr, or if that is NULL a number; the plan or a node above it. */
+/*
+ * Append a column that holds expr or, if that is NULL, a row number: to the plan itself or in a node
+ * above it.
+ */
 static Plan *
 add_column(Rewrite *rw, Plan *plan, Expr *expr)
 {
@@ -360,7 +361,7 @@ add_column(Rewrite *rw, Plan *plan, Expr *expr)
 	return plan;
 }
 
-/* The same for a side of a join; a Hash hands on what is below it. */
+/* Append a column to one side of a join.  A Hash passes on the columns of the node below it. */
 static Var *
 add_to_side(Rewrite *rw, Join *join, int varno, Expr *expr)
 {
@@ -392,7 +393,7 @@ knows_match(Join *join)
 	if (vllm_batch_strict)
 		return false;
 
-	/* workers that share a hash table have parts of a hashed row's pairs each */
+	/* with a shared hash table, each worker has only some of a hashed row's pairs */
 	if (type == JOIN_RIGHT)
 		return IsA(join, HashJoin) && !join->plan.parallel_aware;
 	if (type != JOIN_LEFT && type != JOIN_SEMI && type != JOIN_ANTI)
@@ -404,9 +405,9 @@ knows_match(Join *join)
 }
 
 /*
- * The join is left with what hands out all pairs, and rows without any.  A row that is kept has a
- * number that no other has, also when it comes back from a hash join's file; the other side has a
- * column that is NULL only where the join has no row of it.
+ * Reduce the join so that it emits all pairs, and rows without any.  Each kept row gets a number that
+ * no other row has, also when it comes back from a hash join's file.  The other side gets a column
+ * that is NULL only where the join has no row of that side.
  */
 static void
 reduce_join(Rewrite *rw, Join *join, Split *s, List *joinqual)
@@ -471,8 +472,8 @@ typedef struct Below
 {
 	Split		split;
 	Plan	   *plan;
-	List	   *old_aggs,		/* Aggrefs of one aggregate must stay equal: */
-			   *new_aggs;		/* the executor computes it once */
+	List	   *old_aggs,		/* equal Aggrefs must stay equal, */
+			   *new_aggs;		/* since the executor computes them once */
 } Below;
 
 static List *
@@ -502,7 +503,7 @@ below_aggref(Below *b, Aggref *agg)
 	return (Node *) result;
 }
 
-/* Does every row enter the frame of some row, so that its arguments are evaluated? */
+/* Return true if each row enters the frame of some row, so that its arguments are evaluated. */
 static bool
 frames_take_all(WindowAgg *wagg)
 {
@@ -590,8 +591,8 @@ inner_mutator(Node *node, void *context)
 }
 
 /*
- * Compute the first hash key's calls below a side of the join.  Later keys aren't
- * reached if one before them is NULL, so that their calls stay inline.
+ * Compute the first hash key's calls below a side of the join.  The join doesn't evaluate later keys
+ * if an earlier one is NULL, so calls in those stay inline.
  */
 static bool
 split_hash_keys(Rewrite *rw, List *keys, Plan **side, const Demand *demand)
@@ -609,8 +610,8 @@ split_hash_keys(Rewrite *rw, List *keys, Plan **side, const Demand *demand)
 }
 
 /*
- * The keys stand in three places: the Hash's for its input, the join's for its outer
- * side, and both sides again in the clauses.  Both inputs must be rewritten already.
+ * The keys are in three places: the Hash's for its input, the join's for its outer side, and both
+ * sides again in the clauses.  Both inputs must have been rewritten already.
  */
 void
 insert_for_hash(Rewrite *rw, HashJoin *join, const Demand *outer)

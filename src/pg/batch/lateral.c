@@ -1,16 +1,16 @@
 /*
  * lateral.c
- *	  Insertion D: calls of a lateral item that depends on the outer row alone.
+ *	  Insertion D: calls of a lateral item that depend on the outer row alone.
  *
- * LATERAL (SELECT llm_generate(d.x)) and LATERAL f(llm_generate(d.x)) are planned as a
- * NestLoop whose inner side is a Result without input or a FunctionScan: the
- * functions are volatile, so that the sub-select isn't pulled up.  It runs exactly once
- * for each outer row.  We make its calls in a node over the outer side and hand
- * the values in as more parameters of the NestLoop.
+ * The planner makes a NestLoop of LATERAL (SELECT llm_generate(d.x)) and of LATERAL
+ * f(llm_generate(d.x)).  Its inner side is a Result without input or a FunctionScan: the functions
+ * are volatile, so the planner doesn't pull the sub-select up.  The inner side runs exactly once for
+ * each outer row.  We make its calls in a node over the outer side and pass the values in as further
+ * parameters of the NestLoop.
  *
- * A Memoize in between, which the planner may put there as it doesn't look for volatile
- * functions inside of a sub-select, goes away: it would answer from its cache what has
- * been computed anyway.  Equal deterministic calls are found by vllm.batch_dedup.
+ * The planner may insert a Memoize in between, as it doesn't look for volatile functions inside of a
+ * sub-select.  We remove it: it would cache values that the node has computed anyway.
+ * vllm.batch_dedup finds equal deterministic calls.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@ below_memoize(Plan *plan)
 	return IsA(plan, Memoize) ? plan->lefttree : plan;
 }
 
-/* The inner side: plans from the join down to the one that holds the calls. */
+/* Find the plan on the inner side that holds the calls, from the join down. */
 static Plan *
 inner_source(Plan *plan)
 {
@@ -39,11 +39,11 @@ inner_source(Plan *plan)
 	return NULL;
 }
 
-/* ---- back to the inner side's terms ---- */
+/* ---- back to the inner side's parameters ---- */
 
 typedef struct ToParams
 {
-	List	   *nest_params;	/* as before */
+	List	   *nest_params;	/* the join's parameters before the change */
 	List	   *new_params;		/* Param * of call 1, 2, ... */
 } ToParams;
 
@@ -82,7 +82,7 @@ to_params(Node *node, void *context)
 	return expression_tree_mutator(node, to_params, context);
 }
 
-/* One parameter a call, set by the join from the node's output. */
+/* Add one parameter for each call, which the join sets from the node's output. */
 static List *
 add_params(Rewrite *rw, Split *s, NestLoop *join, int n_child)
 {
@@ -111,7 +111,7 @@ add_params(Rewrite *rw, Split *s, NestLoop *join, int n_child)
 	return params;
 }
 
-/* The plans between the join and the source depend on the new parameters. */
+/* Mark the plans between the join and the source as dependent on the new parameters. */
 static void
 mark_params(NestLoop *join, Plan *source, List *params)
 {
@@ -143,7 +143,7 @@ mark_params(NestLoop *join, Plan *source, List *params)
 
 /* ---- the split ---- */
 
-/* A one-time filter's members are evaluated in turn, and the rest only after them. */
+/* A one-time filter's members are evaluated one after the other, before all other expressions. */
 static Node *
 split_filter(Split *s, Node *filter)
 {
@@ -201,7 +201,10 @@ split_function(Rewrite *rw, NestLoop *join, FunctionScan *scan, const Demand *de
 	mark_params(join, (Plan *) scan, to.new_params);
 }
 
-/* Does each outer row make exactly one row of the join, by way of such an inner side? */
+/*
+ * Return true if the join has such an inner side, so that each outer row makes exactly one row of the
+ * join.
+ */
 bool
 lateral_is_one_to_one(NestLoop *join)
 {
@@ -226,7 +229,7 @@ lateral_is_one_to_one(NestLoop *join)
 		!(IsA(source, Result) && ((Result *) source)->resconstantqual);
 }
 
-/* demand: what the join asks of its outer side, which must be rewritten already. */
+/* demand: how the join reads its outer side, which must have been rewritten already. */
 void
 insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand)
 {

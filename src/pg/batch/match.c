@@ -1,25 +1,26 @@
 /*
  * match.c
- *	  Outer, semi and anti joins on calls: which pair of rows decides for its outer row.
+ *	  Outer, semi and anti joins on calls: which pairs decide each outer row.
  *
- * The join below hands out each outer row with all its candidates, next to each other and in
- * the join's order; a column tells outer rows apart, another one those without candidates
- * (insert.c).  The first quals of the node are the join's own.  A group, the pairs of one outer
- * row, becomes
+ * The join below emits each outer row with all its candidate pairs, adjacent and in the join's
+ * order.  One column identifies the outer row; another one is NULL in outer rows without pairs
+ * (insert.c).  The first quals of the node are the join's own.  A group is all pairs of one outer
+ * row.  The node emits for a group:
  *
  *	 LEFT	its pairs that pass, or else the outer row with NULLs
  *	 SEMI	the first pair that passes
  *	 ANTI	the outer row with NULLs if no pair passes
- *	 RIGHT	as LEFT with the sides exchanged: a hash join whose hashed rows are kept.  Their pairs
- *			are all over the join's output, so those without a match come at the end, in the order of
- *			their first pairs; a hash join has them in the order of its table
+ *	 RIGHT	like LEFT with the sides exchanged: a hash join whose hashed rows are kept.  Their pairs
+ *			are scattered over the join's output, so hashed rows without a match come at the end, in the
+ *			order of their first pairs; a hash join emits them in the order of its table
  *
- * The outer row with NULLs is made of the group's last pair, which waits for that: it is a candidate.
+ * The outer row with NULLs is built from the group's last pair.  That pair is the candidate: if a
+ * qual rejects it, it stays in the ring until the group is decided.
  *
- * Where the first match ends the search, serial execution would ask for one pair after the other.
- * A group may have one request in flight and two more for each pair that was rejected; windows are
- * filled by other groups.  Pairs behind a match are dropped, and a pair that matches waits for
- * those before it: their errors come first, and one of them may be the match.
+ * Where the first match ends the search, serial execution would make the calls of one pair after the
+ * other.  Here a group may have one pair's calls in flight, and two more for each pair that was
+ * rejected; other groups fill the window.  Pairs after a match are dropped.  A pair that matches
+ * waits for the pairs before it: their errors are raised first, and one of them may match, too.
  */
 #include "postgres.h"
 
@@ -33,12 +34,12 @@
 /* The pairs of one outer row. */
 struct MatchGroup
 {
-	int			refs;			/* rows, and the node for its newest */
-	bool		complete;		/* the child has gone on to another outer row */
+	int			refs;			/* rows of the group, +1 while it is the newest group */
+	bool		complete;		/* the child has gone on to another outer row, or is done */
 	int64		first;			/* number of its first pair among all rows pulled */
 	int64		count;
-	int64		frontier;		/* pairs before it are rejected */
-	int64		matched;		/* the first pair that has passed, -1 = none yet */
+	int64		frontier;		/* all pairs before this position are rejected */
+	int64		matched;		/* position of the first pair that has passed, -1 = none yet */
 	int64		started;
 	int64		rejected;
 	int64		outer;
@@ -54,8 +55,9 @@ typedef struct LeftRow
 struct MatchLeft
 {
 	HTAB	   *rows;
-	Tuplestorestate *pairs;		/* the first one of each: as many as the join hashes, so on disk if need be */
-	int64		undecided;		/* pairs in the ring */
+	Tuplestorestate *pairs;		/* each row's first pair: as many as the join hashes, so they may go to
+								 * disk */
+	int64		undecided;		/* pairs in the ring that no qual has decided yet */
 };
 
 static bool
@@ -112,7 +114,7 @@ place_in_group(const BatchRow *row)
 	return row->number - row->group->first;
 }
 
-/* It has no partner: the join's conditions are no matter for it. */
+/* The row has no partner: skip the join's quals and their calls. */
 static void
 without_partner(BatchNode *n, BatchRow *row)
 {
@@ -123,7 +125,7 @@ without_partner(BatchNode *n, BatchRow *row)
 			row->calls[i].phase = CALL_SKIP;
 }
 
-/* ---- hashed rows that are kept ---- */
+/* ---- hashed rows that the join keeps ---- */
 
 static LeftRow *
 left_row(const BatchNode *n, TupleTableSlot *slot, HASHACTION action, bool *found)
@@ -147,7 +149,10 @@ left_begin(BatchNode *n)
 	return left;
 }
 
-/* Rows are left in the order in which pairs are read, not in that of replies. */
+/*
+ * Rows without a match are emitted in the order in which their first pairs were read, not in the
+ * order of replies.
+ */
 static void
 left_push(BatchNode *n, const BatchRow *row)
 {
@@ -233,7 +238,7 @@ batch_match_push(BatchNode *n, BatchRow *row)
 	}
 }
 
-/* Are all pairs of the group before this one rejected? */
+/* Return true if all pairs of the group before this one are rejected. */
 static bool
 is_first_left(const BatchNode *n, const BatchRow *row)
 {
@@ -251,7 +256,7 @@ is_first_left(const BatchNode *n, const BatchRow *row)
 	return true;
 }
 
-/* The last pair, rejected: is its outer row alone? */
+/* The last pair is rejected: decide whether its outer row has no partner. */
 static MatchStep
 step_of_candidate(BatchNode *n, BatchRow *row)
 {
@@ -292,7 +297,7 @@ batch_match_step(BatchNode *n, BatchRow *row)
 	return MATCH_GO;
 }
 
-/* The row has passed a qual; false: it isn't wanted for that. */
+/* The row has passed a qual.  Return false if it is to be dropped for that. */
 bool
 batch_match_passed(BatchNode *n, BatchRow *row)
 {
@@ -310,7 +315,7 @@ batch_match_passed(BatchNode *n, BatchRow *row)
 	return n->plan->match.type != JOIN_ANTI;
 }
 
-/* The row has failed a qual; false: it stays, as a candidate. */
+/* The row has failed a qual.  Return false if it stays as a candidate. */
 bool
 batch_match_rejected(BatchNode *n, BatchRow *row)
 {

@@ -1,17 +1,18 @@
 /*
  * note.c
- *	  Plan nodes that hand rows on: one that tells EXPLAIN which calls are made row by row, and
+ *	  Plan nodes that pass rows on: one that shows in EXPLAIN which calls are made row by row, and
  *	  one that numbers rows.
  *
- * PostgreSQL lets an extension say something in EXPLAIN of its own plan nodes only.  So a
+ * PostgreSQL lets an extension add lines to EXPLAIN only for the extension's own plan nodes.  So a
  * statement that EXPLAIN plans gets a node "LLM Inline" above each plan node that makes calls
- * itself; it hands rows on as they are, forwards, backwards and from a mark.  Statements that
- * are not explained are planned without.
+ * itself.  It passes rows on unchanged: forwards, backwards and from a mark.  Other statements are
+ * planned without it.
  *
  * A plan that was cached before (EXPLAIN EXECUTE) and auto_explain show no such nodes.
  *
- * "LLM Row Number" adds a column by which a join's outer rows are told apart (insert.c).  A function
- * in a list would do, but each needs EXECUTE, which a site may have revoked.
+ * "LLM Row Number" adds a column that identifies a join's outer rows (insert.c).  A function in a
+ * target list could do that, but each function needs the EXECUTE privilege, which a site may have
+ * revoked.
  */
 #include "postgres.h"
 
@@ -41,7 +42,10 @@ hand_on_begin(CustomScanState *css, EState *estate, int eflags)
 	outerPlanState(css) = ExecInitNode(outerPlan(css->ss.ps.plan), estate, eflags);
 }
 
-/* The child's next row into the first columns of the node's slot, which is left empty; false: none. */
+/*
+ * Store the child's next row into the first columns of the node's slot, which has been cleared;
+ * return false if there is none.
+ */
 static bool
 take_row(CustomScanState *css, int natts)
 {
@@ -95,8 +99,8 @@ hand_on_above(Plan *child, const CustomScanMethods *methods, int plan_node_id)
 /* ---- numbers ---- */
 
 /*
- * No two rows of a session have the same number, nor do those of a statement's workers: these
- * exchange rows through the files of a hash join that they share.
+ * No two rows of a session have the same number.  Nor have the rows of a statement's parallel
+ * workers, which exchange rows through the files of a shared hash join.
  */
 static int64
 next_number(void)
@@ -232,7 +236,7 @@ static const CustomScanMethods note_methods = {
 	.CreateCustomScanState = note_create_state,
 };
 
-/* ---- its place in the plan ---- */
+/* ---- insertion into the plan ---- */
 
 typedef struct Noter
 {
@@ -252,7 +256,7 @@ note_plan(Plan *plan, void *context)
 		return NULL;
 	replace_children(plan, note_plan, n);
 
-	/* a HashJoin wants a Hash right below, and has its keys, too */
+	/* a HashJoin needs a Hash directly below it, and has the same keys */
 	if (IsA(plan, Hash) || !batch_inline_calls(&n->rw, plan, &inlined))
 		return plan;
 	return (Plan *) hand_on_above(plan, &note_methods, n->next_id++);
@@ -276,7 +280,7 @@ batch_note_calls(PlannedStmt *stmt)
 	}
 }
 
-/* ---- when ---- */
+/* ---- when EXPLAIN plans ---- */
 
 bool
 batch_note_explaining(bool now)
@@ -288,8 +292,8 @@ batch_note_explaining(bool now)
 }
 
 /*
- * Will a statement be planned to be shown?  Not if functions may run before it is, in the arguments of
- * EXECUTE: what they plan isn't shown.
+ * Return true if the command plans a statement to show its plan.  EXECUTE with arguments doesn't
+ * count: functions in its arguments may run first, and the plans of their statements aren't shown.
  */
 static bool
 explains(const Node *statement)

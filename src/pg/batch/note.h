@@ -1,6 +1,6 @@
 /*
  * note.h
- *	  EXPLAIN of calls that are made row by row.
+ *	  EXPLAIN of calls that a plan node makes row by row.
  */
 #ifndef VLLM_PG_BATCH_NOTE_H
 #define VLLM_PG_BATCH_NOTE_H
@@ -15,21 +15,24 @@
 typedef struct InlineCalls
 {
 	List	   *calls;			/* expressions over the plan node's input */
-	List	   *reasons;		/* String *, each once */
+	List	   *reasons;		/* String *, without duplicates */
 } InlineCalls;
 
 /* ---- inline.c ---- */
-/* The calls that this one plan node makes; false: none. */
+/* Collect the calls that this plan node makes itself; return false if it makes none. */
 bool		batch_inline_calls(Rewrite *rw, Plan *plan, InlineCalls *result);
 
 /* ---- explain.c ---- */
-/* context: of deparse_expression() */
+/* context: for deparse_expression() */
 char	   *batch_call_text(Node *call, List *context, ExplainState *es);
 
 /* ---- note.c ---- */
-/* Put a node that names such calls above each plan node that makes any. */
+/* Insert a node that names the inline calls above each plan node that makes any. */
 void		batch_note_calls(PlannedStmt *stmt);
-/* Is EXPLAIN planning now?  Not from when it runs a statement.  Returns what was so before. */
+/*
+ * Say whether EXPLAIN is planning a statement; set to false when a statement runs.  Return the
+ * previous state.
+ */
 bool		batch_note_explaining(bool explaining);
 void		batch_note_init(void);
 

@@ -2,12 +2,12 @@
  * plan.c
  *	  BatchPlan <-> CustomScan.
  *
- * custom_scan_tlist	child's columns, then one FuncExpr a call
- * custom_exprs			per call its args and its guards; limit count and offset
- * custom_private		integer lists alone, so that copyObject() and the text form
- *						that parallel workers get need nothing of ours:
+ * custom_scan_tlist	the child's columns, then one FuncExpr for each call
+ * custom_exprs			for each call its args and its guards; limit count and offset
+ * custom_private		integer lists only, so that copyObject() and the text form
+ *						that parallel workers get need no functions of ours:
  *						(n_child ahead bounded has_count has_offset safe, the match), then
- *						(nargs nguards stage) per call
+ *						(nargs nguards stage) for each call
  */
 #include "postgres.h"
 
@@ -18,8 +18,7 @@
 #include "base/assert.h"
 #include "pg/batch/batch.h"
 
-/* EXPLAIN shows a call as it was written: options at the end that are NULL by
- * default are left away. */
+/* EXPLAIN shows a call as the user wrote it: leave out trailing arguments that are NULL by default. */
 static List *
 shown_args(const BatchCall *c)
 {
@@ -143,7 +142,7 @@ batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int p
 	return scan;
 }
 
-/* Cut the next n members off a list of which *pos have been read. */
+/* Return the next n members of a list, and advance *pos, the number of members read. */
 static List *
 take(List *list, int *pos, int n)
 {

@@ -1,15 +1,15 @@
 /*
  * progress.c
- *	  How far statements with batched calls are: the view llm_progress, and the
+ *	  Progress of statements with batched calls: the view llm_progress, and the
  *	  NOTICEs of vllm.progress_interval.
  *
- * One entry a backend, in shared memory, at its procno.  It belongs to the outermost pool that has requests:
- * a statement inside a function of another statement does not disturb the counters of that.  The backend
- * alone writes it, without a lock; changes is odd in the meantime (as in pg_stat_activity), readers copy
- * until they got a whole one.
+ * Each backend has one entry, in shared memory, indexed by its procno.  It belongs to the outermost
+ * pool that has requests: a statement inside a function does not disturb the counters of the calling
+ * statement.  Only the backend writes it, without a lock.  `changes` is odd during a write (as in
+ * pg_stat_activity); readers copy the entry until they have got a consistent copy.
  *
- * An entry is cleared by its pool's end, which comes on every path (row_request.c),
- * and at the backend's exit.
+ * The end of the pool clears the entry, on every path (row_request.c), and so does the backend's
+ * exit.
  */
 #include "postgres.h"
 
@@ -178,7 +178,7 @@ batch_progress_notice(const BatchPool *p, int64 rows)
 
 /* ---- reading ---- */
 
-/* false: unused, or it never holds still. */
+/* Copy an entry.  Return false if it is unused, or if no consistent copy could be read. */
 static bool
 read_entry(int i, ProgressEntry *copy)
 {
@@ -221,7 +221,7 @@ emit_entry(const ProgressEntry *e, ReturnSetInfo *rsinfo)
 	values[8] = Int64GetDatum(e->prompt_tokens);
 	values[9] = Int64GetDatum(e->output_tokens);
 	values[10] = Float8GetDatum(seconds > 0 ? e->rows / seconds : 0);
-	/* of those that are generated, or read where nothing is */
+	/* rate of generated tokens, or of prompt tokens if the calls generate none */
 		values[11] = Float8GetDatum(seconds > 0
 									? (e->output_tokens > 0 ? e->output_tokens : e->prompt_tokens) / seconds :
 									0);

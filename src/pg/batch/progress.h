@@ -1,6 +1,6 @@
 /*
  * progress.h
- *	  What a pool tells of its progress (view llm_progress).
+ *	  How a pool reports its progress (view llm_progress).
  */
 #ifndef VLLM_PG_BATCH_PROGRESS_H
 #define VLLM_PG_BATCH_PROGRESS_H
@@ -9,12 +9,12 @@
 
 #include "pg/batch/row_request.h"
 
-/* The backend's entry is the pool's from now on, unless an outer one has it. */
+/* Give the backend's entry to the pool, unless an outer pool has it. */
 void		batch_progress_begin(const BatchPool *p);
-/* Counters of the pool have changed. */
+/* Publish the pool's counters. */
 void		batch_progress_update(const BatchPool *p);
 void		batch_progress_row(const BatchPool *p, int64 rows);
-/* The entry is free again, if it is this pool's.  Never throws. */
+/* Free the entry, if it is this pool's.  Never throws. */
 void		batch_progress_end(const BatchPool *p);
 
 /* vllm.progress_interval */

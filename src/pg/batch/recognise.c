@@ -1,14 +1,14 @@
 /*
  * recognise.c
- *	  Which functions are the engine's?
+ *	  Which functions are engine functions.
  *
- * By the pg_proc row: language C, our library, a symbol of engine_func.def.  A
- * function that was altered to run with settings or rights of its own (SET, SECURITY
- * DEFINER) or that a module wants to watch (fmgr_hook) is called through a wrapper
- * that the batch node doesn't have; a STRICT one looks at all arguments; a
- * set-returning one has no single value.  They are not recognised and stay inline.
+ * A function is recognised by its pg_proc row: language C, our library, a symbol of engine_func.def.
+ * Some rows are not recognised, and their calls stay inline.  A function with settings or rights of
+ * its own (SET, SECURITY DEFINER), or one that a module watches (fmgr_hook), is called through a
+ * wrapper that the batch node doesn't have.  A STRICT one checks all arguments for NULL.  A
+ * set-returning one has no single value.
  *
- * The answers are kept by OID, until pg_proc changes.
+ * The results are cached by OID until pg_proc changes.
  */
 #include "postgres.h"
 
@@ -27,8 +27,9 @@
 typedef struct RecogniseKnown
 {
 	Oid			funcid;			/* key */
-	const EngineFunc *func;		/* NULL: not one that the batch node can take */
-	bool		asks;			/* it is of our library, and as dear as one that asks the engine */
+	const EngineFunc *func;		/* NULL: not a function that the batch node can take */
+	bool		asks;			/* it is in our library and its COST is that of a function that asks the
+								 * engine */
 } RecogniseKnown;
 
 static HTAB *known = NULL;
@@ -63,10 +64,13 @@ look_up(Oid funcid)
 	return func;
 }
 
-/* COST of functions that ask the engine, at least */
+/* minimum COST of functions that ask the engine */
 #define ENGINE_COST 1000
 
-/* Does the function, of any kind, ask the engine?  An aggregate does if its transition function does. */
+/*
+ * Return true if the function, of any kind, asks the engine.  An aggregate does if its transition
+ * function does.
+ */
 static bool
 asks_engine(Oid funcid)
 {
@@ -118,7 +122,7 @@ known_function(Oid funcid)
 		const EngineFunc *func = look_up(funcid);
 		bool		asks = asks_engine(funcid);
 
-		/* if pg_proc changed meanwhile, the next call throws the answer away */
+		/* if pg_proc has changed in the meantime, the next call discards this entry */
 		k = hash_search(known, &funcid, HASH_ENTER, NULL);
 		k->func = func;
 		k->asks = asks;

@@ -1,6 +1,6 @@
 /*
  * request_internal.h
- *	  What row_request.c, dedup.c and wait.c know of pools and requests.
+ *	  Structures of pools and requests, for row_request.c, dedup.c and wait.c.
  */
 #ifndef VLLM_PG_BATCH_REQUEST_INTERNAL_H
 #define VLLM_PG_BATCH_REQUEST_INTERNAL_H
@@ -16,7 +16,7 @@
 #include "pg/call/result_cache.h"
 #include "pg/call/fallback.h"
 
-/* What a conversation needs; reused. */
+/* Buffers of one request in flight.  Reused through a free list. */
 typedef struct InFlightCall
 {
 	struct InFlightCall *next;		/* free list */
@@ -30,9 +30,9 @@ struct BatchRequest
 	BatchRequest *next_free;
 	BatchPool  *pool;
 	const EngineFunc *func;
-	InFlightCall *carrier;		/* NULL: failed before it was sent, or kept */
-	char	   *copy;			/* kept: body, then reply */
-	Size		space;			/* what that takes, with the request itself */
+	InFlightCall *carrier;		/* NULL: the request failed before it was sent, or its reply is kept */
+	char	   *copy;			/* kept: a copy of the body, then of the reply */
+	Size		space;			/* bytes of the copy and of the request itself */
 	ErrorData  *err;
 	const char *reply;			/* finished: the last frame's fields */
 	Size		reply_len;
@@ -42,18 +42,18 @@ struct BatchRequest
 	bool		in_table;
 	int			timeout_ms;
 	OnError		on_error;
-	bool		forgiven;		/* the error is NULL to the caller */
-	bool		charged;		/* the error's endpoint may have charged for it */
-	bool		timed;			/* its timeout_ms counts already */
-	bool		quiet;			/* the engine does not wake us for it */
+	bool		forgiven;		/* the caller gets NULL instead of the error */
+	bool		charged;		/* the endpoint that failed may have charged for it */
+	bool		timed;			/* its timeout_ms is running */
+	bool		quiet;			/* the engine does not wake the backend for it */
 	uint32		hash;
-	BatchStats *stats;			/* of the node that sent it */
-	CacheKey	cache;			/* on: the answer is to be kept */
+	BatchStats *stats;			/* of the node that sent it, or NULL */
+	CacheKey	cache;			/* on: its result goes into the result cache */
 	WireKind	kind;
-	Oid			userid;			/* whose request it is */
-	FallbackRoute *route;			/* the models that were asked; NULL: the first is */
+	Oid			userid;			/* the role that asks */
+	FallbackRoute *route;			/* the models asked so far; NULL: only the first one */
 	bool		needs_fallback;
-	TimestampTz end;			/* by timeout_ms; 0: it doesn't count yet */
+	TimestampTz end;			/* deadline by timeout_ms; 0: not running yet */
 };
 
 typedef struct RequestKey
@@ -62,7 +62,8 @@ typedef struct RequestKey
 	const char *body;
 	Size		len;
 	uint32		hash;
-	OnError		on_error;		/* one row's error may be another's NULL */
+	OnError		on_error;		/* part of the key: an error may be NULL for one row and an ERROR for
+								 * another */
 } RequestKey;
 
 typedef struct RequestEntry
@@ -76,44 +77,50 @@ struct BatchPool
 	slist_node	node;			/* in pools */
 	MemoryContext cxt;
 	MemoryContextCallback cb;
-	EState	   *estate;			/* NULL: not a statement's */
+	EState	   *estate;			/* NULL: the pool does not belong to a statement */
 	BatchStats	stats;
 	uint64		finished;		/* requests seen to finish */
 	int64		rows;
-	bool		more;			/* a look ended before all frames were read */
-	bool		patient;		/* the last sleep saw nothing finish */
+	bool		more;			/* a poll stopped before it had read all frames */
+	bool		patient;		/* no request finished during the last sleep */
 	dlist_head	flying;
 	dlist_head	needs_fallback;
-	dlist_head	kept;			/* oldest first */
+	dlist_head	kept;			/* requests with kept replies, oldest first */
 	Size		kept_bytes;
-	Size		held_bytes;		/* replies that somebody holds */
-	CacheLater	later;			/* answers of a parallel plan */
-	bool		remote;			/* the request that was started last is the remote program's */
-	uint16		of_model;		/* the request that was started last is for this model (slots.h) */
-	InFlightCall *carriers;		/* free */
+	Size		held_bytes;		/* bytes of replies that some holder still uses */
+	CacheLater	later;			/* results that a parallel plan can't store yet */
+	bool		remote;			/* the request that was started last goes to the remote program */
+	uint16		of_model;		/* model of the request that was started last (slots.h) */
+	InFlightCall *carriers;		/* free list */
 	BatchRequest *free;
 	HTAB	   *table;
 };
 
 extern slist_head batch_pools;
 
-/* dedup.c: a request's key in the pool's table; hash of a request that is to begin. */
+/* dedup.c: the key of a request in the pool's table; the hash of a request that is about to start. */
 uint32		dedup_hash(const SqlRequest *r);
 RequestKey	dedup_key(const BatchRequest *q);
 void		dedup_enter(BatchRequest *q);
 void		dedup_forget(BatchRequest *q);
-/* The equal request that is in flight, or kept: it has one holder more; NULL: there is none. */
+/* Return the equal request that is in flight or kept, with one holder more; NULL if there is none. */
 BatchRequest *dedup_join(BatchPool *p, const RequestKey *key, BatchStats *stats);
-/* Nobody holds it any more: whether it is kept for later rows.  Else the caller frees it. */
+/*
+ * The last holder has released q: keep its reply for later rows if possible.  If this returns false,
+ * the caller frees it.
+ */
 bool		dedup_keep(BatchRequest *q);
 
-/* The call goes back to the pool's free ones, and what is in flight of it ends. */
+/* Return the InFlightCall to the pool's free list; this cancels its request if it is unfinished. */
 void		batch_request_give_carrier_back(BatchRequest *q);
 
-/* Of the frame that ended it, or an error that becomes its own; it may go to another model instead. */
+/*
+ * Finish q by its final frame f or by the error err, which q then owns.  q may go to another model
+ * instead.
+ */
 void		batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err);
 
-/* Ask other models for all requests that need a fallback. */
+/* Send all requests that need a fallback to other models. */
 void		batch_pool_reroute(BatchPool *p);
 
 #endif

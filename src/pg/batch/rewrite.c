@@ -2,26 +2,27 @@
  * rewrite.c
  *	  The planner's hook and the walk over a finished plan.
  *
- * WHEN.  The planner notes in PlannedStmt.invalItems every function that isn't
- * built in.  A statement without such an entry holds no call of ours and costs one
- * look at a list; others are walked once to find out.
+ * WHEN.  The planner records in PlannedStmt.invalItems every function that isn't built in.  A
+ * statement without such an entry has no engine function, so the check of one list is its whole cost;
+ * other statements are walked once to find out.
  *
- * WALK.  Top down it is handed on how far a plan's parent reads (Demand), bottom up
- * nodes are inserted (insert.c, lateral.c).  Sub-plans come after
- * the main tree, the last one first: who reads a CTE was planned after it, so that
- * its reader's demand is known by then.
+ * WALK.  On the way down, each plan node passes to its children how far it reads (Demand); on the way
+ * up, batch nodes are inserted (insert.c, lateral.c).  Sub-plans are rewritten after the main tree,
+ * the last one first: the reader of a CTE was planned after it, so the reader's demand is known by
+ * then.
  *
- * LEFT ALONE.  Plan nodes of other extensions with all that is below them (they
- * may rely on their children's kinds), and a Result of one column without input at
- * the top: PL/pgSQL evaluates such a plan as an expression of its own.
+ * UNCHANGED.  Plan nodes of other extensions with everything below them, as they may rely on the
+ * kinds of their children.  A Result of one column without input at the top:  PL/pgSQL evaluates such
+ * a plan as a simple expression.
  *
- * BACKWARDS.  Our node can't be read backwards nor go back to a mark.  A cursor
- * whose plan could, and the inner side of a merge join, get a Material on top:
- * FETCH BACKWARD returns the same text again.  WHERE CURRENT OF needs FOR UPDATE then,
- * as our rows have no place in the table.
+ * BACKWARDS.  A batch node can't be read backwards nor restored to a mark.  A cursor whose plan could
+ * be, and the inner side of a merge join, get a Material on top:  FETCH BACKWARD returns the same
+ * text again.  WHERE CURRENT OF then needs FOR UPDATE, as the batch node's rows have no position in
+ * the table.
  *
- * JIT.  The price of the calls makes a plan look worth compiling, which takes longer than all that is not a
- * call.  So statements with calls, of set-returning functions and aggregates, too, are not compiled.
+ * JIT.  The cost of the calls makes a plan look worth compiling, but compiling takes longer than
+ * everything in the plan that is not a call.  So statements with calls are not compiled, also if the
+ * calls are set-returning functions or aggregates.
  */
 #include "postgres.h"
 
@@ -44,9 +45,9 @@ static planner_hook_type prev_planner_hook = NULL;
 
 static Plan *rewrite_plan(Rewrite *rw, Plan *plan, Demand demand);
 
-/* ---- what is there ---- */
+/* ---- searching a statement ---- */
 
-/* context: pointer to the ExprVisitor that looks for something in a plan's expressions. */
+/* context: pointer to the ExprVisitor that searches the plan's expressions. */
 static bool
 finds_in_plan(Plan *plan, void *context)
 {
@@ -55,7 +56,7 @@ finds_in_plan(Plan *plan, void *context)
 					walk_children(plan, finds_in_plan, context));
 }
 
-/* Can the statement hold calls at all? */
+/* Return false if the statement can't have any calls. */
 static bool
 uses_functions(PlannedStmt *stmt)
 {
@@ -67,7 +68,7 @@ uses_functions(PlannedStmt *stmt)
 	return false;
 }
 
-/* Does an expression of the statement, or of its sub-plans, have what the visitor looks for? */
+/* Return true if the visitor finds its target in an expression of the statement or of its sub-plans. */
 static bool
 finds_in_statement(PlannedStmt *stmt, ExprVisitor visit)
 {
@@ -128,7 +129,7 @@ asks_engine_walker(Node *node, void *context)
 	return expression_tree_walker(node, asks_engine_walker, context);
 }
 
-/* No expression of a statement is compiled that asks the engine anywhere. */
+/* Compile no expression of a statement that asks the engine anywhere. */
 static void
 decide_jit(PlannedStmt *stmt)
 {
@@ -138,7 +139,7 @@ decide_jit(PlannedStmt *stmt)
 
 /* ---- Material ---- */
 
-/* As materialize_finished_plan(), but for a plan whose references are final. */
+/* Like materialize_finished_plan(), but for a plan whose references are final. */
 static Plan *
 materialize(Rewrite *rw, Plan *child)
 {
@@ -152,9 +153,9 @@ materialize(Rewrite *rw, Plan *child)
 }
 
 /*
- * Must the plan of a cursor be readable backwards?  One that was declared with neither
- * SCROLL nor NO SCROLL is scrollable if its plan allows it; only
- * cursors (DECLARE, PL/pgSQL's) are planned for a fast start.
+ * Return true if the plan of a cursor must be readable backwards.  A cursor declared with neither
+ * SCROLL nor NO SCROLL is scrollable if its plan allows that; only cursors (DECLARE, PL/pgSQL's) are
+ * planned for a fast start.
  */
 static bool
 may_scroll(PlannedStmt *stmt, int cursor_options)
@@ -173,7 +174,7 @@ subplan_demand(Rewrite *rw, int plan_id, BatchAhead ahead)
 	rw->subplan_ahead[plan_id - 1] = Max(rw->subplan_ahead[plan_id - 1], ahead);
 }
 
-/* A sub-select is read to its end for an array or a hash table. */
+/* A sub-select that makes an array or a hash table is read to its end. */
 static BatchAhead
 sublink_ahead(SubPlan *subplan)
 {
@@ -199,7 +200,7 @@ note_subplans(Rewrite *rw, Plan *plan)
 
 /* ---- the walk ---- */
 
-/* Nothing is known of single rows: no Limit counts them. */
+/* Return the demand where no Limit counts single rows. */
 static Demand
 uncounted(Demand demand)
 {
@@ -239,7 +240,7 @@ below_limit(Rewrite *rw, Limit *limit, Demand demand)
 	return below;
 }
 
-/* What a plan with one input asks of it. */
+/* Return the demand of a plan on its single input. */
 static Demand
 below_single(Rewrite *rw, Plan *plan, Demand demand)
 {
@@ -276,7 +277,7 @@ rewrite_list(Rewrite *rw, List *plans, Demand demand)
 		lfirst(lc) = rewrite_plan(rw, lfirst(lc), demand);
 }
 
-/* A Result hands mark and restore on to its input. */
+/* Return true if the plan can mark and restore a position; a Result passes both on to its input. */
 static bool
 keeps_marks(Plan *plan)
 {
@@ -295,7 +296,7 @@ rewrite_join(Rewrite *rw, Join *join, Demand demand)
 	if (IsA(join, NestLoop) && lateral_is_one_to_one((NestLoop *) join))
 		outer = demand;
 
-	/* a merge join ends with the shorter side, a semi join looks for one match */
+	/* a merge join ends with the shorter side; a semi join searches for one match */
 	if (IsA(join, MergeJoin))
 		outer = reads(BATCH_RAMP);
 	if (IsA(join, MergeJoin) || join->inner_unique || join->jointype == JOIN_SEMI ||
@@ -339,7 +340,7 @@ rewrite_children(Rewrite *rw, Plan *plan, Demand demand)
 		case T_ForeignScan:
 			break;
 		default:
-			/* a SetOp of 18 has two inputs */
+			/* in PostgreSQL 18, a SetOp has two inputs */
 			if (plan->lefttree)
 				plan->lefttree = rewrite_plan(rw, plan->lefttree, below_single(rw, plan, demand));
 			if (plan->righttree)
@@ -349,9 +350,9 @@ rewrite_children(Rewrite *rw, Plan *plan, Demand demand)
 }
 
 /*
- * Does the plan read its input's next row before it evaluates its arguments for the
- * one before, to find the end of a group or of peers?  Computed below it, the next
- * row's call would raise its error a row early; lag() and lead() may never want it.
+ * Return true if the plan reads its input's next row before it evaluates its arguments for the
+ * current one, to find the end of a group or of peers.  If calls were computed below such a plan, the
+ * next row's call would raise its error one row early; and lag() and lead() may never need its value.
  */
 static bool
 reads_before_it_evaluates(Plan *plan)
@@ -361,7 +362,7 @@ reads_before_it_evaluates(Plan *plan)
 	return IsA(plan, WindowAgg);
 }
 
-/* Of the lists that calls are taken from. */
+/* Pull sub-selects that are mere expressions up in the lists that calls are cut from. */
 static void
 pull_scalars(Rewrite *rw, Plan *plan)
 {
@@ -376,7 +377,7 @@ pull_scalars(Rewrite *rw, Plan *plan)
 		((Join *) plan)->joinqual = (List *) split_pull_scalars(rw, (Node *) ((Join *) plan)->joinqual);
 }
 
-/* The plan's inputs, and insertion B. */
+/* Rewrite the plan's inputs, then do insertion B. */
 static void
 rewrite_below(Rewrite *rw, Plan *plan, Demand demand)
 {
@@ -414,7 +415,7 @@ below_append(Append *append, Demand demand)
 	return list_length(append->appendplans) == 1 ? demand : uncounted(demand);
 }
 
-/* The branches' inputs; an Append may have Appends for branches. */
+/* Rewrite the branches' inputs; the branches of an Append may be Appends. */
 static void
 rewrite_branches(Rewrite *rw, Append *append, Demand demand)
 {
@@ -433,7 +434,7 @@ rewrite_branches(Rewrite *rw, Append *append, Demand demand)
 	}
 }
 
-/* One node for all branches if possible, else one each. */
+/* Insert one node for all branches if possible, else one in each branch. */
 static Plan *
 rewrite_append(Rewrite *rw, Append *append, Demand demand)
 {
@@ -479,7 +480,7 @@ is_simple_expression(PlannedStmt *stmt)
 	return IsA(plan, Result) && !plan->lefttree && list_length(plan->targetlist) == 1;
 }
 
-/* With vllm.batch the calls are cut out of the finished plan, in place. */
+/* With vllm.batch, cut the calls out of the finished plan, in place. */
 static void
 batch_rewrite(PlannedStmt *stmt, int cursor_options)
 {
@@ -513,7 +514,7 @@ batch_rewrite(PlannedStmt *stmt, int cursor_options)
 static PlannedStmt *
 batch_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
 {
-	/* functions that are evaluated now plan statements of their own */
+	/* functions that the planner evaluates may plan statements of their own */
 	bool		explaining = batch_note_explaining(false);
 	PlannedStmt *stmt = prev_planner_hook ?
 		prev_planner_hook(parse, query_string, cursor_options, params) :

@@ -1,18 +1,18 @@
 /*
  * ring.c
- *	  Rows of the batch node: pulled ahead, moved on, emitted in their order.
+ *	  Rows of the batch node: pulled ahead, advanced, emitted in their order.
  *
- * A row is a small machine: calls of its stage start when what they depend on is
- * there and their guards hold; when none of the stage is open its qual is evaluated,
- * once, and the row goes on or is rejected.  Nothing here sleeps but the child below
- * and, for the head row when nothing is in flight, the queue for a slot.
+ * Each row is a small state machine.  A call of the row's stage starts when the results it depends on
+ * have arrived and its guards are true.  When no call of the stage is open, the stage's qual is
+ * evaluated, once; the row goes to the next stage or is rejected.  The only functions here that sleep
+ * are the child below and, for the head row when nothing is in flight, the wait for a slot.
  *
- * Results that other calls or quals use are converted when they arrive and are chunks
- * of the row's; the others are made of the reply when the row is emitted.
+ * Results that other calls or quals use are converted when they arrive, into chunks that the row
+ * owns.  The others are converted from the reply when the row is emitted.
  *
- * Rows of a node whose calls don't depend on each other (one_wave) are not looked at
- * between the start of their calls and their turn: the head row's requests are polled
- * when it is due, and batch_pool_wait() looks at the rest before it sleeps.
+ * If the calls of a node don't depend on each other (one_wave), its rows are not looked at between
+ * the start of their calls and their emission.  The head row's requests are polled when it is due;
+ * batch_pool_wait() polls the rest before it sleeps.
  */
 #include "postgres.h"
 
@@ -24,7 +24,8 @@
 #include "pg/batch/node.h"
 
 #define RING_MAX	4096		/* rows */
-#define SLOW_ROW	200			/* us: the engine hears of its requests at once */
+#define SLOW_ROW	200			/* us: if a row takes longer than this, the engine is notified of its
+								 * requests at once */
 
 /* ---- memory ---- */
 
@@ -82,7 +83,7 @@ new_row(BatchNode *n)
 	return row;
 }
 
-/* Let go of a row's requests, values and tuple. */
+/* Free a row's requests, values and tuple. */
 static void
 empty_row(BatchNode *n, BatchRow *row)
 {
@@ -127,7 +128,7 @@ grow_ring(BatchNode *n)
 	n->first = 0;
 }
 
-/* A row of the child's at the end of the ring. */
+/* Append a row of the child to the ring. */
 static BatchRow *
 push_row(BatchNode *n, TupleTableSlot *from)
 {
@@ -155,7 +156,7 @@ take_head(BatchNode *n)
 	return row;
 }
 
-/* The head leaves the ring; it stays valid until batch_ring_drop_emitted(). */
+/* Remove the head from the ring; it stays valid until batch_ring_drop_emitted(). */
 static void
 batch_ring_pop(BatchNode *n)
 {
@@ -185,7 +186,7 @@ batch_ring_clear(BatchNode *n)
 
 /* ---- a row's values ---- */
 
-/* Child columns and results into a virtual slot. */
+/* Load child columns and results into a virtual slot. */
 static void
 load_row(const BatchNode *n, BatchRow *row, TupleTableSlot *slot, int natts)
 {
@@ -216,7 +217,10 @@ load_ahead(BatchNode *n, BatchRow *row)
 	n->ahead->ecxt_scantuple = n->ahead_slot;
 }
 
-/* A result that is used before its row is emitted; false: the answer is no value, an error of its row. */
+/*
+ * Convert a result that is used before its row is emitted.  Return false if it is not a valid value,
+ * which is an error of its row.
+ */
 static bool
 convert_early(BatchNode *n, const BatchSite *s, RowCall *rc)
 {
@@ -242,7 +246,7 @@ convert_early(BatchNode *n, const BatchSite *s, RowCall *rc)
 	return failed == NULL;
 }
 
-/* ---- moving a row on ---- */
+/* ---- advancing a row ---- */
 
 static void
 land(BatchNode *n, const BatchSite *s, RowCall *rc)
@@ -277,7 +281,10 @@ deps_are_there(const BatchSite *s, const BatchRow *row)
 	return true;
 }
 
-/* May one request more start?  Asks the pool only when the last answer is used up. */
+/*
+ * Return true if one more request may start.  Asks the pool only when the room of the last look is
+ * used up.
+ */
 static bool
 have_room(BatchNode *n)
 {
@@ -296,7 +303,7 @@ set_flying(BatchNode *n, BatchSite *s, RowCall *rc, BatchRequest *request)
 		land(n, s, rc);
 }
 
-/* What the site has evaluated goes first; true if nothing is left over. */
+/* Send the request that the site has evaluated; return true if none is pending any more. */
 static bool
 send_pending(BatchNode *n, BatchSite *s)
 {
@@ -319,8 +326,10 @@ start_call(BatchNode *n, BatchSite *s, BatchRow *row)
 {
 	RowCall    *rc = &row->calls[s->index];
 
-	/* a row that was quicker to come here waits for a head that only the head row may
-	 * make: it will be evaluated anew */
+	/*
+	 * only the head row may make the request head, so a row that got here first gives up its place;
+	 * it is evaluated again
+	 */
 	if (row == batch_ring_head(n) && s->pending != row && !s->have_head)
 		s->pending = NULL;
 	if (!send_pending(n, s) || !have_room(n))
@@ -354,9 +363,8 @@ start_call(BatchNode *n, BatchSite *s, BatchRow *row)
 }
 
 /*
- * Poll and start what belongs to the row's stage.  A call behind a failed one never
- * starts; by row one never starts before the last one has ended.  True if something
- * is open.
+ * Poll and start the calls of the row's stage.  A call after a failed one never starts.  Row by row,
+ * a call never starts before the previous one has ended.  Return true if a call is open.
  */
 static bool
 move_calls(BatchNode *n, BatchRow *row)
@@ -427,7 +435,10 @@ pass_or_reject(BatchNode *n, BatchRow *row)
 		reject(n, row);
 }
 
-/* The row before it was the match: serial execution would not have asked for this one. */
+/*
+ * Return true if the row failed but an earlier pair of its group matched: serial execution would not
+ * have made its calls.
+ */
 static bool
 failed_behind_match(BatchNode *n, BatchRow *row)
 {
@@ -456,7 +467,7 @@ advance(BatchNode *n, BatchRow *row)
 
 /* ---- the ring ---- */
 
-/* Every row in order, from the oldest on. */
+/* Advance all rows in order, from the oldest on. */
 static void
 advance_all(BatchNode *n)
 {
@@ -468,8 +479,9 @@ advance_all(BatchNode *n)
 }
 
 /*
- * A node right below would sleep for its next row while we have something in flight,
- * or it would raise the row's error before the rows that we hold are out.
+ * Return true if the child must not be asked for a row now.  A batch node right below would sleep for
+ * its next row while this node has requests in flight, or would raise that row's error before this
+ * node has emitted the rows that it holds.
  */
 static bool
 child_holds_up(const BatchNode *n)
@@ -510,7 +522,7 @@ is_slow(instr_time before, instr_time after)
 	return INSTR_TIME_GET_MICROSEC(after) > SLOW_ROW;
 }
 
-/* The row before has waited to know what comes behind it. */
+/* A candidate waits until the next row, or the end of the input, is known. */
 static void
 decide(BatchNode *n, BatchRow *row)
 {
@@ -532,7 +544,7 @@ push_and_start(BatchNode *n, TupleTableSlot *slot)
 	advance(n, row);
 }
 
-/* The child's, then what a join has left. */
+/* Return the child's next row, then the rows that a join has left over. */
 static TupleTableSlot *
 next_row(BatchNode *n)
 {
@@ -569,7 +581,7 @@ batch_ring_fill(BatchNode *n)
 		}
 		n->pulled++;
 		push_and_start(n, slot);
-		/* rows that come slowly shall not wait for each other */
+		/* rows that arrive slowly must not wait for each other */
 		INSTR_TIME_SET_CURRENT(after);
 		if (n->pulled > 1 && is_slow(before, after))
 			batch_pool_flush();
@@ -578,8 +590,8 @@ batch_ring_fill(BatchNode *n)
 }
 
 /*
- * The head row is ready: rows that are pulled in handfuls cost fewer doorbells, and
- * a statement that needs no more rows than this one shall not ask for more.
+ * The head row is ready.  Rows that are pulled in groups cost fewer doorbells.  But a statement that
+ * needs no more rows than this one must not start more requests.
  */
 void
 batch_ring_top_up(BatchNode *n)
@@ -592,8 +604,8 @@ batch_ring_top_up(BatchNode *n)
 }
 
 /*
- * Before somebody sleeps: what has finished since the rows were last looked at, even
- * in the course of that (equal requests have several rows, and other nodes poll, too).
+ * Before the node sleeps, process all requests that have finished since it last looked at the rows.
+ * More may finish during the look: equal requests serve several rows, and other nodes poll, too.
  */
 static void
 look_again(BatchNode *n)

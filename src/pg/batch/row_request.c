@@ -2,27 +2,27 @@
  * row_request.c
  *	  Requests in flight: pools, the window, duplicates.
  *
- * A pool's memory is a context of its own below the one that it was made for.
- * Requests and their calls are taken from the pool's free lists and go back there, so
- * that a statement takes memory until its window is full and no more.
+ * A pool's memory is a context of its own below the context that it was created for.  Requests and
+ * InFlightCalls are taken from the pool's free lists and return there, so a statement's memory stops
+ * growing when its window is full.
  *
- *	in flight	has an InFlightCall (Call and body); in pool->flying
- *	fallback	its model has failed or isn't sure, another one may answer: in pool->needs_fallback, its
- *				error kept, until the next look from where the catalogs can be read
+ *	in flight	has an InFlightCall (call and body); in pool->flying
+ *	fallback	its model has failed or its result is unsure, and another model may serve it: in
+ *				pool->needs_fallback, its error kept, until the next look from where the catalogs can
+ *				be read
  *	finished	the InFlightCall's ClientCall holds the reply (its slot is free already), or the
  *				request holds an error
- *	kept		nobody holds it: body and reply were copied, the InFlightCall went back; in
+ *	kept		it has no holders: body and reply were copied, the InFlightCall was returned; in
  *				pool->kept, the oldest first
  *
- * Equal requests find each other through pool->table, whose keys point into the
- * request that they lead to: in flight and finished ones to the InFlightCall's body, kept
- * ones to the copy.  A request that failed is not found: the next one tries again.
+ * Equal requests are found through pool->table.  Its keys point into the request: into the
+ * InFlightCall's body while it is in flight or finished, into the copy when it is kept.  A failed
+ * request is removed from the table: the next equal one is sent again.
  *
- * Every ClientCall has a reset callback on the pool's context (client.c): that is what
- * cancels them, on every path.  The pool's own callback takes it off the list of
- * pools.
+ * Every ClientCall has a reset callback on the pool's context (client.c), which cancels it on every
+ * path.  The pool's own callback removes the pool from the list of pools.
  *
- * Waiting for them is wait.c's.
+ * wait.c waits for requests.
  */
 #include "postgres.h"
 
@@ -43,19 +43,21 @@
 #include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
-/* requests in flight while others have a full batch waiting */
+/* requests in flight while other sessions have a full batch waiting */
 #define POLITE_WINDOW	8
 /* bytes of a body buffer that an InFlightCall keeps for its next request */
 #define KEEP_BODY		(64 * 1024)
-/* frames that one look at a request takes, lest an engine that sends without end
- * keeps us here */
+/*
+ * frames that one poll of a request takes, so that an engine that sends without end can't hold the
+ * backend here
+ */
 #define MAX_FRAMES		16
 
 slist_head	batch_pools = SLIST_STATIC_INIT(batch_pools);
 
 /* ---- pools ---- */
 
-/* The calls' own callbacks cancel what is in flight. */
+/* The calls' own callbacks cancel the requests in flight. */
 static void
 pool_reset(void *arg)
 {
@@ -118,8 +120,9 @@ batch_pool_held_bytes(const BatchPool *p)
 }
 
 /*
- * Two full batches: one that runs and one that waits for its end; of endpoints what they may have under way
- * at once is a batch.  The engine's counters are read without their sequence lock: an estimate is enough.
+ * For the engine, the window is two full batches: one that runs and one that waits for its end.  For
+ * an endpoint, a batch is the number of requests that it may process at once.  The engine's counters
+ * are read without their sequence lock: an estimate is enough.
  */
 static int
 automatic_window(const BatchPool *p)
@@ -155,10 +158,13 @@ batch_pool_room(BatchPool *p)
 	if (vllm_batch_window > 0)
 		room = vllm_batch_window - in_flight;
 	else
-		/* each endpoint has a batch of its own: at most so many of ours are of this model */
+		/*
+		 * each endpoint has a batch of its own; model_slots is an upper bound of this pool's requests
+		 * to this model
+		 */
 		room = automatic_window(p) - (p->remote ? Min(in_flight, vllm_shared->model_slots[p->of_model]) :
 									  in_flight);
-	/* more would wait for each other, or be refused: by the role's own limit */
+	/* by the role's own limit, more requests would wait for each other or be refused */
 	if (vllm_role_max_requests > 0)
 		room = Min(room, vllm_role_max_requests - in_flight);
 	room = Min(room, vslot_room(p->remote, p->of_model, vllm_shared->n_slots / 8));
@@ -187,7 +193,7 @@ batch_pool_flush(void)
 
 /* ---- free lists ---- */
 
-/* The next request and its InFlightCall, still on their lists: an ERROR loses neither. */
+/* Provide the next request and its InFlightCall, still on their lists, so that an ERROR loses neither. */
 static void
 provide_memory(BatchPool *p, bool carrier)
 {
@@ -228,7 +234,7 @@ batch_request_give_carrier_back(BatchRequest *q)
 	if (c->body.maxlen > KEEP_BODY)
 	{
 		pfree(c->body.data);
-		c->body.data = NULL;	/* made anew by fill_body() */
+		c->body.data = NULL;	/* fill_body() allocates it again */
 		c->body.maxlen = 0;
 	}
 	c->next = q->pool->carriers;
@@ -257,7 +263,7 @@ count_start(BatchStats *s)
 	s->max_in_flight = Max(s->max_in_flight, s->in_flight);
 }
 
-/* Nothing but a request that the caller can wait for may wait for an engine or a slot. */
+/* Only a request that the caller can wait for may wait for an engine or a slot. */
 static bool
 may_start(const BatchPool *p, const SqlRequest *r)
 {
@@ -265,7 +271,7 @@ may_start(const BatchPool *p, const SqlRequest *r)
 		vslot_room(p->remote, p->of_model, 0) > 0 && vcall_fits(&r->body);
 }
 
-/* A request whose answer is kept: as one that nobody has held for a while (keep). */
+/* Make a finished request from a cached result, like one that is kept without holders. */
 static BatchRequest *
 answered(BatchPool *p, const EngineFunc *f, const SqlRequest *r, const CacheKey *cache, uint32 hash,
 		 BatchStats *stats)
@@ -312,7 +318,7 @@ batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r)
 	key.hash = dedup_hash(r);
 	if (p->table != NULL)
 		e = hash_search(p->table, &key, HASH_FIND, NULL);
-	/* one that is in flight already will be joined */
+	/* an equal request that is in flight will be joined */
 	if (e != NULL)
 		return e->request->finished ? dedup_join(p, &key, NULL) : NULL;
 	q = answered(p, f, r, &cache, key.hash, NULL);
@@ -323,7 +329,7 @@ batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r)
 	return q;
 }
 
-/* Its model could not even be asked. */
+/* The first model could not be asked: record the route that was taken instead. */
 static void
 took_around(BatchRequest *q, const FallbackRoute *route)
 {
@@ -334,7 +340,7 @@ took_around(BatchRequest *q, const FallbackRoute *route)
 		q->stats->fallbacks++;
 }
 
-/* What a request that has begun keeps of r; q->timed is set. */
+/* Store what a started request keeps of r; q->timed is set already. */
 static void
 describe(BatchRequest *q, const SqlRequest *r)
 {
@@ -371,8 +377,8 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 			return q;
 	}
 	/*
-	 * a worker of jobs asks outside of transactions: it has looked for kept answers before, and waits for who
-	 * is not there
+	 * a job worker starts requests outside of transactions: it has looked for cached results before,
+	 * and waits itself if there is no engine
 	 */
 	in_transaction = IsTransactionState();
 	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
@@ -399,7 +405,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 	c = p->carriers;
 	fill_body(p, c, &r->body);
 	batch_progress_begin(p);
-	/* who waits for a slot is held up already */
+	/* with wait_slot, the caller already waits for this request */
 	if (!vcall_start(c->call, r->kind, &c->body, r->model, wait_slot ? r->timeout_ms : 0, wait_slot))
 		return NULL;
 	p->carriers = c->next;
@@ -424,7 +430,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 	return q;
 }
 
-/* ErrorData in the pool's memory; what the engine's functions set of it. */
+/* Copy an ErrorData into the pool's memory, with the fields that engine functions set. */
 static ErrorData *
 copy_error(BatchPool *p, const ErrorData *from)
 {
@@ -482,8 +488,8 @@ add_tokens(BatchStats *s, int64 prompt, int64 cached, int64 output, int64 queue_
 }
 
 /*
- * The tokens of a reply, whether it is the answer or another model is asked for that; false if it can't be
- * read.
+ * Add the tokens of a reply to the counters, whether it is the result or another model is asked after
+ * it.  Return false if the reply can't be read.
  */
 static bool
 count_tokens(BatchRequest *q, const char *reply, Size len)
@@ -574,7 +580,7 @@ batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	finish_with(q, f, err);
 }
 
-/* No other model answers it. */
+/* Finish a request that no other model will serve. */
 static void
 finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 {
@@ -602,7 +608,7 @@ finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	batch_progress_update(p);
 }
 
-/* A request that needs a fallback. */
+/* Finish a request in needs_fallback with an error. */
 static void
 has_failed(BatchRequest *q, ErrorData *err)
 {
@@ -612,7 +618,7 @@ has_failed(BatchRequest *q, ErrorData *err)
 	finish_with(q, NULL, err);
 }
 
-/* No other model can be asked: it has failed. */
+/* No other model can be asked: the request has failed. */
 static void
 no_way_on(BatchRequest *q, const FallbackRoute *route)
 {
@@ -637,7 +643,7 @@ count_reroute(BatchStats *s, bool unsure)
 		s->fallbacks++;
 }
 
-/* Its message is the one that it was, should there be no slot after all. */
+/* Restore the request's own message if no slot is free after all. */
 static bool
 start_again(BatchRequest *q, const StringInfoData *next, const char *model, int timeout_ms, bool wait)
 {
@@ -670,8 +676,8 @@ start_again(BatchRequest *q, const StringInfoData *next, const char *model, int 
 }
 
 /*
- * Pass a request that needs a fallback to the next model; false: no slot is free.  There may be none to
- * ask: then it has failed.
+ * Send a request that needs a fallback to the next model; return false if no slot is free.  If no
+ * model is left to ask, the request fails.
  */
 static bool
 reroute(BatchRequest *q, bool wait)
@@ -700,7 +706,7 @@ reroute(BatchRequest *q, bool wait)
 		return false;
 	if (q->end != 0)
 		timeout_ms = Max((int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), q->end), 1);
-	/* what is refused comes here again */
+	/* a request that was refused or found no slot comes here again, with its route */
 	if (q->route == NULL)
 		q->route = MemoryContextAllocZero(p->cxt, sizeof(FallbackRoute));
 	if (!start_again(q, &next, model, timeout_ms, wait))
@@ -725,7 +731,7 @@ reroute(BatchRequest *q, bool wait)
 	return true;
 }
 
-/* As whom it was sent; a worker of jobs is somebody else while it waits. */
+/* Reroute as the role that sent the request; a job worker has another role while it waits. */
 static bool
 reroute_as_user(BatchRequest *q, bool wait)
 {
@@ -741,9 +747,9 @@ reroute_as_user(BatchRequest *q, bool wait)
 }
 
 /*
- * The same of a worker of jobs: what is in the way, a budget or the length of the message, is one owner's
- * matter, and an ERROR would take the requests of all.  So the request has failed; a transaction is under way
- * again.
+ * Like reroute_as_user(), for a job worker.  A refusal, by a budget or by the length of the message,
+ * concerns one owner only, but an ERROR would end the requests of all owners.  So the error becomes
+ * the request's own, and a new transaction is started.
  */
 static bool
 reroute_for_owner(BatchRequest *q, bool wait)
@@ -754,7 +760,10 @@ reroute_for_owner(BatchRequest *q, bool wait)
 
 	PG_TRY();
 	{
-		/* a budget without room is an error here, whether or not the row waits; a lack of slots is not */
+		/*
+		 * a budget without room is an error here, whether or not the caller waits; a lack of slots is
+		 * not
+		 */
 		sent = reroute_as_user(q, wait) || (cost_refused() && reroute_as_user(q, true));
 	}
 	PG_CATCH();
@@ -780,7 +789,10 @@ batch_pool_needs_fallback(const BatchPool *p)
 	return !dlist_is_empty(unconstify(dlist_head *, &p->needs_fallback));
 }
 
-/* All that can be; only from where the caller waits for its requests, as the catalogs are read. */
+/*
+ * Send as many as possible to other models.  Call this only from where the caller waits for its
+ * requests, as it reads the catalogs.
+ */
 void
 batch_pool_reroute(BatchPool *p)
 {

@@ -1,12 +1,11 @@
 /*
  * safe.c
- *	  What can't raise an error.
+ *	  Which expressions can't raise an error.
  *
- * Reading ahead evaluates expressions of rows that serial execution would reach
- * later or never.  With vllm.batch_strict a node does so only if all that it
- * evaluates early is in the lists below.  What isn't listed counts as unsafe.
- * Errors that end a statement whenever they come are not meant: lack of memory,
- * a value of more than 1 GB, a damaged page.
+ * Reading ahead evaluates expressions of rows that serial execution would reach later or never.  With
+ * vllm.batch_strict, a node reads ahead only if everything that it evaluates early is in the lists
+ * below; an expression that isn't listed counts as unsafe.  Errors that end a statement whenever they
+ * occur don't count: lack of memory, a value of more than 1 GB, a damaged page.
  */
 #include "postgres.h"
 
@@ -19,7 +18,7 @@
 #include "pg/batch/split.h"
 #include "pg/util/own_type.h"
 
-/* Comparisons, concatenation, widening casts: total over their types. */
+/* Comparisons, concatenation, widening casts: defined for all values of their types. */
 static const Oid safe_functions[] = {
 	F_TEXTCAT, F_CONCAT, F_CONCAT_WS, F_LOWER_TEXT, F_UPPER_TEXT, F_INITCAP,
 	F_BTRIM_TEXT, F_BTRIM_TEXT_TEXT, F_LTRIM_TEXT, F_LTRIM_TEXT_TEXT, F_RTRIM_TEXT, F_RTRIM_TEXT_TEXT,
@@ -57,7 +56,7 @@ static const Oid safe_aggregates[] = {
 	F_SUM_INT2, F_SUM_INT4, F_SUM_INT8, F_AVG_INT2, F_AVG_INT4, F_AVG_INT8, F_BOOL_AND, F_BOOL_OR,
 };
 
-/* Types whose every value has a text form. */
+/* Types whose output function can't fail for any value. */
 static const Oid printable_types[] = {
 	BOOLOID, INT2OID, INT4OID, INT8OID, OIDOID, FLOAT4OID, FLOAT8OID, NUMERICOID, TEXTOID, VARCHAROID,
 	BPCHAROID, NAMEOID, DATEOID, TIMEOID, TIMETZOID, TIMESTAMPOID, TIMESTAMPTZOID, INTERVALOID, UUIDOID,
@@ -79,7 +78,7 @@ is_safe_function(Oid funcid)
 	return listed(funcid, safe_functions, lengthof(safe_functions));
 }
 
-/* LIKE complains of a pattern that ends with its escape character. */
+/* LIKE raises an error for a pattern that ends with its escape character. */
 static bool
 is_safe_like(OpExpr *op)
 {
@@ -103,7 +102,7 @@ is_safe_conversion(CoerceViaIO *c)
 	return from == JSONBOID && (c->resulttype == JSONOID || is_own_json(c->resulttype));
 }
 
-/* The node itself, whatever its operands are. */
+/* Check the node itself, not its operands. */
 static bool
 node_is_safe(Node *node)
 {
@@ -125,7 +124,7 @@ node_is_safe(Node *node)
 		case T_ConvertRowtypeExpr:
 		case T_GroupingFunc:
 			return true;
-		case T_Param:			/* the others may run an init plan */
+		case T_Param:			/* the other kinds may run an init plan */
 			return ((Param *) node)->paramkind == PARAM_EXTERN;
 		case T_FuncExpr:
 			return is_safe_function(((FuncExpr *) node)->funcid) ||
@@ -139,7 +138,7 @@ node_is_safe(Node *node)
 			return is_safe_function(((ScalarArrayOpExpr *) node)->opfuncid);
 		case T_ArrayExpr:		/* nested arrays may differ in size */
 			return !((ArrayExpr *) node)->multidims;
-		case T_ArrayCoerceExpr: /* what converts an element is a part of it */
+		case T_ArrayCoerceExpr: /* the expression that converts an element is an operand of the node */
 			return true;
 		case T_CoerceViaIO:
 			return is_safe_conversion((CoerceViaIO *) node);
@@ -186,7 +185,10 @@ param_exec_walker(Node *node, void *context)
 
 static bool unsafe_plan(Plan *plan, void *context);
 
-/* Each sub-plan is looked at once: what refers to it many times may be referred to itself. */
+/*
+ * Check each sub-plan once: a sub-plan may be referred to many times, also by others that are
+ * themselves.
+ */
 static bool
 unsafe_subplan(Rewrite *rw, int plan_id)
 {
@@ -208,7 +210,7 @@ unsafe_plan(Plan *plan, void *context)
 			if (unsafe_subplan(context, ((CteScan *) plan)->ctePlanId))
 				return true;
 			break;
-		case T_FunctionScan:	/* runs at the first row, unless it is lateral */
+		case T_FunctionScan:	/* evaluated at the first row, unless it is lateral */
 			return param_exec_walker((Node *) ((FunctionScan *) plan)->functions, NULL) ||
 				!batch_expr_is_safe((Node *) plan->targetlist) || !batch_expr_is_safe((Node *) plan->qual);
 		case T_Result:

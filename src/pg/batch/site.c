@@ -2,16 +2,15 @@
  * site.c
  *	  Call sites of the batch node: from a row's arguments to a request.
  *
- * A site's arguments and guards are evaluated once a row, at most, in the node's
- * `ahead` context, whose memory is reset before each evaluation: the input's fields
- * are copies.  They stay with the site (pending) until they are sent, should no slot
- * be free.
+ * A site evaluates its arguments and guards at most once for each row, in the node's `ahead`
+ * context.  That context is reset before each evaluation, so the input's fields are copies.  If no
+ * slot is free, they stay with the site (pending) until they are sent.
  *
- * The head of a request (engine_func.h) reads options, settings and the catalog, which
- * is most of the work; it is kept while what it depends on is the same, and for at most
- * HEAD_MS, so that a model that others drop or revoke is missed soon.  The first head
- * of a site with constant options is made for the head row only: what is wrong with
- * them is an error of the first row that needs them.
+ * The head of a request (engine_func.h) needs options, settings and the catalog, which is most of the
+ * work.  A site keeps it while everything it depends on is unchanged, but at most HEAD_MS, so that a
+ * model that another session drops or revokes is noticed soon.  The first head of a site with
+ * constant options is made only for the head row: an error in the options is an error of the first
+ * row that needs them.
  */
 #include "postgres.h"
 
@@ -40,7 +39,7 @@
 
 /* ---- Begin ---- */
 
-/* What ExecInitFunc() does for a call that stays where it is. */
+/* Check the EXECUTE privilege, as ExecInitFunc() does for an inline call. */
 static void
 check_execute(Oid funcid)
 {
@@ -84,7 +83,7 @@ init_args(BatchNode *n, BatchSite *s)
 	}
 }
 
-/* Which columns of the scan tuple are used: n_child and result numbers. */
+/* Find out which columns of the scan tuple the arguments and guards use: child columns and results. */
 static void
 init_deps(BatchNode *n, BatchSite *s)
 {
@@ -159,7 +158,7 @@ args_fit(const BatchSite *s)
 	return true;
 }
 
-/* NULL, or why the head is refused. */
+/* Make the request's head.  Return NULL, or the error that refuses it. */
 static ErrorData *
 make_head(BatchNode *n, BatchSite *s)
 {
@@ -222,7 +221,7 @@ input_is_null(const BatchSite *s)
 	return false;
 }
 
-/* Empty, in the rows' memory; what a large one took is given back. */
+/* Empty the buffer, which is in the rows' memory; free it first if it is large. */
 static void
 reset_buffer(BatchNode *n, StringInfo s)
 {
@@ -242,8 +241,8 @@ reset_buffer(BatchNode *n, StringInfo s)
 }
 
 /*
- * The input's fields to s->input; the error of an input that is refused, or NULL.  *forgiven: the error is
- * NULL to the caller, which the head says.
+ * Append the input's fields to s->input.  Return the error of an input that is refused, or NULL.
+ * *forgiven: by the head's options, the caller wants NULL for the error.
  */
 static ErrorData *
 take_input(BatchNode *n, BatchSite *s, bool *forgiven)

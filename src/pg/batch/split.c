@@ -1,10 +1,10 @@
 /*
  * split.c
- *	  Cutting the engine's calls out of an expression.
+ *	  Cutting the calls of engine functions out of an expression.
  *
- * A call leaves its expression if serial execution is sure to reach it whenever its
- * guards are true; its value's column takes its place.  So we go only into
- * nodes of which it is known which operands they evaluate, and when:
+ * A call is cut out of its expression if serial execution is sure to reach it whenever its guards are
+ * true; a column with its value takes its place.  So the split descends only into nodes for which it
+ * is known which operands they evaluate, and when:
  *
  *	 all operands, always: function and operator calls (a strict function is skipped
  *		on NULL only after its arguments were computed), casts, ARRAY[], ROW(), field
@@ -12,13 +12,12 @@
  *		boolean tests, XML constructors
  *	 under guards: CASE, COALESCE, AND, OR
  *
- * In everything else (a sub-plan's arguments, the steps of an array cast, row
- * comparison, SQL/JSON, what later versions bring) calls stay inline.
- * They stay, too, when their arguments or guards are volatile: those would be
- * evaluated at another time, or twice (split_is_good_guard).
+ * In all other nodes (a sub-plan's arguments, the steps of an array cast, row comparison, SQL/JSON,
+ * nodes of later versions) calls stay inline.  They also stay if their arguments or guards are
+ * volatile: those would be evaluated at another time, or twice (split_is_good_guard).
  *
- * Nesting needs nothing of its own: arguments are cut first, so that the argument of
- * the outer call holds the inner call's column.
+ * Nested calls need no special care: arguments are cut first, so the argument of the outer call holds
+ * the inner call's column.
  */
 #include "postgres.h"
 
@@ -32,9 +31,9 @@
 #include "pg/batch/split.h"
 #include "pg/compat.h"
 
-#define MAX_GUARD_NODES	200000	/* that all guards of one cut may have */
+#define MAX_GUARD_NODES	200000	/* upper bound for the nodes of all guards of one split */
 
-/* ---- questions about expressions ---- */
+/* ---- properties of expressions ---- */
 
 static bool
 call_walker(Node *node, void *context)
@@ -54,7 +53,7 @@ batch_has_call(Node *expr)
 
 static bool volatile_plan(Plan *plan, void *context);
 
-/* Each is looked at once, however often it is referred to. */
+/* Check each sub-plan once, however often it is referred to. */
 static bool
 volatile_subplan(Rewrite *rw, int plan_id)
 {
@@ -65,7 +64,7 @@ volatile_subplan(Rewrite *rw, int plan_id)
 	return known->steady == FACT_NO;
 }
 
-/* Is a plan that the expression runs volatile? */
+/* Return true if a plan that the expression runs is volatile. */
 static bool
 volatile_subplan_walker(Node *node, void *context)
 {
@@ -137,7 +136,7 @@ batch_is_written_only(Node *expr)
 	return written_only_walker(expr, NULL);
 }
 
-/* Does it have a hashed sub-plan whose table depends on parameters? */
+/* Return true if the expression has a hashed sub-plan whose table depends on parameters. */
 static bool
 hash_param_walker(Node *node, void *context)
 {
@@ -162,10 +161,10 @@ batch_has_param_hash(Rewrite *rw, Node *expr)
 }
 
 /*
- * May the expression be evaluated as a guard, too, beside the place that it was copied
- * from?  Copies of a hashed sub-plan share the state of its plan, and when its
- * parameters change PostgreSQL's older minor versions see that in one of the copies alone:
- * the others would keep their old tables.
+ * Return true if the expression may be evaluated as a guard in addition to its original place.
+ * Copies of a hashed sub-plan share the state of its plan.  When its parameters change, older minor
+ * versions of PostgreSQL notice that in only one of the copies: the others would keep their old
+ * tables.
  */
 bool
 split_is_good_guard(Rewrite *rw, Node *expr)
@@ -174,8 +173,8 @@ split_is_good_guard(Rewrite *rw, Node *expr)
 }
 
 /*
- * Does a CaseTestExpr refer to something outside of the expression?  It does unless
- * it stands in a CASE with an argument or in the steps of an array cast.
+ * Return true if a CaseTestExpr refers to something outside of the expression.  It does unless it is
+ * in a CASE with an argument or in the steps of an array cast.
  */
 static bool
 unbound_walker(Node *node, void *context)
@@ -193,7 +192,7 @@ unbound_walker(Node *node, void *context)
 
 /* ---- leaves ---- */
 
-/* A column of the child (OUTER_VAR) or the value of a call (INDEX_VAR). */
+/* Make a reference to a column of the child (OUTER_VAR) or to the value of a call (INDEX_VAR). */
 static Node *
 column(int varno, int attno, Node *like)
 {
@@ -204,7 +203,7 @@ column(int varno, int attno, Node *like)
 	return (Node *) v;
 }
 
-/* Equal leaves may share a column, unless evaluating one twice makes a difference. */
+/* Equal leaves may share a column, unless the number of evaluations makes a difference. */
 static bool
 may_share(Node *leaf)
 {
@@ -229,7 +228,7 @@ leaf_column(Split *s, Node *leaf)
 	return column(OUTER_VAR, list_length(s->leaves), leaf);
 }
 
-/* Computed by the plan node itself, not from its input row alone. */
+/* Return true if the plan node itself computes the node, not from its input row alone. */
 bool
 split_is_leaf(Node *node)
 {
@@ -288,8 +287,8 @@ count_nodes(Node *node)
 }
 
 /*
- * Each call has a copy of its guards, which are all tests before it: of very many, the later calls stay where
- * they are.
+ * Return true if no more calls are to be cut.  Each call gets a copy of its guards, which are all
+ * tests before it; if there are very many, the later calls stay inline.
  */
 static bool
 split_is_enough(const Split *s)
@@ -297,7 +296,7 @@ split_is_enough(const Split *s)
 	return s->guard_nodes > MAX_GUARD_NODES;
 }
 
-/* Calls in it stay where they are. */
+/* Descend into an expression whose calls stay inline. */
 static Node *
 split_in_place(Split *s, Node *expr)
 {
@@ -372,7 +371,7 @@ split_truth(Node *expr, int booltesttype)
 	return (Node *) test;
 }
 
-/* The operand of which all those before it are tests: with none, the guard is true. */
+/* Split an operand that is reached only after all of tests; with no tests, the guard is true. */
 static Node *
 split_after(Split *s, Node *expr, List *tests)
 {
@@ -396,7 +395,7 @@ split_bool(Split *s, BoolExpr *bool_expr)
 		Node	   *arg = split_after(s, lfirst(lc), tests);
 
 		args = lappend(args, arg);
-		if (bool_expr->boolop != NOT_EXPR)	/* NULL goes on in both */
+		if (bool_expr->boolop != NOT_EXPR)	/* after NULL, AND and OR evaluate the next operand */
 			tests = lappend(tests,
 							split_truth(arg, bool_expr->boolop == AND_EXPR ? IS_NOT_FALSE : IS_NOT_TRUE));
 	}
@@ -428,8 +427,8 @@ split_coalesce(Split *s, CoalesceExpr *coalesce)
 }
 
 /*
- * The condition under which CASE gets past the first n_passed branches and, with
- * takes, takes the next: the same CASE with truth values for results.
+ * Make the condition under which CASE gets past the first n_passed branches and, with takes, takes
+ * the next one: the same CASE with truth values as results.
  */
 static Node *
 case_guard(CaseExpr *c, List *whens, int n_passed, bool takes)
@@ -452,7 +451,10 @@ case_guard(CaseExpr *c, List *whens, int n_passed, bool takes)
 	return (Node *) guard;
 }
 
-/* What CASE computes if it gets past n_passed branches and, with takes, takes the next. */
+/*
+ * Split an expression that CASE evaluates if it gets past n_passed branches and, with takes, takes
+ * the next one.
+ */
 static Node *
 split_branch(Split *s, Node *expr, CaseExpr *c, int n_passed, bool takes)
 {
@@ -488,7 +490,7 @@ split_case(Split *s, CaseExpr *c)
 	return (Node *) result;
 }
 
-/* a[i]: the array is always computed, the subscripts only if it isn't NULL. */
+/* a[i]: the array is always evaluated, the subscripts only if it isn't NULL. */
 static Node *
 split_subscript(Split *s, SubscriptingRef *ref)
 {
@@ -508,7 +510,7 @@ split_subscript(Split *s, SubscriptingRef *ref)
 	return (Node *) result;
 }
 
-/* An array cast computes its array and then, as often as needed, its steps. */
+/* An array cast evaluates its array and then its steps, once per element. */
 static Node *
 split_array_cast(Split *s, ArrayCoerceExpr *cast)
 {
@@ -522,7 +524,7 @@ split_array_cast(Split *s, ArrayCoerceExpr *cast)
 	return (Node *) result;
 }
 
-/* A column whose expression has been split once for all its readers. */
+/* Replace a column by its expression, which has been split once for all its readers. */
 static Node *
 substitute(Split *s, Node *node)
 {
@@ -614,10 +616,10 @@ split_operands(Split *s, Node *expr)
 typedef struct PullParams
 {
 	SubPlan    *subplan;
-	bool		odd;			/* met something that can't be moved out */
+	bool		odd;			/* found something that can't be moved out */
 } PullParams;
 
-/* The expression of a sub-select, where the outer row's values stand for its parameters. */
+/* Return the expression of a sub-select with the outer row's values in place of its parameters. */
 static Node *
 pull_mutator(Node *node, void *context)
 {
@@ -639,7 +641,7 @@ pull_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, pull_mutator, context);
 }
 
-/* Values that are there: it makes no difference how often they are read. */
+/* The arguments are existing values: it makes no difference how often they are read. */
 static bool
 args_are_plain(List *args)
 {
@@ -652,7 +654,10 @@ args_are_plain(List *args)
 	return true;
 }
 
-/* expr if all members of a one-time filter are true, in turn, else NULL as no row gives. */
+/*
+ * Return expr under the one-time filter: evaluate the filter's members in order; if one is not true
+ * the result is NULL, as the sub-select returns no row.
+ */
 static Node *
 under_filter(Node *filter, Node *expr)
 {
@@ -676,7 +681,10 @@ under_filter(Node *filter, Node *expr)
 	return expr;
 }
 
-/* A sub-select without FROM is its expression: (SELECT llm_generate(d.body)).  NULL: it isn't that plain. */
+/*
+ * Return the expression of a sub-select without FROM, such as (SELECT llm_generate(d.body)); NULL if
+ * the sub-select is more than that.
+ */
 static Node *
 pull_scalar(Rewrite *rw, SubPlan *subplan)
 {

@@ -19,8 +19,8 @@ typedef enum SubplanFact
 } SubplanFact;
 
 /*
- * What was found out about a sub-plan.  It stays true when the sub-plan itself is
- * rewritten, which is later: one with calls is not safe before either.
+ * Facts about a sub-plan.  They stay true when the sub-plan itself is rewritten, which happens later:
+ * a sub-plan with calls is not safe before its rewrite either.
  */
 typedef struct SubplanFacts
 {
@@ -28,87 +28,88 @@ typedef struct SubplanFacts
 	SubplanFact steady;			/* not volatile */
 } SubplanFacts;
 
-/* A plan being rewritten. */
+/* State of the rewrite of one plan. */
 typedef struct Rewrite
 {
 	PlannedStmt *stmt;
 	int			next_id;		/* plan_node_id of the next node */
-	BatchAhead *subplan_ahead;	/* by plan_id - 1: how far its readers read */
+	BatchAhead *subplan_ahead;	/* by plan_id - 1: how far its readers read ahead */
 	SubplanFacts *subplan_facts;	/* by plan_id - 1 */
 	bool		changed;
 } Rewrite;
 
-/* What is known of the rows that a plan's parent will ask for. */
+/* What is known about the rows that a plan's parent will ask for. */
 typedef struct Demand
 {
 	BatchAhead	ahead;
-	const Limit *limit;			/* each row here is one of this Limit's, else NULL */
-	BatchAhead	limit_ahead;	/* how far that Limit is read */
+	const Limit *limit;			/* each row of the plan is one row of this Limit; else NULL */
+	BatchAhead	limit_ahead;	/* how far the Limit's parent reads */
 } Demand;
 
 /*
- * Cutting expressions.  While it goes on, Var(OUTER_VAR, k) in a result is column k
- * of the node's child and Var(INDEX_VAR, j) the value of call j; split_finish_* makes
- * the final numbering when the number of the child's columns is known.
+ * State of cutting expressions.  Meanwhile Var(OUTER_VAR, k) in a result is column k of the node's
+ * child, and Var(INDEX_VAR, j) is the value of call j.  split_finish() and split_finish_above()
+ * renumber them when the number of the child's columns is known.
  */
 typedef struct Split
 {
 	Rewrite    *rw;
 	List	   *calls;			/* BatchCall * */
-	List	   *guards;			/* of the place that is being read */
+	List	   *guards;			/* guards of the place that is being read */
 	int			stage;
-	int64		guard_nodes;	/* of guards, so far: each that was looked at, and calls' copies */
-	int64		here_nodes;		/* of `guards` */
-	int			no_hoist;		/* > 0: inside something that may not evaluate it */
+	int64		guard_nodes;	/* nodes of all guards so far: of each guard looked at, and of the
+								 * calls' copies */
+	int64		here_nodes;		/* nodes of `guards` */
+	int			no_hoist;		/* > 0: inside an expression that may not evaluate its operands */
 
 	/*
-	 * Collect what the child has to supply: Vars, Aggrefs, ... become columns in
-	 * leaves.  Without it the expressions already refer to the child.
+	 * Collect what the child has to supply:  Vars, Aggrefs, ... become columns in leaves.  Without
+	 * this, the expressions already refer to the child.
 	 */
 	bool		gather_leaves;
-	BatchMatch	match;			/* of the node that will have the calls */
-	bool		passes_through;	/* the calls stand in a plan node above the child */
-	List	   *leaves;			/* expressions over the old node's input */
+	BatchMatch	match;			/* for the node that gets the calls */
+	bool		passes_through;	/* the calls are in a plan node above the child */
+	List	   *leaves;			/* expressions over the old node's input; they become the child's columns */
 
-	/* of a ValuesScan: what already split expression (or NULL) a column is */
+	/* for a ValuesScan: each column's expression after the split, or NULL */
 	Index		subst_relid;
 	List	   *subst;
 
-	/* of a NestLoop: Params of its inner side stand for columns of its outer side */
+	/* for a NestLoop:  Params of its inner side refer to columns of its outer side */
 	List	   *nest_params;
-	bool		foreign_param;	/* met a PARAM_EXEC that isn't one of them */
+	bool		foreign_param;	/* found a PARAM_EXEC that isn't one of them */
 } Split;
 
 /* ---- split.c ---- */
 bool		batch_has_call(Node *expr);
 bool		batch_is_volatile(Rewrite *rw, Node *expr);
-/* The same, but for calls of ours, which are declared so. */
+/* Like batch_is_volatile(), but engine functions, which are declared volatile, don't count. */
 bool		batch_is_otherwise_volatile(Rewrite *rw, Node *expr);
-/* Is there anything in it that a ModifyTable alone can evaluate? */
+/* Return true if the expression has a node that only a ModifyTable can evaluate. */
 bool		batch_is_written_only(Node *expr);
-/* Does it have a hashed sub-select that depends on the outer row? */
+/* Return true if the expression has a hashed sub-select that depends on the outer row. */
 bool		batch_has_param_hash(Rewrite *rw, Node *expr);
 bool		split_is_leaf(Node *node);
 bool		split_is_good_guard(Rewrite *rw, Node *expr);
 Node	   *split_expr(Split *s, Node *expr);
-/* the operands of expr, which itself stays as it is */
+/* Split the operands of expr, which itself stays in place. */
 Node	   *split_operands(Split *s, Node *expr);
-/* expr under one more guard */
+/* Split expr under one more guard. */
 Node	   *split_guarded(Split *s, Node *expr, Node *guard);
 Node	   *split_truth(Node *expr, int booltesttype);
-/* expr with sub-selects that are mere expressions with calls written out */
+/* Replace sub-selects that are mere expressions with calls by those expressions. */
 Node	   *split_pull_scalars(Rewrite *rw, Node *expr);
-/* for the node's own expressions: a scan tuple of n_child columns and the calls */
+/* Number expr for the node itself: a scan tuple of n_child columns and the calls. */
 Node	   *split_finish(Node *expr, int n_child);
-/* for a parent that reads child columns and call values from the node's output */
+/* Number expr for a parent that reads child columns and call values from the node's output. */
 Node	   *split_finish_above(Node *expr, int n_child);
 
 /* ---- safe.c ---- */
-/* Can't the plan, which is below a node, raise an error? */
+/* Return true if the plan, which is below a batch node, can't raise an error. */
 bool		batch_plan_is_safe(Rewrite *rw, Plan *plan);
 
 /* ---- insert.c ---- */
-/* What of a plan node's quals stays, and what moves above it, in order. */
+/* A plan node's quals, divided into those that stay and those that move above it, both in order. */
 typedef struct QualCut
 {
 	List	   *joinqual,
@@ -118,23 +119,26 @@ typedef struct QualCut
 
 void		cut_plan_quals(Plan *plan, QualCut *cut);
 void		reduce_plan(Plan *plan, const QualCut *cut, List *columns);
-/* A node of the split's calls over child; tlist and qual as split. */
+/* Make a node over child for the split's calls; tlist and qual have been split. */
 Plan	   *insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const Demand *demand);
-/* The same, which passes the child's columns and then the calls' values. */
+/* Make a node whose output is the child's columns and then the calls' values. */
 Plan	   *insert_pass_through(Rewrite *rw, Split *s, Plan *child, const Demand *demand);
 Plan	   *insert_above(Rewrite *rw, Plan *plan, const Demand *demand);
 void		insert_below(Rewrite *rw, Plan *plan, const Demand *demand);
 
-/* Above an outer, semi or anti join with calls in its condition; NULL: not possible. */
+/*
+ * Insert a node above an outer, semi or anti join with calls in its condition; return NULL if that is
+ * not possible.
+ */
 Plan	   *insert_match(Rewrite *rw, Join *join, const Demand *demand);
 void		insert_for_hash(Rewrite *rw, HashJoin *join, const Demand *outer);
 
 /* ---- template.c ---- */
-/* Many rows' (or plans') expressions as one, over columns that hold what differs. */
+/* The expressions of many rows (or plans), merged into one over columns that hold the differences. */
 typedef struct Template
 {
 	int			n_rows;
-	List	   *columns;		/* a List of n_rows expressions each */
+	List	   *columns;		/* each is a List of n_rows expressions */
 } Template;
 
 Node	   *template_add(Template *t, List *exprs);
@@ -146,7 +150,7 @@ Plan	   *insert_above_values(Rewrite *rw, ValuesScan *scan, const Demand *demand
 
 /* ---- append.c ---- */
 Plan	   *insert_above_append(Rewrite *rw, Append *append, const Demand *demand);
-/* NULL: nothing of RETURNING can be batched. */
+/* Return NULL if no column of RETURNING can be batched. */
 Plan	   *insert_above_returning(Rewrite *rw, ModifyTable *modify);
 
 /* ---- lateral.c ---- */
@@ -154,7 +158,7 @@ bool		lateral_is_one_to_one(NestLoop *join);
 void		insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand);
 
 /* ---- note.c ---- */
-/* A node above the plan that hands its rows on, with a number of their own behind their columns. */
+/* Make a node above the plan that passes its rows on and appends a column with a unique row number. */
 Plan	   *batch_number_rows(Plan *child, int plan_node_id);
 bool		batch_plan_numbers(const Plan *plan);
 
@@ -162,19 +166,19 @@ bool		batch_plan_numbers(const Plan *plan);
 int			max_plan_node_id(PlannedStmt *stmt);
 
 /* ---- walk.c ---- */
-/* Does it compute a target list of its own? */
+/* Return true if the plan computes a target list of its own. */
 bool		plan_projects(Plan *plan);
-/* Does it run anew for each row of another plan? */
+/* Return true if the plan runs anew for each row of another plan. */
 bool		plan_depends_on_outer(PlannedStmt *stmt, Plan *plan);
 typedef bool (*PlanVisitor) (Plan *plan, void *context);
 typedef bool (*ExprVisitor) (Node *expr, void *context);
 
-/* The plans directly below; true as soon as the visitor says so. */
+/* Visit the plans directly below; return true as soon as the visitor does. */
 bool		walk_children(Plan *plan, PlanVisitor visit, void *context);
 typedef Plan *(*PlanMutator) (Plan *plan, void *context);
-/* The function's plan for each of them, but for those of plan nodes that rely on their kinds. */
+/* Replace each child by the mutator's result, except children of plan nodes that rely on their kinds. */
 void		replace_children(Plan *plan, PlanMutator mutate, void *context);
-/* The expressions (and lists of them) of this one plan node. */
+/* Visit the expressions (and lists of them) of this plan node. */
 bool		walk_exprs(Plan *plan, ExprVisitor visit, void *context);
 
 #endif

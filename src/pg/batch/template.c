@@ -1,16 +1,15 @@
 /*
  * template.c
- *	  One expression for many that differ in variables and constants only.
+ *	  Merging expressions that differ only in variables and constants.
  *
- * The rows of a VALUES list and the plans under an Append each have expressions of
- * their own.  If those of a column have the same shape, a single node can compute them
- * all from columns that hold the differences: the expressions are compared with each
- * variable and constant replaced by a placeholder that knows its position and type.
- * A placeholder for which all have the same constant becomes that constant again, the
- * others become columns.
+ * The rows of a VALUES list and the plans under an Append each have their own expressions.  If those
+ * of a column have the same shape, a single node can compute them all from columns that hold the
+ * differences.  To compare shapes, each variable and constant is replaced by a placeholder with its
+ * position and type.  A placeholder for which all expressions have the same constant becomes that
+ * constant again; the others become columns.
  *
- * Only variables and constants (and aggregates, which their plan computes anyway)
- * become columns: computing them early can't go wrong, even under a CASE.
+ * Only variables and constants (and aggregates, which their plan computes anyway) become columns.
+ * Computing those early can't raise an error, even under a CASE.
  */
 #include "postgres.h"
 
@@ -21,7 +20,7 @@
 
 /* ---- shapes ---- */
 
-/* PARAM_SUBLINK: there are none in a finished plan. */
+/* A placeholder is a PARAM_SUBLINK Param: a finished plan has none of those. */
 static Node *
 placeholder(int id, Node *like)
 {
@@ -53,7 +52,7 @@ shape_mutator(Node *node, void *context)
 
 /* ---- columns ---- */
 
-/* The column that holds these expressions, an old one if possible. */
+/* Return the number of the column that holds these expressions, an existing one if possible. */
 static int
 find_column(Template *t, List *exprs)
 {
@@ -74,7 +73,7 @@ find_column(Template *t, List *exprs)
 	return n + 1;
 }
 
-/* The same constant in all rows, or NULL. */
+/* Return the constant that is the same in all rows, or NULL. */
 static Node *
 common_constant(List *exprs)
 {
@@ -86,7 +85,7 @@ common_constant(List *exprs)
 	return linitial(exprs);
 }
 
-/* The i'th part of each row. */
+/* Return the i'th part of each row. */
 static List *
 parts_of_rows(List *rows, int i)
 {
@@ -109,8 +108,8 @@ fill_mutator(Node *node, void *context)
 }
 
 /*
- * The expression that stands for all of exprs, one of each row, or NULL if their shapes
- * differ.  Columns are placeholders until template_finish().
+ * Return the expression that stands for exprs, one for each row; NULL if their shapes differ.
+ * Columns are placeholders until template_finish().
  */
 Node *
 template_add(Template *t, List *exprs)
@@ -141,7 +140,7 @@ template_add(Template *t, List *exprs)
 	return fill_mutator(shape, fillings);
 }
 
-/* One column that holds exprs as they are. */
+/* Return one column that holds exprs unchanged. */
 Node *
 template_add_whole(Template *t, List *exprs)
 {
@@ -171,7 +170,7 @@ finish_mutator(Node *node, void *context)
 	return (Node *) v;
 }
 
-/* Placeholders become the columns of varno from first_column on. */
+/* Replace placeholders by the columns of varno from first_column on. */
 Node *
 template_finish(Node *expr, int varno, int first_column)
 {

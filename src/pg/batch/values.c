@@ -2,13 +2,13 @@
  * values.c
  *	  Calls in the rows of a VALUES list.
  *
- * A column with calls whose rows have one shape (template.c) is computed by a node
- * above the ValuesScan, from columns that hold what differs between the rows.
- * As in serial execution all columns of a row are computed before its quals are looked at,
- * so the calls don't depend on those, and they are made even if nobody reads the column.
+ * If the rows of a column with calls have one shape (template.c), a node above the ValuesScan
+ * computes the column from columns that hold the differences between the rows.  Serial execution
+ * computes all columns of a row before it checks the scan's quals.  So the calls don't depend on the
+ * quals, and they are made even if no expression reads the column.
  *
- * The new columns come behind the old ones.  An old column that the node computes
- * is NULL in the list, as nobody reads it there.
+ * The new columns come after the old ones.  An old column that the node computes is NULL in the list,
+ * as nothing reads it there.
  */
 #include "postgres.h"
 
@@ -46,7 +46,7 @@ count_walker(Node *node, void *context)
 		return false;
 	if (IsA(node, Var))
 	{
-		/* a whole-row reference reads all columns where they are */
+		/* a whole-row reference reads all columns from the scan tuple itself */
 		c->n += v->varno == c->relid && (v->varattno == c->attno || v->varattno == 0) ?
 			(v->varattno == 0 ? 2 : 1) : 0;
 		return false;
@@ -71,8 +71,9 @@ reads_whole_row(ValuesScan *scan)
 }
 
 /*
- * Split the columns that can't be computed ahead into s->subst; false: not possible.
- * What is left of a volatile one is computed where it is read: that must be one place.
+ * Split the columns that can't be computed ahead into s->subst; return false if that is not
+ * possible.  The rest of a volatile column is computed where it is read, so that must be in one place
+ * only.
  */
 static bool
 split_columns(Rewrite *rw, ValuesScan *scan, Template *t, Split *s)
@@ -101,7 +102,7 @@ split_columns(Rewrite *rw, ValuesScan *scan, Template *t, Split *s)
 	return s->calls != NIL;
 }
 
-/* Put the new columns into the rows and name them for EXPLAIN. */
+/* Append the new columns to the rows and name them for EXPLAIN. */
 static void
 extend_rows(Rewrite *rw, ValuesScan *scan, const Template *t, const List *subst)
 {
@@ -129,14 +130,14 @@ extend_rows(Rewrite *rw, ValuesScan *scan, const Template *t, const List *subst)
 	}
 	scan->values_lists = rows;
 
-	/* the range table's members may be shared with the query */
+	/* the query may share the range table's members */
 	rte->eref = copyObject(rte->eref);
 	while (list_length(rte->eref->colnames) < list_length(linitial(rows)))
 		rte->eref->colnames = lappend(rte->eref->colnames,
 									  makeString(psprintf("column%d", list_length(rte->eref->colnames) + 1)));
 }
 
-/* NULL: the list holds no calls, or they stay inline. */
+/* Return NULL if the list has no calls or they stay inline. */
 Plan *
 insert_above_values(Rewrite *rw, ValuesScan *scan, const Demand *demand)
 {

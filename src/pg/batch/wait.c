@@ -2,13 +2,13 @@
  * wait.c
  *	  Waiting for requests in flight.
  *
- * Waiting is one latch for everything: batch_pool_wait() looks at all that is in
- * flight, of whatever node, before it sleeps.  A wake costs the engine, the supervisor
- * and us more than a look, so requests are quiet (wire.h) while we are awake; a
- * first, short sleep listens to the middle one and the last (most finish in order, and
- * half of them at once is less work than one by one), a longer one to all.
- * pool->finished counts what has been seen to finish, so that a node knows whether to
- * look at its rows again.
+ * There is one latch for everything: batch_pool_wait() polls all requests in flight, of every node,
+ * before it sleeps.  A wake costs the engine, the supervisor and this backend more than a poll.  So
+ * requests are quiet (wire.h) while the backend is awake.  If many are in flight, a first, short
+ * sleep lets only the middle one and the last one wake the backend: most requests finish in order,
+ * and taking half of them at once is less work than one by one.  A longer sleep lets all of them do
+ * so.  pool->finished counts the requests that were seen to finish, so that a node knows when to look
+ * at its rows again.
  */
 #include "postgres.h"
 
@@ -20,13 +20,16 @@
 #include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
-/* ms that a sleep lasts in which only two of at least so many requests may wake us */
+/*
+ * ms of a sleep in which only two requests may wake the backend, if at least MANY_REQUESTS are in
+ * flight
+ */
 #define SHORT_SLEEP		2
 #define MANY_REQUESTS	16
 
 static void (*prev_drain) (void) = NULL;
 
-/* Look at everything in flight. */
+/* Poll everything in flight. */
 static void
 sweep(BatchPool *p)
 {
@@ -37,7 +40,10 @@ sweep(BatchPool *p)
 		(void) batch_request_poll(dlist_container(BatchRequest, node, i.cur));
 }
 
-/* How long to sleep, in ms; 0 if the one that is due was too late, and its error is NULL to the caller. */
+/*
+ * Return how long to sleep, in ms; 0 if the due request has exceeded its time and the caller gets
+ * NULL for that error.
+ */
 static long
 sleep_for(BatchRequest *due)
 {
@@ -74,7 +80,7 @@ add_wait(BatchStats *s, instr_time before, instr_time after)
 	INSTR_TIME_ACCUM_DIFF(s->wait_time, after, before);
 }
 
-/* Listen to a request; true if it has finished meanwhile. */
+/* Let a request wake the backend; return true if it has finished in the meantime. */
 static bool
 listen_to(BatchRequest *q)
 {
@@ -88,7 +94,10 @@ listen_to(BatchRequest *q)
 	return batch_request_poll(q);
 }
 
-/* To all in flight or, if they are many, to two of them; false if one has finished. */
+/*
+ * Listen to all requests in flight or, if they are many, to two of them; return false if one has
+ * finished.
+ */
 static bool
 listen(BatchPool *p, bool all)
 {
@@ -102,7 +111,7 @@ listen(BatchPool *p, bool all)
 	return true;
 }
 
-/* A claim of this backend waits for a slot: it may be one that we hold. */
+/* A claim of this backend waits for a slot, which one of its own requests may hold. */
 static void
 drain_for_slot(void)
 {

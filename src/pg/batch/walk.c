@@ -2,9 +2,8 @@
  * walk.c
  *	  Where a plan keeps its child plans and its expressions.
  *
- * Init plans and sub-plans are in PlannedStmt.subplans and are not visited from the
- * plan that uses them.  Plan nodes of other extensions: their children and
- * expressions are visited, but never changed.
+ * Init plans and sub-plans are in PlannedStmt.subplans and are not visited from the plan that uses
+ * them.  The children and expressions of other extensions' plan nodes are visited, but never changed.
  */
 #include "postgres.h"
 
@@ -144,7 +143,7 @@ walk_join_exprs(Plan *plan, ExprVisitor visit, void *context)
 	if (IsA(plan, HashJoin))
 		return visit((Node *) ((HashJoin *) plan)->hashclauses, context) ||
 			visit((Node *) ((HashJoin *) plan)->hashkeys, context);
-	return false;				/* a NestLoopParam's value is a plain Var */
+	return false;				/* the value of a NestLoopParam is a plain Var */
 }
 
 bool
@@ -178,7 +177,7 @@ walk_exprs(Plan *plan, ExprVisitor visit, void *context)
 	}
 }
 
-/* The plan nodes that compute a target list of their own. */
+/* Return true for plan nodes that compute a target list of their own. */
 bool
 plan_projects(Plan *plan)
 {
@@ -218,7 +217,10 @@ plan_projects(Plan *plan)
 
 /* ---- parameters ---- */
 
-/* Those that the plan itself and what is below it set: results of init plans, signals between plan nodes. */
+/*
+ * Collect the parameters that the plan and the plans below it set: results of init plans, signals
+ * between plan nodes.
+ */
 static bool
 own_params(Plan *plan, void *context)
 {
@@ -245,7 +247,7 @@ own_params(Plan *plan, void *context)
 	return walk_children(plan, own_params, context);
 }
 
-/* Does it run anew for each row of another plan? */
+/* Return true if the plan runs anew for each row of another plan. */
 bool
 plan_depends_on_outer(PlannedStmt *stmt, Plan *plan)
 {
