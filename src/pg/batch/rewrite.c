@@ -12,11 +12,11 @@
  * then.
  *
  * UNCHANGED.  Plan nodes of other extensions with everything below them, as they may rely on the
- * kinds of their children.  A Result of one column without input at the top:  PL/pgSQL evaluates such
+ * kinds of their children.  A Result of one column without input at the top: PL/pgSQL evaluates such
  * a plan as a simple expression.
  *
  * BACKWARDS.  A batch node can't be read backwards nor restored to a mark.  A cursor whose plan could
- * be, and the inner side of a merge join, get a Material on top:  FETCH BACKWARD returns the same
+ * be, and the inner side of a merge join, get a Material on top: FETCH BACKWARD returns the same
  * text again.  WHERE CURRENT OF then needs FOR UPDATE, as the batch node's rows have no position in
  * the table.
  *

@@ -1,24 +1,25 @@
 /*
  * cascade.c
- *	  A model that is asked first, and another one where it isn't sure: option "cascade";
- *	  and how sure is sure enough, out of a sample.
+ *	  Option "cascade": another model decides where the first one isn't sure; and fitting of the
+ *	  thresholds to a sample.
  *
- * {"to": "big", "threshold": -0.3}: an answer whose log-probability is below the threshold is thrown away,
- * and the request goes to model "big".  The log-probability is, of a generated answer, the mean over its
- * tokens; of a choice, that of the best label among all labels.  {"to": "big", "accept": 0.9, "reject": 0.05}
- * is for llm_filter(): what lies between is asked of the other model; who is above or below is decided here,
- * never against the function's own threshold.
+ * {"to": "big", "threshold": -0.3}: an output whose log-probability is below the threshold is
+ * discarded, and the request goes to model "big".  The log-probability of generated text is the mean
+ * over its tokens; that of a choice is the best label's among all labels.  {"to": "big", "accept":
+ * 0.9, "reject": 0.05} is for llm_filter(): probabilities between the two go to the other model;
+ * those above or below are decided by the first one, but never against the function's own threshold.
  *
- * THE FIT.  A threshold is good if the answers above it agree with the truth (or with the other model) in at
- * least the share that is wanted.  A sample can't show that for certain; llm_fit_cascade() gives one that is
- * wrong with a probability of at most delta.  It walks a fixed grid of thresholds, from the surest answers
- * down, and tests at each the hypothesis that the share is lower, by the exact binomial tail; it ends at the
- * first that isn't rejected.  As tests in a fixed order that ends so, the walk needs no correction for their
- * number; points with few rows above them are passed over (rows_to_begin()), which depends on how sure
- * answers are, not on whether they are right.  Rows' chances differ, but the tail of a sum of such rows is at
- * most the binomial's (Hoeffding 1956) where it matters.  llm_fit_filter() does it twice, at delta/2 each:
- * for the share of right rows among those accepted (precision), and for the share of the right rows that is
- * not rejected (recall).
+ * THE FIT.  A threshold is good if at least the target share of the outputs above it agree with the
+ * truth (or with the other model).  A sample can't prove that; llm_fit_cascade() returns a threshold
+ * that is wrong with a probability of at most delta.  It walks a fixed grid of thresholds, from the
+ * surest outputs down.  At each one it tests the hypothesis that the share is lower than the target,
+ * by the exact binomial tail; it stops at the first threshold where the hypothesis isn't rejected.
+ * As the tests have a fixed order and stop that way, their number needs no correction.  Thresholds
+ * with few rows above them are skipped (rows_to_begin()); that depends on how sure outputs are, not
+ * on whether they are right.  Rows have different probabilities of being right, but in the relevant
+ * range the tail of a sum of such rows is at most the binomial one (Hoeffding 1956).
+ * llm_fit_filter() makes two fits, at delta/2 each: for the share of right rows among those accepted
+ * (precision), and for the share of the right rows that is not rejected (recall).
  *
  * Tests: tests/sql/39_cascade.sql.
  */
@@ -40,12 +41,12 @@
 #include "pg/call/fallback.h"
 #include "pg/vllm_pg.h"
 
-/* thresholds that are tried: probabilities of i / GRID */
+/* thresholds that are tested: probabilities of i / GRID */
 #define GRID	200
 
-/* ---- requests and answers ---- */
+/* ---- requests and results ---- */
 
-/* The field as it was put. */
+/* Read the rule from the message's field, as caller_options.c wrote it. */
 static bool
 read_rule(const WireField *f, CascadeRule *r)
 {
@@ -64,8 +65,9 @@ read_rule(const WireField *f, CascadeRule *r)
 }
 
 /*
- * Of a message: its rule, if it may go to another model; *plain: nothing is said of log-probabilities, and
- * there is one answer, whole.
+ * Find the rule in a message; return false if there is none, or if no other model can serve the
+ * message.  *plain: the message asks for a single, complete output and doesn't mention
+ * log-probabilities.
  */
 static bool
 rule_of(const char *body, Size len, CascadeRule *r, bool *plain)
@@ -110,8 +112,8 @@ cascade_want_logprobs(StringInfo body)
 }
 
 /*
- * The mean over the tokens that are told (those of thoughts may not be); 0 = as sure as can be, also where
- * there are several answers or nothing is known.
+ * Return the mean over the tokens in the reply, which may lack those of reasoning.  Return 0 (as sure
+ * as possible) if there are several outputs or no log-probabilities.
  */
 static double
 mean_logprob(const CallFrame *f)
@@ -127,14 +129,17 @@ mean_logprob(const CallFrame *f)
 		answers += x.tag == WTAG_INDEX;
 		if (x.tag == WTAG_CUM_LOGPROB)
 			sum = x.num;
-		/* before the answer come the prompt's */
+		/* the prompt's counts come before the first output */
 		if (x.tag == WTAG_LP_COUNTS && answers > 0)
 			tokens = x.n;
 	}
 	return answers > 1 || tokens < 1 ? 0 : sum / tokens;
 }
 
-/* As sure as that?  1 and 0 are what no row is sure enough for: probabilities are rounded to them. */
+/*
+ * With accept = 1 or reject = 0 no row is sure enough, although probabilities may be rounded to 1 or
+ * 0.
+ */
 static bool
 is_accepted(double prob, double accept)
 {
@@ -147,7 +152,7 @@ is_rejected(double prob, double reject)
 	return reject > 0 && prob <= reject;
 }
 
-/* A choice that isn't sure. */
+/* Return true for a choice that isn't sure. */
 static bool
 is_close(const CascadeRule *r, const char *body, Size len, const CallFrame *f)
 {
@@ -196,8 +201,9 @@ binomial_term(int n, int k, double p)
 }
 
 /*
- * P(at least k of n), each with probability p.  Terms are added from k away from the mean, where they fall: a
- * first one that is too small for a double stands for a tail that is, be it this one or, of few, the other.
+ * P(at least k of n), each with probability p.  Sums terms from k away from the mean, where they
+ * decrease.  If the first term underflows, so does the sum: the tail is 0 if it was summed itself, 1
+ * if its complement was.
  */
 static double
 binomial_tail(int n, int k, double p)
@@ -228,7 +234,7 @@ binomial_tail(int n, int k, double p)
 
 typedef struct FitRow
 {
-	double		x;				/* how sure, a probability */
+	double		x;				/* the model's confidence, a probability */
 	bool		right;
 } FitRow;
 
@@ -242,9 +248,10 @@ compare_rows(const void *a, const void *b)
 }
 
 /*
- * How many rows there have to be for the first test: so many that it passes although half of the wrong ones
- * that the target allows are there; a walk that began with fewer would mostly end at a row that is wrong by
- * chance.  Of a sample that is smaller still: as few as can show anything, if all are right.
+ * Return the number of rows that the first test needs.  It is large enough that the test passes with
+ * half of the wrong rows that the target allows; a walk that began with fewer rows would often stop
+ * at a row that is wrong by chance.  For a smaller sample, it is the least number that can pass if
+ * all rows are right.
  */
 static int
 rows_to_begin(int n, double target, double delta)
@@ -259,8 +266,8 @@ rows_to_begin(int n, double target, double delta)
 }
 
 /*
- * The lowest of the grid's points such that of the rows at or above it at least the share `target` is right,
- * but with probability delta; -1: none.  Rows are sorted here.
+ * Return the lowest point of the grid such that, except with probability delta, at least the share
+ * `target` of the rows at or above it is right; -1: none.  Sorts the rows.
  */
 static double
 fit(FitRow *rows, int n, double target, double delta)
@@ -295,7 +302,7 @@ check_share(const char *name, double v)
 				 errmsg("%s must be above 0 and below 1, got %g", name, v)));
 }
 
-/* Rows of two arrays of one length; log: the first one's are log-probabilities. */
+/* Make rows of two arrays of equal length.  is_log: the first one has log-probabilities. */
 static FitRow *
 read_rows(ArrayType *how, ArrayType *right, bool is_log, int *n)
 {
@@ -354,8 +361,8 @@ PG_FUNCTION_INFO_V1(llm_fit_cascade);
 PG_FUNCTION_INFO_V1(llm_fit_filter);
 
 /*
- * llm_fit_cascade(logprob float8[], agrees bool[], accuracy float8, delta float8) -> log-probability, NULL:
- * none will do
+ * llm_fit_cascade(logprob float8[], agrees bool[], accuracy float8, delta float8) -> log-probability,
+ * NULL if no threshold will do
  */
 Datum
 llm_fit_cascade(PG_FUNCTION_ARGS)
@@ -371,11 +378,14 @@ llm_fit_cascade(PG_FUNCTION_ARGS)
 	t = fit(rows, n, accuracy, delta);
 	if (t < 0)
 		PG_RETURN_NULL();
-	/* the option takes numbers: so low that nothing is below */
+	/* the option needs a number: one that no log-probability is below */
 	PG_RETURN_FLOAT8(t > 0 ? log(t) : -1e6);
 }
 
-/* Those that are right, by how much they are: recall is the share of them that isn't rejected. */
+/*
+ * Return the highest grid point at or below which right rows may be rejected.  Recall is the share of
+ * the right rows that isn't rejected.
+ */
 static double
 fit_reject(const FitRow *rows, int n, double recall, double delta)
 {
@@ -389,7 +399,7 @@ fit_reject(const FitRow *rows, int n, double recall, double delta)
 			mine[m++] = rows[i];
 	qsort(mine, m, sizeof(FitRow), compare_rows);
 	if (binomial_tail(m, m, recall) > delta)
-		return -1;				/* too few to show it even of rejecting nothing */
+		return -1;				/* too few right rows to prove the recall even if none is rejected */
 	for (int g = 0; g <= GRID; g++)
 	{
 		double		t = (double) g / GRID;
@@ -428,7 +438,7 @@ llm_fit_filter(PG_FUNCTION_ARGS)
 	rows = read_rows(PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_ARRAYTYPE_P(1), false, &n);
 	reject = fit_reject(rows, n, recall, delta / 2);
 	accept = fit(rows, n, precision, delta / 2);
-	/* none: nothing is accepted, or rejected */
+	/* -1: no row is accepted, or none rejected */
 	accept = accept < 0 ? 1 : accept;
 	reject = Min(reject < 0 ? 0 : reject, accept);
 	for (int i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /*
  * cascade.h
- *	  A model that is asked first, and another one where it isn't sure: option "cascade".
+ *	  Option "cascade": another model decides where the first one isn't sure.
  */
 #ifndef VLLM_PG_CALL_CASCADE_H
 #define VLLM_PG_CALL_CASCADE_H
@@ -11,14 +11,15 @@
 #include "ipc/wire.h"
 
 /*
- * Of a request for one answer: its tokens' log-probabilities are needed if the message has a cascade and
- * doesn't ask for them.
+ * Make a request with a single output ask for its tokens' log-probabilities, if the message has a
+ * cascade and doesn't ask for them.
  */
 void		cascade_want_logprobs(StringInfo body);
 
 /*
- * Is the answer of the request, its last frame, one that another model is to decide?  to: that model's name,
- * NAMEDATALEN bytes.  Looks at message and frame alone: anywhere.
+ * Return true if another model is to decide, because the result in the request's final frame is not
+ * sure enough.  to: gets that model's name, NAMEDATALEN bytes.  Needs only message and frame, so it
+ * may be called outside of transactions.
  */
 bool		cascade_unsure(WireKind kind, const char *body, Size len, const CallFrame *f, char *to);
 

@@ -1,20 +1,21 @@
 /*
  * default_params.c
- *	  vllm.default_params: what the session says where a call doesn't.
+ *	  vllm.default_params: the session's defaults for options that a call doesn't give.
  *
- * The setting is parsed when it is set, and a value that no call could use is refused then; and once
- * more, at a text's first use, into options that are kept until the text changes.
+ * The setting is parsed when it is set, and a value that no call could use is refused then.  It is
+ * parsed again at the first use of a text; the resulting options are kept until the text changes.
  *
  * A backend can check names, types, ranges, enumerations, and options that contradict each other.  It
- * cannot check what depends on the model (ids beyond its vocabulary, a logits processor's extra_args),
- * or on the engine's compiler of grammars, which is not linked into PostgreSQL: what is written in
- * regex, grammar, json_schema, whitespace_pattern, and under the same names elsewhere.  Such a value is
- * an error of each call that takes it, whose hint names this setting (default_params_hint()).
+ * cannot check values that depend on the model (ids beyond its vocabulary, a logits processor's
+ * extra_args).  Nor can it check what is written in regex, grammar, json_schema, whitespace_pattern
+ * and the same members elsewhere, because the compiler of grammars is in the engine and not linked
+ * into PostgreSQL.  Such a value is an error of each call that takes it, and the error's hint names
+ * this setting (default_params_hint()).
  *
- * What an answer must look like goes as a group.  A call that names a kind of its own (a schema, a
- * regular expression, ..., a tool that must be called) takes none of the session's, but
- * the session's options of structured_outputs hold beside it, unless it has its own.  Such options
- * alone constrain nothing, so a call without a kind is as without them.
+ * The options that constrain the output's form are taken as a group.  A call that gives a kind of its
+ * own (a schema, a regular expression, ..., a tool that must be called) takes none of the session's
+ * kinds.  The session's options of structured_outputs still apply to it, unless it has its own.  Such
+ * options alone constrain nothing, so they have no effect on a call without a kind.
  *
  * Tests: tests/sql/27_structured.sql, tests/sql/03_options.sql.
  */
@@ -47,7 +48,7 @@ refuse(const char *name, const char *rule, const char *hint)
 
 /* ---- values of one option ---- */
 
-/* A whole number from 0 to the largest of 32 bits? */
+/* Return true for a whole number from 0 to the largest of 32 bits. */
 static bool
 is_whole(const JsonNode *v, double *out)
 {
@@ -207,7 +208,7 @@ default_params_hint(const char *detail, const char *hint)
 	n = strcspn(detail, ".:, ");
 	for (int i = 0; i < OPT_COUNT; i++)
 	{
-		/* as the engine calls it */
+		/* the engine's name of the option */
 		const char *name = i == OPT_truncate ? "truncate_prompt_tokens" : options_name(i);
 
 		if (d->o.v[i].set && strlen(name) == n && strncmp(detail, name, n) == 0)
@@ -223,7 +224,7 @@ parse_only(const char *text, const void *arg)
 	(void) parse(text);
 }
 
-/* Does the setting's text parse? */
+/* Refuse a setting whose text can't be parsed. */
 bool
 check_default_params(char **newval, void **extra, GucSource source)
 {

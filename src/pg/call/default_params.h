@@ -1,6 +1,6 @@
 /*
  * default_params.h
- *	  vllm.default_params: what the session says where a call doesn't.
+ *	  vllm.default_params: the session's defaults for options that a call doesn't give.
  */
 #ifndef VLLM_PG_CALL_DEFAULT_PARAMS_H
 #define VLLM_PG_CALL_DEFAULT_PARAMS_H
@@ -15,15 +15,15 @@
 typedef struct DefaultParams
 {
 	GenOptions	o;
-	StructuredParts outputs;	/* of structured_outputs */
+	StructuredParts outputs;	/* parts of the setting's structured_outputs */
 } DefaultParams;
 
-/* What the setting says; NULL: nothing.  It lives until the setting changes. */
+/* Return the setting's options; NULL if it is empty.  They live until the setting changes. */
 const DefaultParams *default_params(void);
 
 /*
- * The hint of an error of a generating call, which may be NULL.  Where the error is about a parameter that
- * the setting has, too, it says so.  detail: "parameter=NAME..."
+ * Return the hint for an error of a generating call, which may be NULL.  If the error is about a
+ * parameter that the setting gives, the hint says so.  detail: "parameter=NAME..."
  */
 const char *default_params_hint(const char *detail, const char *hint);
 

@@ -1,10 +1,10 @@
 /*
  * engine_func.c
- *	  SQL functions that the engine answers: the table, and a call on its own.
+ *	  SQL functions that the engine or an endpoint computes: the table, and single calls.
  *
- * engine_func.def makes both the rows and the functions that SQL calls.  A function
- * is not STRICT, because its options default to NULL; only a NULL input makes NULL,
- * before anything else is looked at.
+ * engine_func.def generates both the rows and the functions that SQL calls.  A function is not
+ * STRICT, because its options default to NULL; only a NULL input makes the result NULL, before any
+ * other check.
  *
  * Tests: tests/sql/02_generate.sql, tests/sql/05_tokenize.sql.
  */
@@ -54,7 +54,7 @@ engine_func_find(const char *prosrc)
 	return NULL;
 }
 
-/* Does probin name our library, by whatever path? */
+/* Return true if probin names our library, by any path. */
 static bool
 is_our_library(const char *probin)
 {
@@ -85,7 +85,7 @@ engine_func_of(HeapTuple proc)
 	return no_src || !engine_func_is_ours(proc) ? NULL : engine_func_find(TextDatumGetCString(prosrc));
 }
 
-/* Errors that say no to what was asked, as opposed to those of the system. */
+/* Return true for errors that refuse the caller's request, as opposed to errors of the system. */
 static bool
 is_refusal(int sqlerrcode)
 {
@@ -102,8 +102,9 @@ is_refusal(int sqlerrcode)
 }
 
 /*
- * An error may be caught here without a subtransaction because head() is our own code: where it refuses it
- * holds no lock, pin or reference, and runs as who called it.  An error of what a CHECK calls is not caught.
+ * The error is caught without a subtransaction.  That is safe because head() is our own code: where
+ * it refuses, it holds no lock, pin or reference and has not changed the user.  An error from a
+ * CHECK's expression is not caught.
  */
 ErrorData *
 engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo)
@@ -135,7 +136,7 @@ engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo)
 	return refused;
 }
 
-/* Of a polymorphic function the call says which. */
+/* For a polymorphic function, the call's expression gives the type. */
 static Oid
 result_type(FunctionCallInfo fcinfo)
 {
@@ -160,8 +161,8 @@ value_of(const EngineFunc *f, const SqlRequest *r, const CallFrame *frame, Funct
 }
 
 /*
- * Whom to ask after an answer, or an error, that another model may do better than: r is then for that one.
- * False: nobody.
+ * Change r to a request for the next model, if another one may do better after this result or error.
+ * Return false if there is none.
  */
 static bool
 to_next_model(SqlRequest *r, FallbackRoute *route, ErrorData **err, bool elsewhere, const CallFrame *frame)
@@ -204,7 +205,7 @@ engine_ask_around(SqlRequest *r, FallbackRoute *route)
 	r->model = pstrdup(model);
 }
 
-/* Its model, or when that fails another one; r is then the last one's. */
+/* Ask the request's model and, when it fails, the next ones; r becomes the last one's request. */
 static ErrorData *
 ask(SqlRequest *r, FallbackRoute *route, CallFrame *frame, ClientCall **call)
 {
@@ -231,7 +232,7 @@ engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool else
 	return to_next_model(r, route, &err, elsewhere, frame) ? ask(r, route, frame, call) : err;
 }
 
-/* What a forgiven error becomes. */
+/* Return NULL for a forgiven error, and count it. */
 static Datum
 null_for(FunctionCallInfo fcinfo, const ErrorData *err)
 {
@@ -268,7 +269,7 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	engine_ask_around(&r, &route);
 	refused = ask(&r, &route, &frame, &call);
 	if (route.n > 1)
-		cache.on = false;		/* it is another model's answer */
+		cache.on = false;		/* the result is another model's */
 	if (refused != NULL)
 	{
 		if (!on_error_forgives(r.on_error, refused))

@@ -1,14 +1,15 @@
 /*
  * fallback.c
- *	  Another model for a request whose model has failed: option "fallback".
+ *	  Option "fallback": another model for a request whose model has failed.
  *
- * A request's message says which models may answer instead (caller_options.c).  The next message is the
- * same but for what belongs to the model: where it is, its options, its secret, its prices, and its own
- * fallbacks, which come before what is left of those of the first.  A model that has been asked is not
- * asked again, so no chain goes round; and ROUTE_MOST are enough.
+ * A request's message lists the models that may serve it instead (caller_options.c).  The message for
+ * the next model is the same except for the fields that belong to the model: its location, its
+ * options, its secret, its prices, and its own fallbacks, which come before the rest of the first
+ * model's.  A model that has been asked is not asked again, so a chain can't loop; and a request goes
+ * to at most ROUTE_MOST models.
  *
- * What another model can't be asked for: an error of who asks (wrong options, privileges, a cancelled
- * request); token ids in the request, which are numbers of the first model's vocabulary.
+ * Another model is not asked after an error of the caller (wrong options, privileges, a cancelled
+ * request), nor if the request has token ids, which are numbers of the first model's vocabulary.
  *
  * Tests: tests/sql/38_fallback.sql, tests/t/116_money.pl.
  */
@@ -25,7 +26,10 @@
 #include "pg/vllm_pg.h"
 #include "ipc/wire.h"
 
-/* Is it the model's, or who asks, which the next message says anew? */
+/*
+ * Return true if the field belongs to the model or describes the caller.  The next message has these
+ * fields anew.
+ */
 static bool
 is_models(int tag)
 {
@@ -77,7 +81,7 @@ is_its_fault(int sqlerrcode)
 	}
 }
 
-/* Errors of the caller's: another model is never asked for these, even if the error says that it may be. */
+/* Errors of the caller: no other model is asked after these, even if the error says that one may be. */
 static bool
 is_callers_error(int sqlerrcode)
 {
@@ -85,7 +89,7 @@ is_callers_error(int sqlerrcode)
 		sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED || sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE;
 }
 
-/* Does the message name others, and nothing that is the first model's alone? */
+/* Return true if the message names fallbacks and has no field that only the first model understands. */
 static bool
 can_go_on(const char *body, Size len)
 {
@@ -116,7 +120,7 @@ route_may_body(const char *reply, Size reply_len, const char *body, Size len)
 	WireField	f;
 	bool		failed = false;
 
-	/* as HTTP has classes 53, 57P03, 58; 08 and what is nobody's */
+	/* the HTTP statuses of classes 53, 57P03, 58, 08 and of unknown errors */
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_API_STATUS)
 			failed = f.i == 429 || f.i == 500 || f.i == 503;
@@ -141,7 +145,7 @@ is_tried(const FallbackRoute *r, const char *name)
 	return false;
 }
 
-/* The model, if the user may ask it. */
+/* Return the model if the user may ask it and it is available; else NULL, with the reason in r->why. */
 static ModelRow *
 may_ask(FallbackRoute *r, const char *name)
 {

@@ -1,6 +1,6 @@
 /*
  * fallback.h
- *	  Another model for a request whose model has failed: option "fallback".
+ *	  Option "fallback": another model for a request whose model has failed.
  */
 #ifndef VLLM_PG_CALL_FALLBACK_H
 #define VLLM_PG_CALL_FALLBACK_H
@@ -9,45 +9,49 @@
 
 #include "lib/stringinfo.h"
 
-#define ROUTE_MOST	8			/* models that are asked for one request, with the first */
+#define ROUTE_MOST	8			/* models asked for one request, the first one included */
 
-/* Whom a request has been sent to, and what was in the way of others. */
+/* The models that a request was sent to, and why others could not be asked. */
 typedef struct FallbackRoute
 {
 	int			n;
 	char		tried[ROUTE_MOST][NAMEDATALEN];
-	char		why[256];		/* the last one that could not be asked; '' = none */
-	/* who is to be asked as the last one wasn't sure; '' = one of the fallbacks */
+	char		why[256];		/* why the last one could not be asked; '' = it could */
+	/* the model to ask next because the last one wasn't sure; '' = the next fallback */
 	char		next[NAMEDATALEN];
 } FallbackRoute;
 
 /*
- * May the request be answered by another model after this error?  elsewhere: the endpoint's program thinks
- * so.  Looks at the error and the message alone: anywhere.
+ * Return true if another model may serve the request after this error.  elsewhere: the program that
+ * served the request suggests it.  Needs only error and message, so it may be called outside of
+ * transactions.
  */
 bool		route_may(const ErrorData *e, bool elsewhere, const char *body, Size len);
 
-/* The same of an answer to a body, which may say that the model has failed. */
+/* Like route_may(), for a reply whose body may say that the model has failed. */
 bool		route_may_body(const char *reply, Size reply_len, const char *body, Size len);
 
 /*
- * The message for the next model that the current user may ask, and its name (NAMEDATALEN bytes); false:
- * there is none.  Reads the catalogs.
+ * Make the message for the next model that the current user may ask, and return its name in model
+ * (NAMEDATALEN bytes).  Return false if there is none.  Reads the catalogs.
  */
 bool		route_next(FallbackRoute *r, const char *body, Size len, StringInfo to, char *model);
 
-/* The message for this model; false: it can't be asked, r->why says why.  For cascade.c. */
+/*
+ * Make the message for this model; return false if it can't be asked, with the reason in r->why.  For
+ * cascade.c.
+ */
 bool		route_to(FallbackRoute *r, const char *model, const char *body, Size len, StringInfo to);
-/* The error of that; palloc'ed. */
+/* Return the error for a failed route_to(); palloc'ed. */
 ErrorData  *route_unsure(const FallbackRoute *r);
 
 /*
- * Before the request is sent: the same, if the program that serves its model does not run, but another model
- * can be asked.  to is made.
+ * Before the request is sent: like route_next(), if the program that serves its model does not run,
+ * but another model can be asked.  Initialises to.
  */
 bool		route_around(FallbackRoute *r, const StringInfoData *body, StringInfo to, char *model);
 
-/* Adds to the last model's error which models were asked before it, or why the next one was not. */
+/* Add to the last model's error which models were asked before it, or why the next one was not. */
 void		route_tell(const FallbackRoute *r, ErrorData *e);
 
 #endif

@@ -3,30 +3,30 @@
  *	  Futures: llm_submit, llm_submit_embed, llm_poll, llm_result, llm_result_embedding,
  *	  llm_wait, llm_discard, llm_futures.
  *
- * A future is a request that outlives its statement.  It belongs to the session, as a
- * prepared statement does: the end of a transaction and ROLLBACK leave it alone; it
- * goes when its result is fetched, by llm_discard(), DISCARD ALL or with the session.
+ * A future is a request that outlives its statement.  It belongs to the session, as a prepared
+ * statement does.  The end of a transaction and ROLLBACK don't affect it.  It ends when its result is
+ * fetched, by llm_discard(), by DISCARD ALL or with the session.
  *
- * Within the session it belongs to the role that submitted it, as whose current user: a session runs code of
- * many roles, by SECURITY DEFINER, SET ROLE, expressions of indexes under ANALYZE, jobs in a worker.  Roles
- * that have that role's privileges may use it, as in llm_requests and llm_cancel(); for others it does not
- * exist.  A job worker gives up all futures at the end of each transaction (worker_session.c).
+ * Within the session it belongs to the current user at its submission.  A session runs code of many
+ * roles: by SECURITY DEFINER, SET ROLE, expressions of indexes under ANALYZE, jobs in a worker.
+ * Roles that have that role's privileges may use the future, as in llm_requests and llm_cancel(); for
+ * others it does not exist.  A job worker drops all futures at the end of each transaction
+ * (worker_session.c).
  *
- * Each has a memory context of its own, and its ClientCall and request live there, so that
- * to delete the context is to end the request.  llm_submit() makes it under
- * the caller's context and moves it under TopMemoryContext when nothing can fail any
- * more; llm_result() takes it back the same way before it makes the value.  So an
- * ERROR between leaves nothing behind.
+ * Each future has its own memory context with its ClientCall and request, so deleting the context
+ * ends the request.  llm_submit() creates the context below the caller's context and moves it below
+ * TopMemoryContext when nothing can fail any more.  llm_result() moves it back before it makes the
+ * value.  So an ERROR in between leaves nothing behind.
  *
- * A slot is held only until the reply's last frame has been read, and every function here
- * reads what is there for all futures of the session (drain()).  A session that
- * waits for a slot drains, too (vslot_drain), else it could wait for a slot that
- * its own unread future holds.  What an idle session does not read keeps its slots; hence
- * one session may use half of them for futures, and llm_submit() waits beyond that.
+ * A future holds a slot only until the reply's final frame has been read, and every function here
+ * reads the frames that have arrived for all futures of the session (drain()).  A session that waits
+ * for a slot drains, too (vslot_drain); else it could wait for a slot that its own unread future
+ * holds.  An idle session does not read and keeps its slots; hence one session may use at most half
+ * of them for futures, and llm_submit() waits beyond that.
  *
- * A future whose answer is kept (result_cache.c) is finished at once, without a request.  What another model
- * is to be asked for, after a failure, is asked by who fetches the result; and what he fetches is kept, in
- * his transaction.
+ * A future whose result is cached (result_cache.c) is finished at once, without a request.  If its
+ * model fails, the caller who fetches the result asks the next model; and the result that he fetches
+ * is stored in the cache in his transaction.
  *
  * Tests: tests/sql/13_futures.sql, 37_result_cache.sql, 38_fallback.sql, tests/t/009_futures.pl.
  */
@@ -68,7 +68,7 @@ PG_FUNCTION_INFO_V1(llm_future_list);
 typedef struct Future
 {
 	int64		id;				/* hash key: the request's id */
-	MemoryContext cxt;			/* owns all below but the dlist's neighbours */
+	MemoryContext cxt;			/* owns everything below except the neighbours in the dlist */
 	dlist_node	node;			/* in running, until it is finished */
 	const EngineFunc *func;
 	Oid			rettype;		/* of func: text or real[] */
@@ -77,16 +77,16 @@ typedef struct Future
 	TimestampTz submitted;
 	bool		finished;
 	CallFrame	frame;			/* finished without error: the reply */
-	ErrorData  *error;			/* finished with one */
-	Oid			userid;			/* who has asked */
-	CacheKey	cache;			/* on: the answer is to be kept */
-	FallbackRoute route;			/* the models that were asked; n = 0: the first is */
+	ErrorData  *error;			/* finished with an error */
+	Oid			userid;			/* the role that submitted it */
+	CacheKey	cache;			/* on: its result goes into the result cache */
+	FallbackRoute route;			/* the models asked so far; n = 0: only the first one */
 	bool		rerouted;		/* another model may be asked after the error */
-	bool		elsewhere;		/* as vcall_error_is_fallbackable() said */
-	int			left_ms;		/* of timeout_ms, then */
+	bool		elsewhere;		/* result of vcall_error_is_fallbackable() */
+	int			left_ms;		/* ms left of timeout_ms when it finished */
 } Future;
 
-/* The hash's entry; the Future itself doesn't move. */
+/* The hash table's entry.  The Future itself doesn't move. */
 typedef struct FutureEntry
 {
 	int64		id;
@@ -114,11 +114,11 @@ finish(Future *f)
 	f->elsewhere = vcall_error_is_fallbackable(f->call);
 	f->left_ms = (int) vcall_time_left(f->call, f->request.timeout_ms);
 	f->rerouted = f->error != NULL && route_may(f->error, f->elsewhere, body->data, body->len);
-	/* what another model would have decided is not the answer that a call would keep */
+	/* a result that a cascade would pass to another model must not be cached */
 	if (f->error == NULL && f->cache.on && cascade_unsure(f->request.kind, body->data, body->len, &f->frame,
 														  surer))
 		f->cache.on = false;
-	/* all is sent and answered, or nobody will ask for it */
+	/* the reply is complete, or the request has failed */
 	vcall_end(f->call);
 	if (f->rerouted)
 		return;
@@ -126,8 +126,10 @@ finish(Future *f)
 	f->request.body.data = NULL;
 }
 
-/* Read what has come; never blocks.  One look, so that an engine that sends without end
- * can't keep us. */
+/*
+ * Read the frames that have arrived.  Never blocks: it polls once, so that an engine that sends
+ * without end can't hold the backend here.
+ */
 static void
 advance(Future *f)
 {
@@ -158,7 +160,7 @@ drain(void)
 		advance(dlist_container(Future, node, it.cur));
 }
 
-/* A claim of this backend waits for a slot. */
+/* Called when a claim of this backend waits for a slot. */
 static void
 drain_for_slot(void)
 {
@@ -183,7 +185,7 @@ may_use(const Future *f)
 	return has_privs_of_role(GetUserId(), f->userid);
 }
 
-/* NULL: there is none, or it is another role's. */
+/* Return NULL if there is none, or if it is another role's. */
 static Future *
 find_own(int64 id)
 {
@@ -206,7 +208,7 @@ find(int64 id)
 	return f;
 }
 
-/* It is not the session's any more; its memory is the caller's to delete. */
+/* Remove the future from the session; the caller deletes its memory. */
 static void
 forget(Future *f)
 {
@@ -252,7 +254,7 @@ future_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tre
 		vllm_future_discard_all();
 }
 
-/* The dlist is empty in a session without futures: hooks cost nothing there. */
+/* The dlist is empty in a session without futures, so the hooks cost nothing there. */
 void
 vllm_future_init(void)
 {
@@ -266,14 +268,14 @@ vllm_future_init(void)
 /* ---- waiting ---- */
 
 /*
- * Until all of f[] are finished and fewer than max_running futures run; false: give_up
+ * Wait until all of f[] are finished and fewer than max_running futures run.  Return false if give_up
  * (0 = never) came first.
  */
 static bool
 wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
 {
 	static uint32 wait_event = 0;
-	Future	   *teller = NULL;	/* whose model's load is told of */
+	Future	   *teller = NULL;	/* the future whose model's loading is reported */
 
 	for (;;)
 	{
@@ -290,7 +292,7 @@ wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
 			}
 		if (first == NULL && n_running < max_running)
 			return true;
-		/* one NOTICE will do for all that wait for the same model */
+		/* one NOTICE is enough for all futures that wait for the same model */
 		if (first && (teller == NULL || strcmp(teller->request.model, first->request.model) != 0))
 			teller = first;
 		if (teller && !teller->finished && vcall_tell_loading(teller->call))
@@ -323,7 +325,7 @@ check_number(void)
 				 errhint("Fetch results with llm_result(), or give futures up with llm_discard().")));
 }
 
-/* Waits if too many of them run. */
+/* Wait if too many futures run. */
 static void
 make_room(void)
 {
@@ -340,7 +342,7 @@ make_room(void)
 				 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
 }
 
-/* The arguments are those of a row of engine_func.def, and so are the request and its errors. */
+/* Make the request of a row of engine_func.def from the function's arguments, which are the row's. */
 static void
 make_request(Future *f, const char *func, FunctionCallInfo fcinfo)
 {
@@ -354,7 +356,7 @@ make_request(Future *f, const char *func, FunctionCallInfo fcinfo)
 	f->request.model = MemoryContextStrdup(f->cxt, f->request.model);
 }
 
-/* A kept answer finishes the future at once. */
+/* Finish the future at once if its result is cached. */
 static bool
 find_kept(Future *f)
 {
@@ -428,7 +430,7 @@ submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 	PG_RETURN_INT64(f->id);
 }
 
-/* llm_submit(prompt text, ... as llm_generate) */
+/* llm_submit(prompt text, ... like llm_generate) */
 Datum
 llm_submit(PG_FUNCTION_ARGS)
 {
@@ -442,21 +444,21 @@ llm_submit_ids(PG_FUNCTION_ARGS)
 	return submit(fcinfo, "llm_generate_ids", TEXTOID);
 }
 
-/* llm_submit_chat(messages json, ... as llm_chat); its result is a text */
+/* llm_submit_chat(messages json, ... like llm_chat); its result is a text */
 Datum
 llm_submit_chat(PG_FUNCTION_ARGS)
 {
 	return submit(fcinfo, "llm_chat_text", TEXTOID);
 }
 
-/* llm_submit_embed(input text, ... as llm_embed) */
+/* llm_submit_embed(input text, ... like llm_embed) */
 Datum
 llm_submit_embed(PG_FUNCTION_ARGS)
 {
 	return submit(fcinfo, "llm_embed", FLOAT4ARRAYOID);
 }
 
-/* ---- the others ---- */
+/* ---- the other functions ---- */
 
 /* llm_poll(id bigint) */
 Datum
@@ -469,8 +471,9 @@ llm_poll(PG_FUNCTION_ARGS)
 }
 
 /*
- * Its model has failed: other ones, as whoever has asked.  All is the statement's until there is an answer or
- * an error: who cancels it may fetch the future again.
+ * Ask other models after the future's model has failed, as the role that submitted it.  Until there
+ * is a result or an error, all state is the statement's: a caller who cancels the statement may fetch
+ * the future again.
  */
 static void
 ask_others(Future *f)
@@ -492,7 +495,7 @@ ask_others(Future *f)
 	f->cache.on = false;
 }
 
-/* The result of a future, which must be of the type. */
+/* Return the result of a future, which must be of type rettype. */
 static Datum
 take_result(FunctionCallInfo fcinfo, Oid rettype)
 {
@@ -510,7 +513,7 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 	(void) wait_for(&f, 1, INT_MAX, 0);
 	if (f->rerouted)
 		ask_others(f);
-	/* on any error from here it goes with the statement */
+	/* on any error from here on, the future ends with the statement */
 	forget(f);
 	MemoryContextSetParent(f->cxt, CurrentMemoryContext);
 	if (f->error != NULL && !on_error_forgives(f->request.on_error, f->error))
@@ -590,7 +593,7 @@ llm_discard(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(true);
 }
 
-/* What the view llm_futures reads: (id, state, model, submitted) */
+/* Rows of the view llm_futures: (id, state, model, submitted) */
 Datum
 llm_future_list(PG_FUNCTION_ARGS)
 {

@@ -1,6 +1,6 @@
 /*
  * generate.h
- *	  The parts of engine_func.def's rows.
+ *	  The functions in engine_func.def's rows.
  */
 #ifndef VLLM_PG_CALL_GENERATE_H
 #define VLLM_PG_CALL_GENERATE_H
@@ -12,42 +12,46 @@
 
 #include "pg/call/engine_func.h"
 
-#define GEN_STREAM		1		/* WF_TEXT frames as tokens arrive */
-#define GEN_WANT_IDS	2		/* token ids in replies */
-#define GEN_ANSWERS		4		/* several answers, and log-probabilities */
+#define GEN_STREAM		1		/* the reply has WF_TEXT frames as tokens arrive */
+#define GEN_WANT_IDS	2		/* the reply has token ids */
+#define GEN_ANSWERS		4		/* several outputs, and log-probabilities */
 #define GEN_BEAMS		8		/* a beam search */
-#define GEN_PIN			16		/* for models that are here: their KV cache */
+#define GEN_PIN			16		/* for local models: pins their KV cache */
 
-/*
- * The head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*.
- */
+/* Make the head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*. */
 void		generate_head_with(SqlRequest *r, FunctionCallInfo fcinfo, int flags);
 struct GenOptions;				/* options.h */
 
-/* The same of options that have been read. */
+/* Like generate_head_with(), with options that have been read. */
 void		generate_head_of(SqlRequest *r, const struct GenOptions *options, int flags);
 
-/* A setting's parser, if there is one; a model's own comes before it. */
+/* Append the parser of a setting, if it names one.  A model's own parser has precedence. */
 void		generate_put_parser(WireOut *out, WireTag tag, const char *name);
 
-/* The head of a request that needs a model, or its tokenizer or template; arg: its name. */
+/*
+ * Make the head of a request that needs a model, or only its tokenizer or template.  arg: number of
+ * the argument with its name.
+ */
 void		generate_model_head(SqlRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg);
 
-/* A value-per-call set of what a request streams. */
+/* Return a streamed request's frames as a set, one value per call. */
 Datum		generate_stream(FunctionCallInfo fcinfo,
 							void (*request) (SqlRequest *r, FunctionCallInfo fcinfo));
 
-/* A stream's next frame with something in it, WF_TEXT or WF_DONE; flushes to the client before it sleeps. */
+/* Read a stream's next frame with content, WF_TEXT or WF_DONE; flush to the client before sleeping. */
 void		generate_next(ClientCall *call, CallFrame *f);
 
-/* The error of a prompt, or a tokenizer's input, that is longer than vllm.max_prompt_bytes, or NULL. */
+/*
+ * Return an error if a prompt, or a tokenizer's input, is longer than vllm.max_prompt_bytes, else
+ * NULL.
+ */
 ErrorData  *generate_check_length(const char *what, const text *t);
 
 /* generate.c */
 void		generate_head(SqlRequest *r, FunctionCallInfo fcinfo);
 void		generate_full_head(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *generate_input(SqlRequest *r, FunctionCallInfo fcinfo);
-/* token ids in place of a text */
+/* token ids instead of a text */
 ErrorData  *generate_ids_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		generate_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		generate_full_result(const Reply *reply, Oid rettype, bool *isnull);
@@ -100,13 +104,13 @@ Datum		parse_reasoning_result(const Reply *reply, Oid rettype, bool *isnull);
 /* chunk.c; its input is tokenize_input() */
 void		chunk_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		chunk_result(const Reply *reply, Oid rettype, bool *isnull);
-/* the chunks of a text, text *, from chunk_result()'s array */
+/* Return the chunks of a text as text *, from chunk_result()'s array. */
 List	   *chunk_texts(text *input, ArrayType *spans);
 
 /* chat.c */
-/* how the chat is rendered: what the function has arguments for */
+/* Append the options of chat rendering that the function has arguments for. */
 void		chat_put_template(SqlRequest *r, FunctionCallInfo fcinfo);
-/* one turn: the system's message if there is one, and the user's */
+/* Append one turn: the system message if there is one, and the user's message. */
 void		chat_put_turn(SqlRequest *r, const text *system, const char *user, size_t n);
 void		chat_head(SqlRequest *r, FunctionCallInfo fcinfo);
 void		ask_head(SqlRequest *r, FunctionCallInfo fcinfo);

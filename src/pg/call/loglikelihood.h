@@ -1,7 +1,7 @@
 /*
  * loglikelihood.h
- *	  Decisions by log-probability: the parts of engine_func.def's rows, and what the
- *	  planner learns of llm_filter().
+ *	  Decisions by log-probability: the functions in engine_func.def's rows, and the
+ *	  planner's statistics of llm_filter().
  */
 #ifndef VLLM_PG_CALL_LOGLIKELIHOOD_H
 #define VLLM_PG_CALL_LOGLIKELIHOOD_H
@@ -28,28 +28,34 @@ Datum		filter_prob_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		loglikelihood_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		perplexity_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* For cascade.c: shares of the choices; false: there is but one. */
+/*
+ * Probabilities of the choices, for cascade.c.  choose_probs() returns false if there is only one
+ * choice.
+ */
 typedef struct ChooseProbs
 {
-	double		first;			/* of llm_filter(): Yes */
+	double		first;			/* for llm_filter(): probability of Yes */
 	double		best;
-	double		threshold;		/* of llm_filter(); else NaN */
+	double		threshold;		/* for llm_filter(); else NaN */
 } ChooseProbs;
 bool		choose_probs(const Reply *reply, ChooseProbs *p);
 
 /* ---- format.c ---- */
 
 /*
- * Append a template with {0}, {1}, ... replaced by args[0], args[1], ... (NULL: nothing).  The
- * error of a template that can't be, or NULL.
+ * Append a template with {0}, {1}, ... replaced by args[0], args[1], ...  (NULL: by nothing).  Return
+ * the error of an invalid template, or NULL.
  */
 ErrorData  *format_template(StringInfo out, const char *template, size_t n, text *const *args, int n_args);
 
 /* ---- loglikelihood_support.c ---- */
 
-/* What llm_filter() with this instruction is counted under: for a role's queries with a model. */
+/*
+ * Return the key of the counters for llm_filter() with this instruction and model, in the current
+ * role's queries.
+ */
 uint64		selectivity_key(const char *model, const char *instruction);
-/* A row has been decided. */
+/* Count a row that llm_filter() has decided. */
 void		selectivity_count(uint64 key, bool passed);
 
 /* shmem_request, shmem_startup */

@@ -1,16 +1,17 @@
 /*
  * loglikelihood_support.c
- *	  llm_choose_support: what the planner should know of llm_choose and its kin.
+ *	  llm_choose_support: the planner's estimates for llm_choose and related functions.
  *
- * A decision costs a prompt and generates nothing; so many rows at the engine's speed.
+ * A decision reads a prompt and generates nothing, so its cost is the prompt's tokens at the engine's
+ * speed.
  *
- * llm_filter() in a condition: how many rows pass depends on its instruction, and nobody
- * knows before it was asked.  So what it has said is counted, by role, database, model and
- * instruction, in a small table of shared memory: later plans, in any session, take the
- * share that has passed.  Without any, one half.  The table forgets the least used when it is
- * full, and everything when the server stops.  Roles don't see each other's counts in their plans.
+ * llm_filter() in a condition: how many rows pass depends on its instruction, and can't be known
+ * before the model was asked.  So its results are counted, by role, database, model and instruction,
+ * in a small table of shared memory; later plans, in any session, use the share that has passed.
+ * Without any results, they use one half.  The table evicts the least used entry when it is full, and
+ * is lost when the server stops.  Roles don't see each other's counts in their plans.
  *
- * Constant calls are computed once: llm_pool_support (pooling_support.c).
+ * llm_pool_support makes sure that constant calls run once (pooling_support.c).
  *
  * Tests: tests/sql/18_choose.sql.
  */
@@ -37,7 +38,7 @@ extern Datum llm_pool_support(PG_FUNCTION_ARGS);
 
 #define N_BUCKETS	64
 #define N_WAYS		4
-/* counts are halved here: what was long ago weighs less */
+/* an entry's counts are halved at this number, so that old results count less */
 #define MOST		65536
 
 typedef struct LoglikelihoodShare
@@ -92,7 +93,7 @@ selectivity_key(const char *model, const char *instruction)
 	return key != 0 ? key : 1;
 }
 
-/* The entry of a key, or with make the least used one, replaced. */
+/* Return the entry of a key, or NULL; with make, replace the least used one of its bucket by it. */
 static LoglikelihoodShare *
 find_share(uint64 key, bool make)
 {
@@ -131,7 +132,7 @@ selectivity_count(uint64 key, bool passed)
 	SpinLockRelease(&shares->lock);
 }
 
-/* As if two rows more had been seen, one of which passed: never 0 or 1. */
+/* Compute the share as if two more rows had been seen, one of which passed, so it is never 0 or 1. */
 static double
 share_of(uint64 key)
 {
@@ -176,7 +177,7 @@ selectivity(List *args)
 
 /* ---- cost ---- */
 
-/* a prompt's tokens: nobody knows them before the row is there */
+/* a prompt's tokens: not known before the row is read */
 #define TOKENS_UNKNOWN	128
 
 Datum

@@ -1,18 +1,17 @@
 /*
  * options.c
- *	  What a caller asked for: named arguments, params, session defaults.
+ *	  Options of a call: named arguments, params, session defaults.
  *
- * request_fields.def has a row for every option; nothing here knows one by name but the
- * few rules that join two of them (options_finish).  A value is taken from the
- * first place that gives one: named argument, params, vllm.default_params, the
- * model's generation config (the engine), hard default (the engine).  A json null
- * is "not given".  Every refusal is an ERROR which names the parameter and the
- * value in its detail; a key that nobody knows lists those that are known.
+ * request_fields.def has a row for every option; the only options that this file knows by name are
+ * those of the few rules that join two of them (options_finish).  A value is taken from the first
+ * place that gives one: named argument, params, vllm.default_params, the model's generation config
+ * (the engine), hard default (the engine).  A json null is "not given".  Every refusal is an ERROR
+ * whose detail has the parameter and the value; the error for an unknown key lists the known ones.
  *
- * Functions with options of their own have a table of their own (pooling_options.c), read
- * by the same code.
+ * Functions with options of their own have their own table (pooling_options.c), which the same code
+ * reads.
  *
- * vllm.default_params is default_params.c's.
+ * default_params.c implements vllm.default_params.
  *
  * Tests: tests/sql/03_options.sql.
  */
@@ -80,7 +79,7 @@ static const OptAlias aliases[] = {
 
 static const OptTable generate_options = {optdefs, OPT_COUNT, aliases, lengthof(aliases)};
 
-/* what a value of the type is called in an error message */
+/* the type's name in an error message */
 static const char *const type_names[] = {
 	[OPT_TYPE_INT] = "an integer",
 	[OPT_TYPE_BIG] = "an integer",
@@ -92,7 +91,7 @@ static const char *const type_names[] = {
 	[OPT_TYPE_JSON] = "json",
 };
 
-/* and of which type its argument is */
+/* the SQL type of its argument */
 static const Oid arg_types[] = {
 	[OPT_TYPE_INT] = INT4OID,
 	[OPT_TYPE_BIG] = INT8OID,
@@ -113,7 +112,7 @@ options_refuse(const OptDef *d, const char *rule, const char *value)
 			 errdetail("parameter=%s, value=%s", d->name, value)));
 }
 
-/* The rule that a whole number broke: an open range ends where int4 does. */
+/* Return the rule that a whole number broke.  A range without an upper bound ends where int4 does. */
 static const char *
 int_rule(const OptDef *d, bool too_large)
 {
@@ -124,7 +123,7 @@ int_rule(const OptDef *d, bool too_large)
 static void
 set_int(const OptDef *d, OptValue *v, int64 i)
 {
-	/* BIG rows take every int64; doubles would round at the ends */
+	/* BIG rows accept every int64; their bounds are doubles, which would round at the ends */
 	if (d->type != OPT_TYPE_BIG && !(i >= d->lo && i <= d->hi))
 		options_refuse(d, int_rule(d, i > d->hi), psprintf(INT64_FORMAT, i));
 	v->i = i;
@@ -201,9 +200,9 @@ set_id_array(const OptDef *d, OptValue *v, ArrayType *array)
 }
 
 /*
- * A value as it is written; null is "not given", so what the session's defaults say holds.  But as
- * tool_choice it is "none is said", whatever they say: llm_chat_run() must be able to free the model of a
- * choice.
+ * Store a value as it is written.  null is "not given", so the session's defaults apply.  But
+ * tool_choice null counts as given and replaces the session's default: llm_chat_run() must be able to
+ * remove a forced choice.
  */
 static void
 set_json_text(const OptDef *d, OptValue *v, char *json)
@@ -351,7 +350,7 @@ set_json(const OptDef *d, OptValue *v, JsonbValue *j)
 	{
 		case OPT_TYPE_INT:
 		case OPT_TYPE_BIG:
-			/* as in vLLM: one of the likeliest, or none */
+			/* as in vLLM: true asks for one of the likeliest tokens, false for none */
 			if (j->type == jbvBool && (d->tag == WTAG_LOGPROBS || d->tag == WTAG_PROMPT_LOGPROBS))
 			{
 				if (j->val.boolean)
@@ -391,7 +390,7 @@ set_json(const OptDef *d, OptValue *v, JsonbValue *j)
 	}
 }
 
-/* The value of an object's key as it is written there; of several the last. */
+/* Return the value of an object's key as it is written there; if the key is repeated, the last one. */
 static char *
 json_as_written(const char *json, const char *key)
 {
@@ -399,7 +398,7 @@ json_as_written(const char *json, const char *key)
 												   CStringGetTextDatum(key)));
 }
 
-/* Nobody knows the key: say which ones there are, and which one was meant. */
+/* Raise the error for an unknown key, with the known ones and the most similar one. */
 static void
 unknown_parameter(const OptTable *t, const char *name)
 {
@@ -421,7 +420,7 @@ unknown_parameter(const OptTable *t, const char *name)
 			 option_hint_report(&hint, "parameters")));
 }
 
-/* The row of an option's name or alias. */
+/* Return the row of an option's name or alias. */
 static int
 find_option(const OptTable *t, const char *name)
 {
@@ -443,7 +442,10 @@ options_json(const OptTable *t, OptValue *v, const char *json, const char *what)
 	JsonbValue	j;
 	JsonbIteratorToken tok;
 
-	/* jsonb takes forty times as much memory, can't be cancelled, and ends in an internal error */
+	/*
+	 * jsonb_in would need forty times as much memory, can't be cancelled, and ends in an internal
+	 * error
+	 */
 	if (strlen(json) > (Size) vllm_max_prompt_bytes * 1024)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -484,9 +486,9 @@ options_name(OptId option)
 	return optdefs[option].name;
 }
 
-/* ---- the whole ---- */
+/* ---- options of a call ---- */
 
-/* vLLM's names of what comes when, and their numbers. */
+/* vLLM's names of output kinds, and their numbers. */
 static const char *const output_kinds[] = {"CUMULATIVE", "DELTA", "FINAL_ONLY"};
 
 static int
@@ -499,14 +501,14 @@ output_kind(const char *kind)
 	return -1;					/* not reached */
 }
 
-/* call: the session's values are in, too; an error of one of these says where it is from. */
+/* call: the options include the session's; an error in one of those says where it comes from. */
 static void
 refuse(const OptDef *d, const char *rule, const char *value, bool call)
 {
 	char	   *detail = psprintf("parameter=%s, value=%s", d->name, value);
 	const char *hint = call ? default_params_hint(detail, NULL) : NULL;
 
-	/* of two that don't go together either may be the session's */
+	/* of two options that contradict each other, either may be the session's */
 	if (call && hint == NULL && d == &optdefs[OPT_min_tokens])
 		hint = default_params_hint("parameter=max_tokens", NULL);
 	ereport(ERROR,
@@ -536,7 +538,7 @@ options_check_together(const GenOptions *o, bool call)
 								  pg_mbstrlen(v[OPT_cache_salt].strs[0]) > optdefs[OPT_cache_salt].hi))
 		refuse(&optdefs[OPT_cache_salt], optdefs[OPT_cache_salt].rule,
 			   psprintf("%d characters", pg_mbstrlen(v[OPT_cache_salt].strs[0])), call);
-	/* of so many answers the likeliest n */
+	/* best_of asks for the likeliest n of that many outputs */
 	if (v[OPT_best_of].set && v[OPT_best_of].i != (v[OPT_n].set ? v[OPT_n].i : 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -548,7 +550,7 @@ options_check_together(const GenOptions *o, bool call)
 		refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false", call);
 }
 
-/* Rules that join options, and the defaults that are settings. */
+/* Apply the rules that join options, and the defaults that come from settings. */
 static void
 options_finish(GenOptions *o)
 {
@@ -575,7 +577,7 @@ options_finish(GenOptions *o)
 		v[OPT_seed].set = false;
 }
 
-/* What an argument is: an option, params, or none of these. */
+/* Kinds of arguments: an option's number, params, or none of these. */
 #define ARG_PARAMS	2000
 #define ARG_OTHER	(-1)
 
@@ -604,7 +606,7 @@ argument_number(const char *name, Oid type)
 	return ARG_OTHER;
 }
 
-/* Is the option one of those that say what an answer must look like? */
+/* Return true for the options that constrain the output's form. */
 static bool
 names_a_kind(int option)
 {
@@ -612,7 +614,7 @@ names_a_kind(int option)
 		option == OPT_grammar || option == OPT_structured_outputs || option == OPT_response_format;
 }
 
-/* Must tools be called, so that the answer has a schema? */
+/* Return true if tools must be called, so that the output has a schema. */
 static bool
 must_call(const OptValue *v)
 {
@@ -621,7 +623,7 @@ must_call(const OptValue *v)
 	return s[0] == '{' || strncmp(s, "\"required\"", 10) == 0;
 }
 
-/* Does the option, which is given, constrain the answer? */
+/* Return true if the option, which is set, constrains the output. */
 static bool
 constrains(const GenOptions *o, int option)
 {
@@ -633,7 +635,7 @@ constrains(const GenOptions *o, int option)
 	return option != OPT_structured_outputs || structured_parts(json).kind != NULL;
 }
 
-/* What the call itself says about what its answer must look like. */
+/* Return how the call itself constrains its output. */
 static OwnShape
 own_shape(const GenOptions *o)
 {
@@ -657,7 +659,7 @@ set_structured_outputs(GenOptions *o, const char *kind, const char *options)
 						  options != NULL ? options : "");
 }
 
-/* The session's options of structured_outputs beside a kind that the call has. */
+/* Take the session's options of structured_outputs for a call that has a kind. */
 static void
 take_shape_options(GenOptions *o, const DefaultParams *d)
 {
@@ -665,14 +667,17 @@ take_shape_options(GenOptions *o, const DefaultParams *d)
 		set_structured_outputs(o, NULL, d->outputs.options);
 }
 
-/* May the call take this option of the session's? */
+/* Return true if the call may take this option from the session. */
 static bool
 takes_default(const GenOptions *o, const DefaultParams *d, int i)
 {
-	/* who names a model doesn't want the session's adapter */
+	/* a caller who names a model doesn't want the session's adapter */
 	if (o->v[i].set || (o->named_model && (i == OPT_model || i == OPT_lora)))
 		return false;
-	/* a search takes what it honours; what the call itself says and it doesn't is an error */
+	/*
+	 * a beam search takes only the options that it supports; if the call itself gives others, that is
+	 * an error
+	 */
 	if (o->v[OPT_beam_width].set &&
 		(names_a_kind(i) || i == OPT_flat_logprobs || i == OPT_best_of ||
 		 !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
@@ -681,7 +686,10 @@ takes_default(const GenOptions *o, const DefaultParams *d, int i)
 		return true;
 	if (o->own_shape != SHAPE_NONE)
 		return false;
-	/* options alone constrain nothing */
+	/*
+	 * structured_outputs with options only constrains nothing, unless the session gives a kind
+	 * elsewhere
+	 */
 	return i != OPT_structured_outputs || d->outputs.kind != NULL || d->o.v[OPT_json_schema].set ||
 		d->o.v[OPT_regex].set || d->o.v[OPT_choice].set || d->o.v[OPT_grammar].set ||
 		d->o.v[OPT_response_format].set;
@@ -695,7 +703,7 @@ take_defaults(GenOptions *o)
 	o->own_shape = own_shape(o);
 	o->own_outputs = o->v[OPT_structured_outputs].set;
 	o->named_model = o->v[OPT_model].set || o->v[OPT_lora].set;
-	/* the session's kind, with the call's options */
+	/* the session's kind with the call's options */
 	if (d != NULL && d->outputs.kind != NULL && o->own_outputs && o->own_shape == SHAPE_NONE &&
 		!o->v[OPT_beam_width].set)
 		set_structured_outputs(o, d->outputs.kind,
@@ -763,13 +771,13 @@ no_room(const char *name, const char *what, const char *hint)
 			 errhint("%s", default_params_hint(psprintf("parameter=%s", name), hint))));
 }
 
-/* Each function does one of them. */
+/* Each function supports some output kinds only. */
 static void
 check_output_kind(const char *kind, bool stream)
 {
 	int			n = output_kind(kind);
 
-	/* the last of what grows is the whole */
+	/* CUMULATIVE and FINAL_ONLY are the same for a function that returns once */
 	if (stream ? n != 1 : n == 1)
 		no_room("output_kind", psprintf("output_kind %s", output_kinds[n]),
 				stream ? "A stream's rows are what is new (DELTA)." :
@@ -880,6 +888,6 @@ options_deterministic(const GenOptions *o)
 {
 	const OptValue *t = &o->v[OPT_temperature];
 
-	/* without a temperature the model's own default decides, which we don't know */
+	/* without a temperature the model's default decides, which the backend doesn't know */
 	return o->v[OPT_seed].set || (t->set && t->num == 0);
 }

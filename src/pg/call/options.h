@@ -1,6 +1,6 @@
 /*
  * options.h
- *	  What a caller asked for: named arguments, params, session defaults.
+ *	  Options of a call: named arguments, params, session defaults.
  */
 #ifndef VLLM_PG_CALL_OPTIONS_H
 #define VLLM_PG_CALL_OPTIONS_H
@@ -24,7 +24,7 @@ typedef enum OptId
 	OPT_COUNT
 } OptId;
 
-/* What is generated from is the first argument of all functions. */
+/* the prompt is the first argument of all functions */
 #define GEN_ARG_PROMPT	0
 
 typedef struct OptValue
@@ -56,7 +56,7 @@ typedef struct OptDef
 
 typedef struct OptAlias
 {
-	const char *alias;			/* in params */
+	const char *alias;			/* another name in params */
 	const char *name;
 } OptAlias;
 
@@ -68,22 +68,25 @@ typedef struct OptTable
 	int			n_aliases;
 } OptTable;
 
-/* One option from a function's argument that is not NULL. */
+/* Read one option from a function's argument that is not NULL. */
 void		options_argument(const OptDef *d, OptValue *v, Datum arg);
-/* Those of a json object that aren't set yet; what: its name in an error message. */
+/*
+ * Read from a json object the options that aren't set yet.  what: the object's name in an error
+ * message.
+ */
 void		options_json(const OptTable *t, OptValue *v, const char *json, const char *what);
-/* Fields of those that are set. */
+/* Append the fields of the options that are set. */
 void		options_send(const OptTable *t, const OptValue *v, WireOut *out);
 /* ERROR 22023: "NAME RULE", with the value in the detail */
 void		options_refuse(const OptDef *d, const char *rule, const char *value);
 
-/* What a call itself, not the session, says about what its answer must look like. */
+/* How a call itself, apart from the session's defaults, constrains its output. */
 typedef enum OwnShape
 {
 	SHAPE_NONE,
-	SHAPE_TEXT,					/* that it needn't look like anything */
+	SHAPE_TEXT,					/* it says that the output is free text */
 	SHAPE_KIND,
-	SHAPE_CALL					/* calls of tools must be made */
+	SHAPE_CALL					/* the model must call tools */
 } OwnShape;
 
 typedef struct GenOptions
@@ -92,44 +95,49 @@ typedef struct GenOptions
 	OwnShape	own_shape;
 	bool		own_outputs;	/* the call has structured_outputs */
 	bool		named_model;	/* the call names a model, or an adapter */
-	bool		default_max_tokens; /* max_tokens is vllm.default_max_tokens: the caller said nothing */
+	bool		default_max_tokens; /* max_tokens comes from vllm.default_max_tokens: the caller gave
+									 * none */
 } GenOptions;
 
 /*
- * Everything a call says, in order of precedence: named arguments, the params
- * argument, vllm.default_params, vllm.default_max_tokens.  Values are checked;
- * what the model decides (vocabulary, context length) the engine checks.
+ * Read all options of a call, in order of precedence: named arguments, the params argument,
+ * vllm.default_params, vllm.default_max_tokens.  Checks values; the engine checks those that depend
+ * on the model (vocabulary, context length).
  */
 void		options_read(GenOptions *o, FunctionCallInfo fcinfo);
 
-/* Refuse values that a call can't have, and options that contradict each other. */
+/*
+ * Refuse values that no call can have, and options that contradict each other.  call: the options are
+ * a call's, with the session's defaults.
+ */
 void		options_check_together(const GenOptions *o, bool call);
 
 /*
- * Refuse what the caller has no room for: more than one answer, log-probabilities (answers:
- * it has), what makes a beam search (beams: it is one), rows as they come (stream).
+ * Refuse options that the function does not support: more than one output and log-probabilities
+ * (unless answers), options of a beam search (unless beams), output kinds that don't fit (stream: the
+ * function returns rows as they arrive).
  */
 void		options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream);
 
-/* The options of a json object, where they are not set yet. */
+/* Read from a json object the options that are not set yet. */
 void		options_object(GenOptions *o, const char *json, const char *what);
 const char *options_name(OptId option);
 
-/* The function's own schema, in place of the session's; ERROR 22023 if the call names one, too. */
+/* Set the function's own schema instead of the session's; ERROR 22023 if the call gives one, too. */
 void		options_take_schema(GenOptions *o, char *schema);
 
-/* Fields for a WK_GENERATE message. */
+/* Append the fields of a WK_GENERATE message. */
 void		options_put(const GenOptions *o, WireOut *out);
 
-/* NULL: not given, so vllm.model */
+/* NULL: not given, so vllm.model applies */
 const char *options_model(const GenOptions *o);
-/* NULL: no adapter is named beside it */
+/* NULL: no adapter is given */
 const char *options_lora(const GenOptions *o);
 int			options_timeout_ms(const GenOptions *o);
 OnError		options_on_error(const GenOptions *o);
-/* Is there a thinking_token_budget? */
+/* Return true if there is a thinking_token_budget. */
 bool		options_limit_thoughts(const GenOptions *o);
-/* Do equal prompts get equal answers? */
+/* Return true if equal prompts get equal outputs. */
 bool		options_deterministic(const GenOptions *o);
 
 #endif

@@ -1,12 +1,13 @@
 /*
  * output_shape.c
- *	  What a backend itself reads in the options of structured output.
+ *	  The backend's own checks of options for structured output.
  *
- * The engine reads and checks them for every call (src/server/request/structured_options.c).  The backend
- * needs two things before: which parts a call takes of vllm.default_params, and whether a value of that
- * setting is wrong whatever the call.  For the latter it checks names, types, enumerations and that
- * there is one kind.  It cannot check what is written in a regular expression, a grammar or a JSON
- * schema: the compiler of these is in the engine, and no part of it is linked into PostgreSQL.
+ * The engine reads and checks these options for every call
+ * (src/server/request/structured_options.c).  The backend needs to know two things before: which
+ * parts of vllm.default_params a call takes, and whether a value of that setting is wrong for every
+ * call.  For the latter it checks names, types, enumerations and that there is one kind.  It cannot
+ * check the text of a regular expression, a grammar or a JSON schema: their compiler is in the
+ * engine, and no part of it is linked into PostgreSQL.
  *
  * Tests: tests/sql/27_structured.sql.
  */
@@ -106,7 +107,7 @@ format_is_text(const char *json)
 	return type != NULL && type->kind == JSON_STRING && strcmp(type->text, "text") == 0;
 }
 
-/* ---- is the value one that a call can use? ---- */
+/* ---- checks of values ---- */
 
 static bool
 is_blank(const char *s)
@@ -114,7 +115,7 @@ is_blank(const char *s)
 	return s[strspn(s, " \t\r\n")] == '\0';
 }
 
-/* A kind is named; *first: the one that was named before. */
+/* Record a kind; ERROR if there is another one already.  *first: the one found first. */
 static void
 take_kind(const char **first, const char *name)
 {
@@ -127,7 +128,7 @@ take_kind(const char **first, const char *name)
 	*first = name;
 }
 
-/* An object or a truth value, or a string that holds one. */
+/* Check a schema: an object or a boolean, or a string that contains one. */
 static void
 check_schema(const JsonNode *v, const char *name)
 {

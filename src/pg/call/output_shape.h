@@ -1,6 +1,6 @@
 /*
  * output_shape.h
- *	  What a backend itself reads in the options of structured output.
+ *	  The backend's own checks of options for structured output.
  */
 #ifndef VLLM_PG_CALL_OUTPUT_SHAPE_H
 #define VLLM_PG_CALL_OUTPUT_SHAPE_H
@@ -11,8 +11,8 @@
 #include "pg/call/options.h"
 
 /*
- * structured_outputs, taken apart: its kind and its options, each a list of members without braces; NULL:
- * none.
+ * The parts of structured_outputs: its kind and its options, each a list of members without braces;
+ * NULL: none.
  */
 typedef struct StructuredParts
 {
@@ -20,19 +20,19 @@ typedef struct StructuredParts
 	char	   *options;
 } StructuredParts;
 
-/* ERROR 22023 if it is no object, or has a member that structured_outputs doesn't have. */
+/* ERROR 22023 if it is not an object, or has a member that structured_outputs doesn't have. */
 StructuredParts structured_parts(const char *json);
 
-/* Is the response_format one that constrains nothing? */
+/* Return true if the response_format constrains nothing. */
 bool		format_is_text(const char *json);
 
-/* As much of a text of len bytes as an error message shows. */
+/* Return the part of a text of len bytes that an error message shows. */
 char	   *shown(const char *s, int len);
 
-/* The tree of an option's JSON value; ERROR 22023 if that is no object. */
+/* Parse an option's JSON value; ERROR 22023 if it is not an object. */
 const JsonNode *option_object(const char *json, const char *name);
 
-/* ERROR 22023 if no call could use these options: names, types and the number of kinds. */
+/* ERROR 22023 if no call could use these options: checks names, types and that there is one kind. */
 void		answer_shape_check(const GenOptions *o);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * planner_support.c
- *	  llm_support: what the planner should think of a call of the llm_ functions.
+ *	  llm_support: the planner's estimates for calls of the llm_ functions.
  *
- * A generated token is by far the dearest thing a plan can do.  The estimate is tokens
- * times the time of one: tokens are the call's constant max_tokens, else the setting
- * vllm.default_max_tokens, else TOKENS_UNKNOWN; the time is what the running engine
- * took so far, over all models and batches.  It is rounded to a power of four: plans
- * shall not change because of a slow minute.  llm_generate_stream yields a row a
- * token.  Other functions keep the cost of their pg_proc entry.
+ * Generating tokens is by far the most expensive thing that a plan can do.  The estimate is the
+ * number of tokens times the time of one.  The number is the call's constant max_tokens, else the
+ * setting vllm.default_max_tokens, else TOKENS_UNKNOWN.  The time is what the running engine has
+ * needed so far, over all models and batches, rounded to a power of four: a slow minute must not
+ * change plans.  llm_generate_stream returns one row for each token.  Other functions keep the cost
+ * of their pg_proc entry.
  *
- * A boolean function that asks a model is taken to be true for half of the rows.
+ * A boolean function that asks a model is estimated to be true for half of the rows.
  *
  * Tests: tests/sql/10_statements.sql.
  */
@@ -29,15 +29,15 @@
 
 PG_FUNCTION_INFO_V1(llm_support);
 
-/* what the planner's price of an operator stands for, about 10 ns */
+/* one planner cost unit of an operator stands for about 10 ns */
 #define OPERATORS_PER_SECOND	1e8
 
-/* tokens/s of an engine that has not computed MEASURE_TOKENS yet */
+/* tokens/s of an engine that has not yet computed MEASURE_TOKENS */
 #define SPEED_UNKNOWN	1024.0
 #define MEASURE_TOKENS	1000
 #define TOKENS_UNKNOWN		1024
 
-/* How many tokens will the call generate?  node: its expression, or NULL. */
+/* Return how many tokens the call will generate.  node: its expression, or NULL. */
 static double
 estimate_tokens(Node *node)
 {
@@ -55,8 +55,10 @@ estimate_tokens(Node *node)
 	return vllm_default_max_tokens > 0 ? vllm_default_max_tokens : TOKENS_UNKNOWN;
 }
 
-/* Tokens/s of the engine that are read (rows of all steps) or generated, a power of four.
- * The arena is read as it is: no lock, and nothing in it is trusted. */
+/*
+ * Return the engine's tokens/s, read (rows of all steps) or generated, as a power of four.  Reads the
+ * arena without a lock and trusts none of its values.
+ */
 static double
 engine_speed(bool prompt)
 {

@@ -1,6 +1,6 @@
 /*
  * pooling.h
- *	  Pooled requests: vectors, scores and labels instead of an answer.
+ *	  Pooled requests: their results are vectors, scores and labels instead of generated text.
  */
 #ifndef VLLM_PG_CALL_POOLING_H
 #define VLLM_PG_CALL_POOLING_H
@@ -26,16 +26,19 @@ typedef enum PoolOptId
 #define POOL_REWARD		8
 #define POOL_ANY		15
 
-/* what else stands among a function's arguments */
+/* the kinds of arguments that are no pooling option */
 #define POPT_PARAMS		100
-#define POPT_OTHER		101		/* the function's own affair */
+#define POPT_OTHER		101		/* the function itself reads it */
 
-/* A function: its task, and its arguments behind the inputs in their order, of which on_error is the last. */
+/*
+ * A function: its task, and the kinds of its arguments after the inputs, in order; on_error is the
+ * last argument.
+ */
 typedef struct PoolFunc
 {
 	const char *task;
 	int			kind;			/* POOL_EMBED, ... */
-	int			first;			/* argument of args[0] */
+	int			first;			/* number of the argument of args[0] */
 	int			n_args;
 	const uint8 *args;			/* PoolOptId, POPT_PARAMS, POPT_OTHER; not on_error */
 	int			wants;			/* POOL_WANT_* */
@@ -43,7 +46,7 @@ typedef struct PoolFunc
 
 #define POOL_WANT_LABELS	1
 #define POOL_WANT_OFFSETS	2
-#define POOL_WANT_ALIKE		4	/* none of two texts is a query */
+#define POOL_WANT_ALIKE		4	/* neither of two texts is a query */
 
 /* pooling_options.c */
 
@@ -55,7 +58,7 @@ ErrorData  *pool_input(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *pool_input_similar(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *pool_input_score(SqlRequest *r, FunctionCallInfo fcinfo);
 
-/* EngineFunc.result: the first number; all of them in one or two dimensions */
+/* EngineFunc.result: the first number; all numbers as an array of one or two dimensions */
 Datum		pool_result_number(const Reply *reply, Oid rettype, bool *isnull);
 Datum		pool_result_row(const Reply *reply, Oid rettype, bool *isnull);
 Datum		pool_result_rows(const Reply *reply, Oid rettype, bool *isnull);

@@ -1,11 +1,11 @@
 /*
  * pooling_options.c
- *	  What a caller of llm_embed and its kin asked for, and the parts that all of them
+ *	  Options of llm_embed and related functions, and the code that all of them
  *	  share.
  *
- * pooling_options.def has a row for every option.  A value is taken from the named
- * argument, then from params; vllm.default_params is about answers and isn't looked at.
- * An option that a task has no use for is an ERROR, never dropped.
+ * pooling_options.def has a row for every option.  A value is taken from the named argument, then
+ * from params; vllm.default_params is about generated text and isn't read.  An option that a task
+ * can't use is an ERROR; it is never ignored.
  *
  * Tests: tests/sql/17_embed.sql.
  */
@@ -52,7 +52,7 @@ static const OptTable table = {defs, POPT_COUNT, aliases, lengthof(aliases)};
 
 /* ---- options ---- */
 
-/* What an option is called where it was given. */
+/* Raise the error for an option that the task can't use, with the name that the caller gave. */
 static void
 wrong_task(const PoolFunc *f, const char *name)
 {
@@ -90,7 +90,10 @@ check_values(const PoolFunc *f, const OptValue *v)
 				 errhint("\"truncate\" leaves out what the model does not take.")));
 }
 
-/* Alike texts are compared by their vectors, a query and a document by what tells relevance. */
+/*
+ * Two texts of the same kind are compared by their vectors; a query and a document by a model that
+ * scores relevance.
+ */
 static ModelUse
 model_use(const PoolFunc *f)
 {
@@ -147,7 +150,7 @@ pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 
 /* ---- inputs ---- */
 
-/* Any text that a model is to read: not empty, not longer than vllm.max_prompt_bytes. */
+/* Append a text for a model to read: it must not be empty, nor longer than vllm.max_prompt_bytes. */
 static ErrorData *
 put_input(SqlRequest *r, FunctionCallInfo fcinfo, int arg, const char *name, WireTag tag)
 {

@@ -1,23 +1,23 @@
 /*
  * pooling_support.c
- *	  llm_pool_support: what the planner should know of llm_embed and its kin.
+ *	  llm_pool_support: the planner's support for llm_embed and related functions.
  *
- * They are STABLE, but in a list, a condition or an ORDER BY the executor computes a
- * STABLE function once a row, also where its arguments don't depend on the row:
+ * The functions are STABLE.  But in a target list, a condition or an ORDER BY the executor evaluates
+ * a STABLE function once for each row, also where its arguments don't depend on the row:
  *
  *		SELECT id FROM docs ORDER BY llm_similarity(embedding, llm_embed('a question'))
  *
- * So a call of constants and parameters becomes an uncorrelated scalar sub-select,
- * which is what users would write by hand: the planner makes an InitPlan of it, which runs
- * once, when its value is first needed.  An index can be searched for it, workers of a
- * parallel query get it from the leader, and nothing is computed while planning: the
- * selectivity functions would call a STABLE function of constants.
+ * So a call of constants and parameters becomes an uncorrelated scalar sub-select, as a user would
+ * write it by hand.  The planner makes an InitPlan of it, which runs once, when its value is first
+ * needed.  An index scan can use the value, the leader passes it to the workers of a parallel query,
+ * and nothing is computed during planning: selectivity functions would evaluate a STABLE function of
+ * constants.
  *
- * In a list of VALUES such calls differ from row to row, and each is computed once as it is: they
- * stay, for the batch node to have them in flight together.
+ * In a VALUES list such calls differ from row to row, and each is evaluated once anyway.  They stay,
+ * so that the batch node can have them in flight together.
  *
- * Only while a query's expressions are being prepared may a sub-select be made: later
- * nobody would plan it (simple_rel_array exists from then on).
+ * A sub-select may be made only while the planner prepares a query's expressions; afterwards it would
+ * not be planned (simple_rel_array exists from then on).
  *
  * Tests: tests/sql/17_embed.sql.
  */
@@ -33,7 +33,10 @@
 
 PG_FUNCTION_INFO_V1(llm_pool_support);
 
-/* Anything but constants, parameters of the statement, and functions of such. */
+/*
+ * Return true if the expression has anything but constants, parameters of the statement, and
+ * functions of those.
+ */
 static bool
 varies(Node *node, void *context)
 {
@@ -61,7 +64,7 @@ varies(Node *node, void *context)
 	return expression_tree_walker(node, varies, context);
 }
 
-/* Does the query read anything?  Without, nothing runs more than once. */
+/* Return true if the query reads a relation.  Without one, no expression runs more than once. */
 static bool
 has_rows(const Query *q)
 {
@@ -92,8 +95,8 @@ find_last(Node *node, void *context)
 }
 
 /*
- * Does the call stand in a VALUES list?  All between its first and its last expression does.
- * The request has lost the call's own place, its arguments have theirs.
+ * Return true if the call is in a VALUES list: everything between the list's first and last
+ * expression is.  The request doesn't have the call's own location, but its arguments have theirs.
  */
 static bool
 in_values(const Query *q, const FuncExpr *call)
@@ -134,7 +137,7 @@ as_sub_select(SupportRequestSimplify *r)
 	q->commandType = CMD_SELECT;
 	q->canSetTag = true;
 	q->jointree = makeFromExpr(NIL, NULL);
-	/* fcall is the caller's own copy, its args are new */
+	/* fcall is the planner's own node, and its args are new */
 	q->targetList = list_make1(makeTargetEntry(copyObject((Expr *) r->fcall), 1, NULL, false));
 	link->subLinkType = EXPR_SUBLINK;
 	link->subselect = (Node *) q;

@@ -1,21 +1,23 @@
 /*
  * result_cache.c
- *	  Answers that are kept in a table: vllm.result_cache.
+ *	  The result cache: results of requests in a table, vllm.result_cache.
  *
- * A key is the SHA-256 of all that makes an answer: the model (its name, where it is, its options; of files
- * here when they were changed), the kind of the request, all parameters, the prompt; and the role, unless the
- * model's answers are shared.  What a request says of who asks, when and at what price is left out.  Only
- * requests whose answers are always the same are looked up and kept.
+ * A key is the SHA-256 of everything that determines a result: the model (its name, its location, its
+ * options; for local files their time of change), the kind of the request, all parameters, the
+ * prompt; and the role, unless the model's results are shared.  Fields about the caller, the time and
+ * the price are left out.  Only requests whose results are always the same are looked up and stored.
  *
- * The table is written as catalogs are, without SPI and from within the executor: one tuple and its index
- * entries, in the statement's transaction.  Its index on keys is not unique, so nothing can be violated: two
- * sessions that have asked at once keep two equal rows, of which any will do.  A transaction that reads only,
- * recovers or is serializable keeps nothing.  While a parallel plan runs nobody can write: its answers wait
- * in memory until it has ended.  Nor is the answer of a request kept that was made before the model's answers
- * were cleared: a future may be fetched long after that.
+ * The table is written as catalogs are, without SPI and from within the executor: one tuple and its
+ * index entries, in the statement's transaction.  Its index on keys is not unique, so an insert can't
+ * fail: two sessions that ask at the same time store two equal rows, either of which will do.  A
+ * transaction that is read-only, in recovery or serializable stores nothing.  While a parallel plan
+ * runs no process can write: its results wait in memory until it has ended.  A result is not stored
+ * either if the model's results were cleared after its request was made: a future may be fetched long
+ * after that.
  *
- * Limits are kept by removing the oldest: when a session has kept a sixteenth of max_bytes, and by
- * llm_cache_prune().  Rows that somebody else has in hand are left to the next time.
+ * Limits are enforced by removing the oldest rows: when a session has stored a sixteenth of
+ * max_bytes, and by llm_cache_prune().  Rows that another transaction is deleting are left to the
+ * next time.
  *
  * Tests: tests/sql/37_result_cache.sql, tests/t/116_money.pl.
  */
@@ -64,7 +66,7 @@ enum
 	COL_KEY = 1, COL_MODEL, COL_ROLE, COL_CREATED, COL_BYTES, COL_REPLY, N_COLS = COL_REPLY
 };
 
-/* In a database whose extension has not been updated there is no table: nothing is kept. */
+/* A database whose extension has not been updated has no table: nothing is stored. */
 static bool
 is_there(void)
 {
@@ -80,7 +82,7 @@ update(pg_cryptohash_ctx *ctx, const void *data, Size n)
 		elog(ERROR, "could not compute a digest");
 }
 
-/* A file that is replaced is another model. */
+/* A file that has been replaced is another model. */
 static void
 update_file(pg_cryptohash_ctx *ctx, const char *path, Size n)
 {
@@ -97,7 +99,7 @@ update_file(pg_cryptohash_ctx *ctx, const char *path, Size n)
 	pfree(name);
 }
 
-/* Is the field nothing to the answer? */
+/* Return true if the field does not affect the result. */
 static bool
 is_besides(int tag)
 {
@@ -132,8 +134,9 @@ is_besides(int tag)
 }
 
 /*
- * Is there a cascade?  Which answers are sure enough for it, and so are kept, depends on what is asked of
- * them: a filter's threshold, how choices are normalized.  The note says that.
+ * Return true if the message has a cascade.  What the request asks (a filter's threshold, how choices
+ * are normalized) decides which results are sure enough, and so are stored.  The note says that, so
+ * it becomes part of the key.
  */
 static bool
 has_cascade(const StringInfoData *body)
@@ -147,7 +150,7 @@ has_cascade(const StringInfoData *body)
 	return false;
 }
 
-/* The rule that caller_options.c has written; false: there is none. */
+/* Read the rule that caller_options.c has written; return false if there is none. */
 static bool
 read_rule(CacheKey *k, const StringInfoData *body, bool *shared)
 {
@@ -172,7 +175,7 @@ read_rule(CacheKey *k, const StringInfoData *body, bool *shared)
 	return false;
 }
 
-/* Models share counters: then an answer is not kept though it might have been. */
+/* Models share counters, so a result may be discarded because another model's results were cleared. */
 static pg_atomic_uint32 *
 clears_of(const char *model)
 {
@@ -212,7 +215,7 @@ make_digest(CacheKey *k, WireKind kind, const StringInfoData *body, bool shared)
 	update(ctx, head, sizeof(head));
 	for (; wire_next(&in, &f) > 0; before = in.p)
 	{
-		/* as it stands in the message: tag, length and value */
+		/* the field as it is in the message: tag, length and value */
 		if (!is_besides(f.tag) || (noted && f.tag == WTAG_NOTE))
 			update(ctx, before, in.p - before);
 		if (f.tag == WTAG_MODEL_PATH || f.tag == WTAG_LORA_PATH)
@@ -237,7 +240,7 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 	strlcpy(k->model, model, sizeof(k->model));
 	k->role = GetUserId();
 	k->cleared = result_cache_cleared(model);
-	/* a digest that is under way has an owner, of which there is none outside of transactions */
+	/* a digest context needs a resource owner, which does not exist outside of transactions */
 	if (CurrentResourceOwner == NULL)
 		outside = CurrentResourceOwner = ResourceOwnerCreate(NULL, "LLM cache key");
 	make_digest(k, kind, body, shared);
@@ -310,7 +313,7 @@ result_cache_find(const CacheKey *k, Size *len)
 	return reply;
 }
 
-/* A row that nobody else has in hand, or with wait whoever has. */
+/* Delete a row.  With wait, wait for a transaction that is deleting it; else skip it. */
 static bool
 delete_row(Relation rel, HeapTuple t, bool wait)
 {
@@ -321,8 +324,8 @@ delete_row(Relation rel, HeapTuple t, bool wait)
 }
 
 /*
- * The model's rows that are too old, and of the others the oldest until they have no more than max_bytes.  An
- * index backwards: the newest come first.
+ * Delete the model's rows that are too old, and the oldest of the others until they have at most
+ * max_bytes.  Scans the index backwards: the newest come first.
  */
 static int64
 prune(const char *model, int64 max_age, int64 max_bytes)
@@ -358,7 +361,10 @@ prune(const char *model, int64 max_age, int64 max_bytes)
 	return n;
 }
 
-/* What a statement itself keeps it can't remove again: it is invisible to it. */
+/*
+ * A statement can't remove what it has stored itself, as those rows are invisible to it.  So it
+ * stores at most max_bytes.
+ */
 static bool
 has_room(const CacheKey *k, int64 bytes)
 {
@@ -376,7 +382,7 @@ has_room(const CacheKey *k, int64 bytes)
 	return true;
 }
 
-/* So much is the model's own among what has been kept since this session has last looked at all of it. */
+/* Prune the model's rows when this session has stored a sixteenth of max_bytes since its last look. */
 static void
 prune_now_and_then(const CacheKey *k, int64 bytes)
 {
@@ -403,7 +409,7 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	bool		nulls[N_COLS] = {0};
 	NameData	name;
 	HeapTuple	t;
-	int64		bytes = len + 128;	/* with what is around it */
+	int64		bytes = len + 128;	/* with the overhead of a row */
 
 	if (XactReadOnly || RecoveryInProgress() || IsInParallelMode() || IsolationIsSerializable() ||
 		k->cleared != result_cache_cleared(k->model) || !is_there() || !has_room(k, bytes))
@@ -502,7 +508,7 @@ result_cache_clear(const char *model)
 
 /* ---- functions ---- */
 
-/* What the model's options say; false: it keeps nothing. */
+/* Read the rule in the model's options; return false if its results are not cached. */
 static bool
 rule_of(const ModelRow *m, CacheKey *k)
 {
@@ -516,7 +522,7 @@ rule_of(const ModelRow *m, CacheKey *k)
 	return read_rule(k, &s, &shared);
 }
 
-/* Rows of models that are no more. */
+/* Delete the rows of models that no longer exist. */
 static int64
 prune_orphans(void)
 {
@@ -542,7 +548,7 @@ prune_orphans(void)
 	return n;
 }
 
-/* llm_cache_prune(): rows that went; who may is a matter of EXECUTE */
+/* llm_cache_prune(): number of deleted rows; the EXECUTE privilege decides who may call it */
 Datum
 llm_cache_prune(PG_FUNCTION_ARGS)
 {
@@ -562,7 +568,10 @@ llm_cache_prune(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(n);
 }
 
-/* llm_cache_clear(model text): rows that went; of one's own model, or as a superuser of all (NULL) */
+/*
+ * llm_cache_clear(model text): number of deleted rows; for a model of the caller's or, as a
+ * superuser, for all models (NULL)
+ */
 Datum
 llm_cache_clear(PG_FUNCTION_ARGS)
 {
@@ -608,7 +617,7 @@ sum_of(const char *model)
 	return s;
 }
 
-/* vllm.cache_list(): of models whose owner asks, or pg_read_all_stats */
+/* vllm.cache_list(): models that the caller owns, or all for pg_read_all_stats */
 Datum
 llm_cache_list(PG_FUNCTION_ARGS)
 {

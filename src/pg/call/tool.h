@@ -24,24 +24,27 @@ typedef struct ToolArg
 typedef struct Tool
 {
 	Oid			funcid;
-	const char *name;			/* what the model calls it */
-	const char *schema;			/* the function's, quoted nowhere */
-	const char *comment;		/* of the function, less the lines about arguments; or NULL */
+	const char *name;			/* the name that the model uses */
+	const char *schema;			/* the function's schema, not quoted */
+	const char *comment;		/* the function's comment, without its lines about arguments; or NULL */
 	bool		returns_set;
 	bool		returns_void;
-	int			n_args;			/* those that a call gives */
+	int			n_args;			/* number of arguments that a call gives */
 	ToolArg    *args;
 } Tool;
 
-/* ERROR 42883, or 0A000 naming the function and what can't be called. */
+/*
+ * Describe the function as a tool.  ERROR 42883, or 0A000 naming the function and what makes it
+ * unusable.
+ */
 Tool	   *tool_of_function(Oid funcid);
 
-/* OpenAI's tool object. */
+/* Append OpenAI's tool object. */
 void		tool_json(StringInfo out, const Tool *t);
 
 /*
- * Call it with a JSON object's members as arguments: the result as JSON text, in the current
- * context.  ERROR on whatever is wrong; for use in a subtransaction.
+ * Call the function with a JSON object's members as arguments; return the result as JSON text, in the
+ * current context.  Any problem is an ERROR, so the caller uses a subtransaction.
  */
 char	   *tool_call(Tool *t, const JsonNode *arguments);
 
