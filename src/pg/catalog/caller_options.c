@@ -1,10 +1,11 @@
 /*
  * caller_options.c
- *	  Options of a model that are its callers' (caller_options.def): prices, fallback, cascade, result_cache.
+ *	  Options of a model that the backend uses itself (caller_options.def): prices, fallback,
+ *	  cascade, result_cache.
  *
- * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a
- * model is made, and become fields of its requests' messages, where who asks reads them back: spend.c,
- * fallback.c, cascade.c, result_cache.c.
+ * The engine and the remote program ignore these options.  They are checked when a model is created,
+ * and become fields of its requests' messages.  The backend that made the message reads the fields
+ * back: spend.c, fallback.c, cascade.c, result_cache.c.
  *
  * Tests: tests/sql/36_cost.sql, 37_result_cache.sql, 38_fallback.sql, 39_cascade.sql.
  */
@@ -26,15 +27,15 @@
 #include "pg/catalog/remote_model_options.h"
 
 #define MAX_FALLBACKS	8
-/* of all answers of a model, where its options don't say */
+/* of all cached results of a model, if its options don't say */
 #define CACHE_BYTES		(INT64CONST(256) * 1024 * 1024)
 
 typedef struct CacheRule
 {
 	bool		on;
-	int64		max_age;		/* s, 0 = as long as there is room */
+	int64		max_age;		/* s, 0 = no limit */
 	int64		max_bytes;
-	bool		shared;			/* among roles that may use the model */
+	bool		shared;			/* roles that may use the model share its results */
 } CacheRule;
 
 pg_noreturn static void refuse(const char *option, const char *why);
@@ -48,7 +49,7 @@ refuse(const char *option, const char *why)
 	pg_unreachable();
 }
 
-/* Members of an object: each of the list, and none twice. */
+/* ERROR unless each member of the object is in the list and none occurs twice. */
 static void
 check_members(const char *option, const JsonNode *object, const char *const *names, const char *list)
 {
@@ -85,7 +86,7 @@ price(const JsonNode *prices, const char *name, double otherwise)
 	value = p->kind == JSON_NUMBER ? strtod(p->text, NULL) : -1;
 	if (!(value >= 0 && value <= COST_MAX_PRICE))
 		refuse("prices", psprintf("needs a number from 0 to %d as \"%s\"", COST_MAX_PRICE, name));
-	/* accounts are exact: they are kept in whole units of what the last digit is */
+	/* costs are exact: they are kept in whole units of the last allowed digit */
 	if (fabs(value * COST_PRICE_UNITS - rint(value * COST_PRICE_UNITS)) > 1e-3)
 		refuse("prices", psprintf("has more than six digits behind the point as \"%s\"", name));
 	return value;
@@ -141,8 +142,8 @@ fallback_put(const JsonNode *n, WireOut *out)
 /* ---- result_cache ---- */
 
 /*
- * Seconds of an interval, or -1: the text is none.  The error may be caught without a subtransaction: the
- * type's functions hold nothing but memory.
+ * Return the seconds of an interval, or -1 if the text is not an interval.  The error may be caught
+ * without a subtransaction, since the type's functions hold no resources but memory.
  */
 static double
 interval_seconds(const char *text)
@@ -236,7 +237,7 @@ result_cache_put(const JsonNode *n, WireOut *out)
 
 /* ---- options that name other models ---- */
 
-/* Option "fallback" has names, "cascade" one. */
+/* Option "fallback" has a list of names, "cascade" one name. */
 static const char *const naming[] = {"fallback", "cascade"};
 
 static bool
@@ -245,7 +246,10 @@ is_name(const JsonNode *n, const char *name)
 	return n != NULL && n->kind == JSON_STRING && (name == NULL || strcmp(n->text, name) == 0);
 }
 
-/* name NULL: any; *names, if not NULL, gets what it names. */
+/*
+ * Return true if the option names the model; name NULL: any model.  *names, unless NULL, gets the
+ * names found.
+ */
 static bool
 option_names(const JsonNode *n, const char *name, List **names)
 {
@@ -264,7 +268,10 @@ option_names(const JsonNode *n, const char *name, List **names)
 	return any;
 }
 
-/* NULL: none of them is there, and the options need not be read; an escape may hide a key */
+/*
+ * Return NULL if the options have none of these, without parsing them.  A backslash may be an escape
+ * that hides a key.
+ */
 static const JsonNode *
 naming_tree(const char *options)
 {
@@ -305,7 +312,7 @@ caller_options_named(const char *options)
 	return names;
 }
 
-/* The value of an option without the name; NULL: nothing is left. */
+/* Return the value of an option without the name; NULL if nothing is left. */
 static char *
 value_without(const JsonNode *n, const char *name)
 {
@@ -344,7 +351,7 @@ caller_options_without(const char *options, const char *name)
 	return s.data;
 }
 
-/* ---- all ---- */
+/* ---- all options ---- */
 
 static const struct
 {
@@ -384,7 +391,10 @@ caller_options_put(const char *options, WireOut *out)
 	{
 		const JsonNode *n;
 
-		/* most models have none of them, and their options need not be read; an escape may hide a key */
+		/*
+		 * most models have none of these, so their options need not be parsed; a backslash may hide a
+		 * key
+		 */
 		if (strstr(options, caller_options[i].name) == NULL && strchr(options, '\\') == NULL)
 			continue;
 		if (root == NULL)

@@ -3,7 +3,7 @@
  *	  Option "cascade" of a model: {"to": MODEL, "threshold": LOGPROB} or {"to": MODEL, "accept": P,
  *	  "reject": P}.
  *
- * call/cascade.c decides by it.  Tests: tests/sql/39_cascade.sql.
+ * call/cascade.c uses it.  Tests: tests/sql/39_cascade.sql.
  */
 #include "postgres.h"
 

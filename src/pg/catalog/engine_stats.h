@@ -1,6 +1,6 @@
 /*
  * engine_stats.h
- *	  What the engine and the remote program say of themselves (views.c).
+ *	  Statistics that the engine and the remote program publish (views.c).
  */
 #ifndef VLLM_PG_CATALOG_ENGINE_STATS_H
 #define VLLM_PG_CATALOG_ENGINE_STATS_H
@@ -11,12 +11,12 @@
 #include "pg/catalog/model_catalog.h"
 #include "ipc/wire.h"
 
-/* A whole copy, palloc'ed; NULL: there is no engine. */
+/* Return a consistent copy, palloc'ed; NULL if there is no engine. */
 WireStats  *engine_stats_snapshot(void);
-/* The remote program's; NULL: there is none. */
+/* Return a copy of the remote program's; NULL if there is none. */
 WireStats  *remote_stats_snapshot(void);
 
-/* Both; either is NULL where there is none. */
+/* Statistics of both programs; either is NULL if the program does not run. */
 typedef struct StatsOfAll
 {
 	WireStats  *engine;
@@ -24,17 +24,20 @@ typedef struct StatsOfAll
 } StatsOfAll;
 
 StatsOfAll	stats_of_all(void);
-/* Of a model of this database; NULL: neither has heard of it. */
+/* Return the statistics of a model of this database; NULL if neither program has served it. */
 WireModelStat *stats_of_model(const StatsOfAll *all, const ModelRow *m);
-/* The remote program's of one of the model's urls; NULL: it has not asked there yet. */
+/*
+ * Return the remote program's statistics of one of the model's urls; NULL if it has not sent a
+ * request there yet.
+ */
 const WireEndpoint *stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url);
 
 /*
- * Owners of slots: a copy of all.  Those with a request_id have a request that the user may
- * see, those without have none.
+ * Return a copy of all slots' owners.  An entry has a request_id only if the slot has a request that
+ * the user may see.
  */
 VllmOwner  *engine_requests(int *n_slots);
-/* What its request is about now: "running" and so on; NULL = not known. */
+/* Return the state of the slot's request: "running" and so on; NULL = not known. */
 const char *engine_request_state(const VllmOwner *o, int slot);
 
 #endif

@@ -1,19 +1,19 @@
 /*
  * lora_catalog.c
- *	  The table vllm.lora: adapters of models, and who may use them.
+ *	  The table vllm.lora: adapters of models, and the roles that may use them.
  *
- * Adapters have names as models do, and share their names: where a call names a model, an
- * adapter's name says "its model, with it" (catalog_for_use).  What was said of vllm.model
- * in model_catalog.c holds here: scans with a catalog snapshot, changes under a lock on the name.
+ * Adapters and models share one space of names: where a call names a model, an adapter's name means
+ * "its model, with this adapter" (catalog_for_use).  As for vllm.model (model_catalog.c), scans use a
+ * catalog snapshot and changes hold a lock on the name.
  *
- * PRIVILEGES.  The user of an adapter needs privileges on it and on its model, as with a table and its
- * schema: an adapter's owner, who may not be the model's, can't give away what is the
- * model's owner's, and who takes the model away has taken it from all adapters.
+ * PRIVILEGES.  The user of an adapter needs privileges on the adapter and on its model, as with a
+ * table and its schema.  So an adapter's owner, who may not own the model, can't grant the use of the
+ * model; and revoking the model from a role revokes all its adapters.
  *
- * DIRECTORY.  A name that is nobody's is looked up in vllm.lora_dir.  What is found there is an
- * adapter of vllm.model and of whoever may use that: the superuser who named the directory, and
- * who can write there, have decided.  Such a name never leaves the directory: it has no
- * slash and begins with no dot.
+ * DIRECTORY.  A name that is in neither table is looked up in vllm.lora_dir.  An adapter found there
+ * belongs to vllm.model, and each role that may use that model may use it: the superuser who set the
+ * directory, and the users who can write there, have decided that.  Such a name can't lead out of the
+ * directory: it has no slash and does not begin with a dot.
  *
  * Tests: tests/sql/33_lora.sql, tests/t/091_lora.pl.
  */
@@ -87,7 +87,7 @@ lora_init(void)
 
 /* ---- rows in and out ---- */
 
-/* In a database whose extension has not been updated there is none. */
+/* A database whose extension has not been updated has no such table. */
 static Oid
 table_oid(void)
 {
@@ -181,14 +181,17 @@ lora_list(const char *model)
 
 /* ---- the directory ---- */
 
-/* May a name be that of a file of the directory? */
+/* Return true if the name may be a file's in the directory. */
 static bool
 is_plain_name(const char *name)
 {
 	return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL && strlen(name) < NAMEDATALEN;
 }
 
-/* The model of a name (NULL: vllm.model): itself, or what that is an adapter of.  NULL: none is named. */
+/*
+ * Return the model of a name (NULL: vllm.model): the name itself, or the model of the adapter with
+ * this name.  Return NULL if no model is named.
+ */
 static const char *
 base_of(const char *name)
 {
@@ -203,7 +206,7 @@ base_of(const char *name)
 	return name;
 }
 
-/* What the directory has under the name, for a model; NULL: nothing, or there is no directory. */
+/* Return the directory's adapter of that name, for a model; NULL if there is none, or no directory. */
 static LoraRow *
 find_in_dir(const char *name, const char *model)
 {
@@ -238,7 +241,7 @@ lora_resolve(const char *name)
 	LoraRow    *l = lora_find(name);
 	const char *base = l == NULL ? base_of(NULL) : NULL;
 
-	/* a model is no adapter of itself */
+	/* a model is not an adapter of itself */
 	if (l == NULL && base != NULL && strcmp(base, name) != 0)
 		l = find_in_dir(name, base);
 	return l;
@@ -260,7 +263,7 @@ not_found(const char *name)
 					 "llm_create_lora() adds one.")));
 }
 
-/* A call has one adapter: what it names as model, beside lora, isn't another one. */
+/* A call has only one adapter: if it gives lora, its model must not be the name of another adapter. */
 static void
 check_is_no_adapter(const char *model, const char *lora)
 {
@@ -295,7 +298,7 @@ lora_named(const char *name, const char *model)
 	return l;
 }
 
-/* ---- who may ---- */
+/* ---- privileges ---- */
 
 static bool
 lora_is_owner(const LoraRow *l, Oid role)
@@ -426,6 +429,6 @@ void
 lora_put(const LoraRow *l, WireOut *out)
 {
 	wire_put_text(out, WTAG_LORA, l->name, strlen(l->name));
-	/* a file name is bytes */
+	/* a file name is sent as bytes, without conversion */
 	wire_put_str(out, WTAG_LORA_PATH, l->path, strlen(l->path));
 }

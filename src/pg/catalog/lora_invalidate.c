@@ -1,15 +1,16 @@
 /*
  * lora_invalidate.c
- *	  Telling the engine that an adapter of the catalog is gone.
+ *	  Making the engine unload adapters that have been dropped.
  *
- * When a transaction commits that has dropped an adapter, or has given it another path, the engine is asked
- * to unload what it has under the old path.  Nothing depends on it: no request names that path any more,
- * and what stays because no slot was free is evicted like anything that nobody asks for; and should
- * another row have the same path, its next request loads the adapter again.  So there is no
- * queue as models have (model_invalidate.c), whose memory nothing else would free.
+ * When a transaction commits that has dropped an adapter, or changed its path, the backend asks the
+ * engine to unload the adapter with the old path.  Correctness doesn't depend on it: no request names
+ * that path any more.  An adapter that stays loaded because no slot was free is evicted like any
+ * unused adapter; and if another row gets the same path, its next request loads the adapter again.
+ * So this needs no queue like the one for models (model_invalidate.c), whose memory nothing else
+ * would free.
  *
  * A message is made when the row is changed and lives in TopMemoryContext, because at the end of a
- * transaction nothing may throw or allocate; it belongs to the nesting level that it was made in.
+ * transaction no code may throw or allocate.  It belongs to the nesting level that it was made in.
  *
  * Tests: tests/t/091_lora.pl.
  */
@@ -35,7 +36,7 @@ typedef struct Gone
 
 static dlist_head gone = DLIST_STATIC_INIT(gone);
 
-/* The levels from `level` on end. */
+/* Send (tell) or discard the messages of nesting level `level` and deeper, and free them. */
 static void
 settle(int level, bool tell)
 {

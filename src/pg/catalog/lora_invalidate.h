@@ -1,6 +1,6 @@
 /*
  * lora_invalidate.h
- *	  Telling the engine that an adapter of the catalog is gone.
+ *	  Making the engine unload adapters that have been dropped.
  */
 #ifndef VLLM_PG_CATALOG_LORA_INVALIDATE_H
 #define VLLM_PG_CATALOG_LORA_INVALIDATE_H
@@ -9,7 +9,7 @@
 
 #include "pg/catalog/lora_catalog.h"
 
-/* This transaction deletes the row l, or gives it another path; to be called before it does. */
+/* Call this before the transaction deletes the row l or changes its path. */
 void		lora_release(const LoraRow *l);
 
 #endif

@@ -1,19 +1,18 @@
 /*
  * model_catalog.c
- *	  The table vllm.model: which models a database knows and who may use them.
- *	  (vllm.lora, their adapters, is lora_catalog.c's.)
+ *	  The table vllm.model: a database's models, and the roles that may use them.
+ *	  (lora_catalog.c has vllm.lora, their adapters.)
  *
- * Users see it through the view llm_models and change it through functions only,
- * so the code here reads and writes it as core does with its catalogs: scans with
- * a catalog snapshot (a model just created is there for the next call of the same
- * transaction, whatever its snapshot), no privilege checks of its own but the two
- * functions catalog_model_for_use/_owner.  A change holds a lock on the name until
- * the transaction ends (catalog_lock), so that nobody meets "tuple concurrently
- * updated"; readers are never blocked.
+ * Users see it through the view llm_models and change it only through functions, so the code here
+ * reads and writes it as core does with its catalogs.  Scans use a catalog snapshot, so the next call
+ * of the same transaction sees a model just created.  Only catalog_model_for_use() and
+ * catalog_model_for_owner() check privileges.  A change holds a lock on the name until the
+ * transaction ends (catalog_lock), so that no session gets "tuple concurrently updated"; readers are
+ * never blocked.
  *
- * Roles are stored as regrole: they follow ALTER ROLE RENAME, and a dump has their
- * names.  pg_shdepend can't be told about rows of an extension, so DROP ROLE leaves
- * an oid that matches nobody.
+ * Roles are stored as regrole: they follow ALTER ROLE RENAME, and a dump has their names.
+ * pg_shdepend can't have entries for rows of an extension, so DROP ROLE leaves an oid that matches no
+ * role.
  *
  * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql.
  */
@@ -56,7 +55,7 @@
 
 #define LIBDIR	"$libdir/"
 
-/* of which it is kept that they are the extension's; there are fewer */
+/* size of the cache of relations known to be the extension's; the extension has fewer */
 #define OWN_RELATIONS	32
 
 /* columns of vllm.model, in order */
@@ -66,7 +65,7 @@ enum
 	COL_BUNDLED, N_COLS = COL_BUNDLED
 };
 
-/* An index is its table's. */
+/* An index belongs to its table. */
 static bool
 is_own_relation(Oid relid)
 {
@@ -78,9 +77,9 @@ is_own_relation(Oid relid)
 }
 
 /*
- * Where the extension is not, the database's owner may make a schema vllm with tables of these names, and
- * triggers on them.  Workers and hooks come there, too.  What is found to be a member stays one for as long
- * as it is there.
+ * In a database without the extension, the database's owner may create a schema vllm with tables of
+ * these names, and triggers on them.  Workers and hooks look there, too.  So only members of the
+ * extension count.  A relation that was found to be a member stays one as long as it exists.
  */
 Oid
 catalog_own_relation(const char *name)
@@ -191,7 +190,7 @@ catalog_find(const char *name)
 	HeapTuple	tuple;
 	ModelRow   *m = NULL;
 
-	if (strlen(name) >= NAMEDATALEN)	/* namestrcpy would cut it */
+	if (strlen(name) >= NAMEDATALEN)	/* namestrcpy would truncate it */
 		return NULL;
 	rel = table_open(catalog_relation("model"), AccessShareLock);
 	scan = scan_begin(rel, name, &key_name);
@@ -225,7 +224,7 @@ catalog_list(void)
 	return rows;
 }
 
-/* ---- who may ---- */
+/* ---- privileges ---- */
 
 bool
 catalog_is_owner(const ModelRow *m, Oid role)
@@ -322,13 +321,13 @@ catalog_require_local(const ModelRow *m, const char *what)
 				 errhint("It works with models whose files are here: of provider \"local\".")));
 }
 
-/* The model, if a call with an adapter means a remote one; else NULL. */
+/* Return the model if a call with an adapter is for a remote model; else NULL. */
 static ModelRow *
 remote_base(const char *name, const char *lora)
 {
 	ModelRow   *m;
 
-	/* an adapter of the database says by itself which model it is of */
+	/* an adapter in the table determines its model */
 	if (name == NULL && lora_find(lora) != NULL)
 		return NULL;
 	if (name == NULL)
@@ -338,8 +337,8 @@ remote_base(const char *name, const char *lora)
 }
 
 /*
- * The endpoint's adapter; which ones it has is in the options, for it can't be asked while a statement is
- * planned.
+ * Return the endpoint's adapter of that name.  The option lists the adapters, because an endpoint
+ * can't be asked while a statement is planned.
  */
 static LoraRow *
 remote_lora(const ModelRow *m, const char *name)
@@ -390,7 +389,7 @@ catalog_for_use(const char *name, const char *lora)
 	LoraRow    *l = NULL;
 
 	if (vllm_shared == NULL)
-		vclient_require_engine();	/* not preloaded: says so */
+		vclient_require_engine();	/* raises the error that the library was not preloaded */
 	if (lora != NULL && (m = remote_base(name, lora)) != NULL)
 	{
 		check_use(m);
@@ -418,7 +417,10 @@ catalog_for_use(const char *name, const char *lora)
 	return m;
 }
 
-/* An adapter of the database says by itself which model it is of. */
+/*
+ * The use's own default model does not apply if the call gives an adapter in the table, which
+ * determines its model.
+ */
 ModelRow *
 catalog_for_use_as(ModelUse use, const char *name, const char *lora, bool *by_default)
 {
@@ -476,7 +478,10 @@ catalog_lock(const char *name)
 					   0, ExclusiveLock);
 }
 
-/* Another lock of the same name, so that what uses a model keeps nobody from granting or revoking it. */
+/*
+ * This is a second lock for the same name, so that an object which uses a model doesn't block GRANT
+ * and REVOKE functions for it.
+ */
 static void
 lock_uses(const char *name, LOCKMODE mode)
 {
@@ -597,7 +602,7 @@ catalog_path(const ModelRow *m)
 	return psprintf("%s/%s", dir, m->path + strlen(LIBDIR));
 }
 
-/* The first base URL as it is sent: what a url may have in it is ASCII. */
+/* Return the first base URL, or the path.  A url needs no conversion, as it is ASCII. */
 static const char *
 where_is(const ModelRow *m)
 {
@@ -633,7 +638,7 @@ catalog_put(const ModelRow *m, WireOut *out)
 
 	vclient_put_identity(out);
 	wire_put_text(out, WTAG_MODEL, m->name, strlen(m->name));
-	/* a file name is bytes: the path goes as it is stored */
+	/* a file name is bytes: the path is sent as it is stored */
 	if (!catalog_is_remote(m))
 		wire_put_str(out, WTAG_MODEL_PATH, catalog_path(m), strlen(catalog_path(m)));
 	if (m->options)

@@ -1,9 +1,9 @@
 /*
  * model_kind.c
- *	  What a model was made for, as the engine finds by its files.
+ *	  The purpose of a model, which the engine finds out from its files.
  *
- * Requests are refused by the engine itself; this is for what is written down now and asks
- * later: a job.
+ * The engine itself refuses requests that don't fit.  This check is for definitions that are stored
+ * now and send requests later: jobs.
  *
  * Tests: tests/t/051_embed_models.pl.
  */

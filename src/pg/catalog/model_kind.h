@@ -1,6 +1,6 @@
 /*
  * model_kind.h
- *	  What a model was made for, as the engine finds by its files.
+ *	  The purpose of a model, which the engine finds out from its files.
  */
 #ifndef VLLM_PG_CATALOG_MODEL_KIND_H
 #define VLLM_PG_CATALOG_MODEL_KIND_H
@@ -10,8 +10,8 @@
 #include "pg/catalog/model_catalog.h"
 
 /*
- * Would the engine refuse to embed by the model, if nobody named it for that?  false also of a remote model,
- * and while the engine can't say.
+ * Return true if the engine would refuse to embed with the model when it is only the default.  Return
+ * false also for a remote model, and if the engine can't say.
  */
 bool		model_only_generates(const ModelRow *m);
 

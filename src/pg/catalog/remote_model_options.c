@@ -1,14 +1,15 @@
 /*
  * remote_model_options.c
- *	  The options of a remote model: which there are and what fits
- *	  (ipc/remote_options.def, endpoint_dialects.def), checked when the model is made.
+ *	  The options of a remote model: which ones exist and which values fit
+ *	  (ipc/remote_options.def, endpoint_dialects.def), checked when the model is created.
  *
- * No endpoint is asked: a transaction's outcome does not hang on another machine.  The remote program
- * reads the same text later, with another parser, so what two parsers could read differently is refused:
- * a key that occurs twice, null, a number that is no plain integer.
+ * No endpoint is asked, since a transaction's outcome must not depend on another machine.  The remote
+ * program reads the same text later, with another parser.  So everything that two parsers could read
+ * differently is refused: a key that occurs twice, null, a number that is not a plain integer.
  *
- * What a role may not do by itself it can't have the program do: ca_file names a file of the server, and
- * ssl_verify = false lets whoever sits between read the prompts of all who use the model.
+ * A role can't make the remote program do what the role may not do itself: ca_file names a file of
+ * the server, and ssl_verify = false lets a man in the middle read the prompts of all users of the
+ * model.
  *
  * Tests: tests/sql/33_remote_models.sql.
  */
@@ -103,7 +104,7 @@ want_kind(const JsonNode *n, JsonKind kind, const char *option)
 		refuse(option, psprintf("must be %s, got %s", json_kind_name(kind), json_kind_name(n->kind)));
 }
 
-/* Of members of an object none occurs twice.  The caller has seen that few names are among them. */
+/* ERROR if a member occurs twice.  The caller has made sure that there are few different names. */
 static void
 check_once(const JsonNode *object, const char *option, bool any_case)
 {
@@ -119,7 +120,7 @@ check_once(const JsonNode *object, const char *option, bool any_case)
 	}
 }
 
-/* Which ones there are, and which one was meant. */
+/* Raise the error for an unknown option, with the known ones and the most similar one. */
 static void
 unknown_option(const char *name)
 {
@@ -143,7 +144,7 @@ remote_url_check(const char *url, const char *option)
 	char		why[256];
 	char		entry[300];
 
-	/* what is wrong is said without the url, which may have a password in it */
+	/* the error does not show the url, which may have a password in it */
 	if (!hosts_url(url, &u, why, sizeof(why)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -236,7 +237,10 @@ is_token(const char *s)
 		strlen(s);
 }
 
-/* Those that the program writes itself, or that would change what a request is. */
+/*
+ * Return true for headers that the program writes itself, or that would change the meaning of a
+ * request.
+ */
 static bool
 is_reserved(const char *name)
 {
@@ -279,14 +283,14 @@ check_headers(const char *option, const JsonNode *n)
 		if (h->kind != JSON_STRING)
 			refuse(option, psprintf("has a header \"%s\" whose value is %s, not a string", h->key,
 									json_kind_name(h->kind)));
-		/* a line end would begin a header of the user's own */
+		/* a line end would start another header */
 		if (!is_printable(h->text) || strlen(h->text) > MAX_HEADER_VALUE)
 			refuse(option, psprintf("has a header \"%s\" whose value is not valid: at most %d printable "
 									"ASCII characters", h->key, MAX_HEADER_VALUE));
 	}
 }
 
-/* ---- what certain options must be besides ---- */
+/* ---- further checks of certain options ---- */
 
 static void
 check_ssl_verify(const char *option, const JsonNode *n)
@@ -362,7 +366,7 @@ check_texts(const RemoteOption *o, const JsonNode *n)
 	}
 }
 
-/* ---- all ---- */
+/* ---- all options ---- */
 
 static const RemoteOption *
 find_option(const char *name)

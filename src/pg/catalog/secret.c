@@ -2,13 +2,15 @@
  * secret.c
  *	  The table vllm.secret, and llm_set_secret, llm_drop_secret.
  *
- * Nobody but the extension's owner, and superusers, has a privilege on the table; row-level security without
- * a policy keeps those out who may read all tables (pg_read_all_data).  There is no function that tells a
- * secret: it goes from here into requests to the remote program (catalog_put), which sends it to the model's
- * endpoints.  pg_dump leaves the rows out, as it does with all rows of an extension's tables that it is not
- * told of.  What statements say of secrets on their way here is secret_log.c's matter.
+ * Only the extension's owner and superusers have privileges on the table; row-level security without
+ * a policy keeps out roles that may read all tables (pg_read_all_data).  No function returns a
+ * secret: it is read here and put into requests to the remote program (catalog_put), which sends it
+ * to the model's endpoints. pg_dump leaves the rows out, as it does with rows of an extension's
+ * tables unless they are configured for dumping.  secret_log.c masks secrets in the statements that
+ * set them.
  *
- * As with vllm.model (model_catalog.c) rows are read with a catalog snapshot and go with the model.
+ * As with vllm.model (model_catalog.c), rows are read with a catalog snapshot; a secret is deleted
+ * with its model.
  *
  * Tests: tests/sql/33_remote_models.sql, tests/t/114_secrets.pl.
  */
@@ -41,7 +43,7 @@ enum
 	COL_MODEL = 1, COL_SECRET, N_COLS = COL_SECRET
 };
 
-/* In a database whose extension has not been updated there is none. */
+/* A database whose extension has not been updated has no such table. */
 static Oid
 table_oid(void)
 {
@@ -129,9 +131,8 @@ secret_put(const char *model, const char *secret)
 /* ---- functions ---- */
 
 /*
- * The model of argument 0, which the current user owns.  If a user swaps the arguments, the secret is in the
- * name:
- * an error doesn't repeat it.
+ * Return the model of argument 0, which the current user must own.  The errors don't show the name:
+ * if a user swaps the arguments, it is the secret.
  */
 static ModelRow *
 owned_model(FunctionCallInfo fcinfo, const char *function)
@@ -160,7 +161,7 @@ owned_model(FunctionCallInfo fcinfo, const char *function)
 	return m;
 }
 
-/* What fits in a header of HTTP. */
+/* Check that the secret fits in an HTTP header. */
 static void
 check_secret(const char *secret)
 {
@@ -203,7 +204,7 @@ llm_set_secret(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* llm_drop_secret(model text): false, if it had none */
+/* llm_drop_secret(model text): false if it had none */
 Datum
 llm_drop_secret(PG_FUNCTION_ARGS)
 {

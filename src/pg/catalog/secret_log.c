@@ -1,27 +1,27 @@
 /*
  * secret_log.c
- *	  Keeping secrets out of the server's log: what statements give llm_set_secret() is not written there.
+ *	  Keeping secrets out of the server's log: the arguments of llm_set_secret() are not written there.
  *
- * A secret comes as an argument, so the statement has it, and the server writes statements to its log for
- * many reasons: log_statement, log_min_duration_statement, the STATEMENT line of an error, bind parameters,
- * the CONTEXT of PL/pgSQL, plans of auto_explain.  All of that passes emit_log_hook, where strings of
- * statements that name the function are masked (secret_mask.c) in the message's fields and in the statement
- * that goes with it.  The hook works on the message that the client gets, too, which loses nothing that the
- * client hasn't written itself.
+ * A secret is an argument, so the statement contains it, and the server writes statements to its log
+ * for many reasons: log_statement, log_min_duration_statement, the STATEMENT line of an error, bind
+ * parameters, the CONTEXT of PL/pgSQL, plans of auto_explain.  All of these pass emit_log_hook.  The
+ * hook masks the strings of statements that name the function (secret_mask.c), in the message's
+ * fields and in its statement.  It also changes the message that the client gets, which only hides
+ * text that the client has sent itself.
  *
- * A statement that hides the call (in a function of the user's own that takes the secret as an argument)
- * can't be known until llm_set_secret() runs.  From then on, as long as the statement lasts, the secret
- * itself is looked for, and pg_stat_activity shows a text without it.
+ * A statement that hides the call (in a user's function that takes the secret as an argument) can't
+ * be recognised until llm_set_secret() runs.  From then on, until the statement ends, the hook
+ * searches for the secret itself, and pg_stat_activity shows a text without it.
  *
- * Members of pg_read_all_stats read two more texts: what pg_stat_activity shows of a statement that has
- * failed before it came so far, or only names the function, is the masked one as soon as that is known; and
- * pg_stat_statements, which keeps all of a statement that isn't planned (DO, CALL, EXPLAIN, COPY), does not
- * count those, as they have no query id.
+ * Members of pg_read_all_stats can read two more texts.  pg_stat_activity shows the masked text of a
+ * statement that names the function, or that has failed before the call, as soon as the backend knows
+ * that.  pg_stat_statements, which stores the full text of a statement that isn't planned (DO, CALL,
+ * EXPLAIN, COPY), does not count such statements, as they have no query id.
  *
- * Nothing can cancel a backend while it works on a message, so none may take long, whoever wrote it.  A
- * message that can't hold a secret is looked over once, fast (secret_name.c), and so is the session's
- * statement, for all of its messages.  What is longer than SECRET_LONGEST and may give a secret is left out
- * whole.
+ * A backend can't be cancelled while it works on a message, so no message may take long, whatever its
+ * text is.  A message that can't have a secret is scanned once, fast (secret_name.c), and the
+ * session's statement is scanned once for all of its messages.  A text longer than SECRET_LONGEST
+ * that may give a secret is left out completely.
  *
  * Tests: tests/unit/pg/test_secret_mask.c, tests/t/114_secrets.pl.
  */
@@ -41,39 +41,42 @@
 #include "pg/catalog/secret_mask.h"
 
 #define MASK		"***"
-/* bytes of prepared statements that one message is worth; of the rest the worst is taken */
+/*
+ * bytes of prepared statements that are read for one message; further ones are assumed to give a
+ * secret
+ */
 #define LOOKED_OVER	(16 * SECRET_LONGEST)
-#define MAX_KNOWN	8			/* secrets that one statement has given */
-#define SHORTEST	8			/* bytes; a shorter secret would be found everywhere */
+#define MAX_KNOWN	8			/* secrets that one statement has given, at most */
+#define SHORTEST	8			/* bytes; a shorter secret would match in too many places */
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
 static post_parse_analyze_hook_type prev_analyze = NULL;
 
 /*
- * The session's statement as the client sent it, and without its secret; in MessageContext, until that is
+ * The session's statement as the client sent it, and in masked form; in MessageContext, until that is
  * reset.
  */
 static char *plain_statement;
 static char *masked_statement;
 /*
- * Or: it gives no secret, whatever is prepared, and it has none of so many that are known.  Goes with
- * MessageContext.
+ * A statement that gives no secret, whatever statements are prepared, and has none of the first
+ * clean_known secrets in known[].  Valid until MessageContext is reset.
  */
 static const char *clean_statement;
 static int	clean_known;
-/* What it has given llm_set_secret() so far; there, too. */
+/* The secrets that the statement has given llm_set_secret() so far; also in MessageContext. */
 static char *known[MAX_KNOWN];
 static size_t known_len[MAX_KNOWN];
 static int	n_known;
 static bool callback_set = false;
 static MemoryContextCallback forget_callback;
 
-static size_t may_look_over;		/* of LOOKED_OVER, what is left for this message */
+static size_t may_look_over;		/* what is left of LOOKED_OVER for this message */
 
 static bool
 calls_set_secret(const char *name)
 {
-	/* the parser has cut it before the character that no longer fits */
+	/* the parser truncates the name to whole characters */
 	char	   *cut = pnstrdup(name, pg_mbcliplen(name, (int) strlen(name), NAMEDATALEN - 1));
 	PreparedStatement *p = FetchPreparedStatement(cut, false);
 	size_t		len;
@@ -103,7 +106,7 @@ forget_statement(void *arg)
 	callback_set = false;
 }
 
-/* What is known goes with MessageContext. */
+/* Make sure that this state is cleared when MessageContext is reset. */
 static void
 goes_with_message(void)
 {
@@ -131,8 +134,8 @@ has_known(const char *text)
 }
 
 /*
- * A copy of the text without the secrets that are known; NULL: it has none.  Each is looked for once over the
- * whole text; where they lap over, all of it goes.
+ * Return a copy of the text without the known secrets; NULL if it has none.  Searches the whole text
+ * once for each secret; overlapping secrets are masked as one.
  */
 static char *
 mask_known(const char *text)
@@ -176,14 +179,14 @@ mask_known(const char *text)
 	return out.data;
 }
 
-/* The session's statement as messages have it, and as they shall have it. */
+/* The session's statement as messages contain it, and its masked form. */
 typedef struct Statement
 {
 	const char *plain;			/* NULL = there is none */
-	const char *masked;			/* NULL = it has no call */
+	const char *masked;			/* NULL = nothing to mask */
 } Statement;
 
-/* From now on the session's statement, in errors and in pg_stat_activity, is the masked one. */
+/* Use the masked form as the session's statement from now on, in errors and in pg_stat_activity. */
 static void
 keep_masked(const Statement *s)
 {
@@ -194,7 +197,8 @@ keep_masked(const Statement *s)
 }
 
 /*
- * The session's statement gives nothing: if that can't change as long as it runs, it need not be read again.
+ * The session's statement gives no secret.  If that can't change while it runs, it need not be
+ * scanned again.
  */
 static void
 remember_clean(void)
@@ -244,8 +248,9 @@ session_statement(ErrorData *edata)
 }
 
 /*
- * A field of a message.  Where it has the whole statement, that is replaced by the masked one (or left alone:
- * what a comment says is no call); elsewhere every call is masked.
+ * Mask a field of a message.  If it contains the whole statement, that is replaced by the masked form
+ * (or left unchanged: a name in a comment is not a call).  In the rest of the field, every call is
+ * masked.
  */
 static void
 mask_field(char **field, const Statement *s)
@@ -265,7 +270,7 @@ mask_field(char **field, const Statement *s)
 	at = s->plain && s->plain[0] != '\0' ? strstr(text, s->plain) : NULL;
 	rest = at ? at + strlen(s->plain) : text;
 	masked = secret_mask_text(rest);
-	/* what is told of it besides: a plan's constants, statements of its body */
+	/* text about the statement: a plan's constants, statements of its body */
 	if (masked == NULL && s->masked != NULL && strchr(rest, '\'') != strrchr(rest, '\''))
 		masked = secret_mask_strings(rest);
 	if (at != NULL)
@@ -285,8 +290,9 @@ mask_quoted(char **field, char quote)
 }
 
 /*
- * A message that names a part of the statement: what stands between its first and its last quote (a part may
- * have quotes itself) goes.  In other languages than English quotes may be no ASCII; then all of it goes.
+ * Mask the part of the statement that a message names: everything between the first and the last
+ * quote, as the part may have quotes itself.  In languages other than English the quotes may not be
+ * ASCII; then the whole text is masked.
  */
 static void
 mask_part(char **field)
@@ -307,7 +313,7 @@ mask_part(char **field)
 		*field = psprintf("%.*s\"" MASK "\"%s", (int) (first - *field), *field, last + 1);
 }
 
-/* What is only told of the statement: parameters, trees of nodes, parts that the parser names. */
+/* Mask texts derived from the statement: parameters, node trees, parts that the parser names. */
 static void
 mask_parts(ErrorData *edata)
 {
@@ -341,7 +347,7 @@ hide_secrets(ErrorData *edata)
 		mask_field(&edata->internalquery, &s);
 		if (s.masked != NULL || inner)
 			mask_parts(edata);
-		/* it counts in the text as it was */
+		/* the position refers to the original text */
 		if (edata->internalquery != query)
 			edata->internalpos = 0;
 	}
@@ -359,7 +365,10 @@ gives_secret(const char *sql)
 		secret_mask_statement(sql, calls_set_secret) != NULL;
 }
 
-/* One of several in a text: the rest of it is read with the others. */
+/*
+ * Return the statement's own part of a text with several statements; the other parts are checked with
+ * their own.
+ */
 static const char *
 own_text(const ParseState *pstate, const Query *query)
 {
@@ -368,7 +377,10 @@ own_text(const ParseState *pstate, const Query *query)
 	return query->stmt_len > 0 ? pnstrdup(text, query->stmt_len) : text;
 }
 
-/* Before pg_stat_statements sees it, whichever was loaded first: that calls the next hook first. */
+/*
+ * Runs before pg_stat_statements stores the text, whichever library was loaded first, as that one
+ * calls the next hook first.
+ */
 static void
 hide_utility(ParseState *pstate, Query *query, JumbleState *jumble)
 {

@@ -1,24 +1,26 @@
 /*
  * secret_mask.c
- *	  Texts without what they may give llm_set_secret().
+ *	  Masking of secrets in texts that call llm_set_secret().
  *
- * In a statement that names the function every string and dollar quote becomes ***: a secret may stand in
- * VALUES or in a CTE as well as in the call.  Of a call's arguments words become ***, too.  All else is left
- * as it is, and so is a statement where only a comment names the function: nobody gets a whole statement out
- * of the server's log by writing the name into it.
+ * In a statement that names the function every string and dollar quote becomes ***: the secret may be
+ * in VALUES or in a CTE as well as in the call.  In a call's arguments, words become ***, too.
+ * Everything else is left unchanged, and so is a statement where only a comment names the function: a
+ * user can't hide a whole statement from the server's log by writing the name into it.
  *
- * The name is found in whatever way it is written: in capitals, quoted, with the escapes of E'' and U&"", in
- * a body that DO runs or that a function has.  A body that names it, and is SQL or PL/pgSQL, is shown as code
- * without its strings.  A name that a statement puts together ('llm_set' || '_secret') isn't found.
+ * The name is found however it is written: in capitals, quoted, with the escapes of E'' and U&"", in
+ * a body that DO runs or that a function has.  A body that names it, and is SQL or PL/pgSQL, is shown
+ * as code with its strings masked.  A name that a statement concatenates ('llm_set' || '_secret')
+ * isn't found.
  *
- * The scanner knows strings (also E'' and $$), quoted names, comments and words.  In a statement that doesn't
- * name the function it looks into strings for EXECUTE of a prepared one.  Where a text ends within a call,
- * the rest is masked.
+ * The scanner recognises strings (also E'' and $$), quoted names, comments and words.  In a statement
+ * that doesn't name the function, it looks into strings for EXECUTE of a prepared statement.  If a
+ * text ends within a call, the rest is masked.
  *
- * All this runs where nothing can interrupt it, on texts that anybody may have written.  So its work is
- * bounded by the text's length, not by what stands in it: each level of strings in strings is read once, and
- * all levels but the first share an allowance (INNER_WORK); what is behind a name is looked at once, however
- * many names stand before it; prepared statements are asked for so many times.
+ * All this runs where nothing can interrupt it, on texts that any user may have written.  So its work
+ * is bounded by the text's length, not by its content.  Each level of strings in strings is read
+ * once, and all levels except the first share an allowance (INNER_WORK).  The text after a name is
+ * read once, however many names come before it.  The number of look-ups of prepared statements is
+ * limited.
  *
  * Tests: tests/unit/pg/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
  */
@@ -33,26 +35,28 @@
 #include "pg/catalog/secret_name.h"
 
 #define MASK		"***"
-#define NAMED_MASK	"*** " SECRET_NAME " ***"	/* for a string that names it */
-#define MAX_DEPTH	32			/* of strings in strings; what is further in is masked whole */
-/* bytes that are read again as they stand in strings; what is beyond is masked whole */
+#define NAMED_MASK	"*** " SECRET_NAME " ***"	/* for a string that has the name */
+#define MAX_DEPTH	32			/* levels of strings in strings; deeper strings are masked completely */
+/* bytes inside strings that may be read again; strings beyond that are masked completely */
 #define INNER_WORK	(2 * SECRET_LONGEST)
-#define BRIEF		64			/* bytes of space and comments that are read behind each name */
-#define MAX_LOOKUPS	1000		/* of prepared statements; an EXECUTE beyond them is taken for a call */
+#define BRIEF		64			/* bytes of space and comments that are read after each name without
+								 * counting */
+#define MAX_LOOKUPS	1000		/* look-ups of prepared statements; a later EXECUTE counts as a call */
 
 typedef struct Masker
 {
 	StringInfoData out;
-	const char *from;			/* what is not copied yet begins here */
+	const char *from;			/* start of the text that is not copied yet */
 	SecretPrepared prepared;
 	int			depth;
-	bool		named;			/* the statement names the function: no string is shown */
-	bool		code;			/* bodies are SQL or PL/pgSQL */
-	bool		names_quoted;	/* " begins a name; otherwise it stands for itself, as in messages */
+	bool		named;			/* the statement names the function: mask all strings */
+	bool		code;			/* bodies of DO and of functions are SQL or PL/pgSQL */
+	bool		names_quoted;	/* " starts a quoted name; otherwise it is a plain character, as in
+								 * messages */
 	bool		found;
 	size_t		work;			/* what is left of INNER_WORK */
-	int			lookups;		/* of prepared statements, so far */
-	char		asked[NAMEDATALEN]; /* the last of them, and what was said */
+	int			lookups;		/* look-ups of prepared statements so far */
+	char		asked[NAMEDATALEN]; /* name of the last look-up, and its result in `answer` */
 	bool		answer;
 	SecretNames names;
 } Masker;
@@ -61,7 +65,7 @@ static void scan(Masker *m, const char *begin, const char *end);
 
 /* ---- tokens ---- */
 
-/* Of a word: letters, digits, what is no ASCII. */
+/* Bytes of a word: letters, digits, non-ASCII. */
 static const bool word_byte[256] = {
 	['$'] = true,['0' ... '9'] = true,['A' ... 'Z'] = true,['_'] = true,['a' ... 'z'] = true,
 	[0x80 ... 0xff] = true
@@ -73,7 +77,7 @@ is_word(char c)
 	return word_byte[(unsigned char) c];
 }
 
-/* May n bytes be read again? */
+/* Return true if n bytes may be read again, and charge them. */
 static bool
 afford(size_t *work, size_t n)
 {
@@ -91,7 +95,7 @@ word_end(const char *p, const char *end)
 	return p;
 }
 
-/* Behind the string or quoted name that begins at p; doubled quotes are part of it. */
+/* Return the end of the string or quoted name that begins at p; doubled quotes are part of it. */
 static const char *
 quoted_end(const char *p, const char *end, bool backslashes)
 {
@@ -109,14 +113,17 @@ quoted_end(const char *p, const char *end, bool backslashes)
 	return end;
 }
 
-/* The same of SQL: without standard_conforming_strings all strings have backslashes. */
+/*
+ * Like quoted_end(), for SQL: without standard_conforming_strings backslashes are escapes in all
+ * strings.
+ */
 static const char *
 sql_quoted_end(const char *p, const char *end, bool backslashes)
 {
 	return quoted_end(p, end, backslashes || (*p == '\'' && !standard_conforming_strings));
 }
 
-/* The length of a dollar quote's delimiter at p; 0: it is none. */
+/* Return the length of a dollar quote's delimiter at p; 0 if there is none. */
 static int
 dollar_tag(const char *p, const char *end)
 {
@@ -129,7 +136,7 @@ dollar_tag(const char *p, const char *end)
 	return q < end && *q == '$' ? (int) (q + 1 - p) : 0;
 }
 
-/* Where the delimiter's second occurrence begins. */
+/* Return the start of the delimiter's second occurrence. */
 static const char *
 dollar_close(const char *p, const char *end, int tag)
 {
@@ -172,7 +179,7 @@ comment_end(const char *p, const char *end)
 	return end;
 }
 
-/* The next thing that is neither space nor comment. */
+/* Return the next position that is neither space nor comment. */
 static const char *
 skip_space(const char *p, const char *end)
 {
@@ -196,7 +203,7 @@ same_word(const char *p, size_t n, const char *word)
 
 /* ---- the name in code ---- */
 
-/* Is LANGUAGE said, and is it neither SQL nor PL/pgSQL? */
+/* Return true if the word after LANGUAGE at p is neither SQL nor PL/pgSQL. */
 static bool
 other_language(const char *p, const char *end)
 {
@@ -213,12 +220,12 @@ other_language(const char *p, const char *end)
 	return true;
 }
 
-/* What code_names() asks on its way. */
+/* State of code_names(). */
 typedef struct SecretMaskReading
 {
 	SecretNames names;
 	size_t	   *work;
-	bool		foreign;		/* it says that its bodies are in another language */
+	bool		foreign;		/* LANGUAGE names another language for bodies */
 } SecretMaskReading;
 
 static bool
@@ -266,7 +273,7 @@ code_names(SecretMaskReading *r, const char *p, const char *end, int depth)
 	return named;
 }
 
-/* Does code name the function, in no comment? */
+/* Return true if code names the function outside of comments. */
 static bool
 names_in_code(const char *p, const char *end, int depth, size_t *work, bool *foreign)
 {
@@ -292,7 +299,10 @@ replace(Masker *m, const char *from, const char *to, const char *with)
 	m->from = to;
 }
 
-/* p: behind the opening parenthesis; the result is behind the closing one. */
+/*
+ * Mask a call's arguments.  p: after the opening parenthesis; returns the position after the closing
+ * one.
+ */
 static const char *
 mask_arguments(Masker *m, const char *p, const char *end)
 {
@@ -336,8 +346,8 @@ mask_arguments(Masker *m, const char *p, const char *end)
 }
 
 /*
- * A word, or what a quoted name has in it, ends at p: if it is the function's name and has arguments, mask
- * them.
+ * A word, or the content of a quoted name, ends at p.  If it is the function's name and arguments
+ * follow, mask them.
  */
 static const char *
 after_name(Masker *m, const char *name, size_t n, const char *p, const char *end)
@@ -350,7 +360,7 @@ after_name(Masker *m, const char *name, size_t n, const char *p, const char *end
 	return next < end && *next == '(' ? mask_arguments(m, next + 1, end) : p;
 }
 
-/* Does the prepared statement whose name stands there call the function? */
+/* Return true if the prepared statement of this name calls the function. */
 static bool
 prepared_calls(Masker *m, const char *name, size_t n)
 {
@@ -363,7 +373,7 @@ prepared_calls(Masker *m, const char *name, size_t n)
 	for (size_t i = 0; i < n && k < sizeof(s) - 1; i++)
 	{
 		s[k++] = quoted ? name[i] : pg_tolower((unsigned char) name[i]);
-		/* a quote within it is doubled */
+		/* a quote within the name is doubled */
 		i += quoted && name[i] == '"';
 	}
 	s[k] = '\0';
@@ -378,7 +388,7 @@ prepared_calls(Masker *m, const char *name, size_t n)
 	return m->answer;
 }
 
-/* Behind U&"name", with UESCAPE if there is one; NULL: it is none. */
+/* Return the end of U&"name", with UESCAPE if there is one; NULL if it is none. */
 static const char *
 escaped_name_end(const char *name, const char *end)
 {
@@ -395,7 +405,10 @@ escaped_name_end(const char *name, const char *end)
 	return next < end && *next == '\'' ? sql_quoted_end(next, end, false) : p;
 }
 
-/* escaped: the name is not read, and may be any. */
+/*
+ * Return the end of the name after EXECUTE.  *escaped: the name has escapes, is not decoded and may
+ * be any.
+ */
 static const char *
 executed_name_end(const char *name, const char *end, bool *escaped)
 {
@@ -407,7 +420,7 @@ executed_name_end(const char *name, const char *end, bool *escaped)
 	return name < end && *name == '"' ? sql_quoted_end(name, end, false) : word_end(name, end);
 }
 
-/* EXECUTE stands before p: with a statement that calls the function its arguments are the call's. */
+/* EXECUTE is before p: if the prepared statement calls the function, mask the arguments like a call's. */
 static const char *
 after_execute(Masker *m, const char *p, const char *end)
 {
@@ -426,7 +439,7 @@ after_execute(Masker *m, const char *p, const char *end)
 }
 
 /*
- * As after_name(), whatever stands around the name; comments that names stand in are read so often as
+ * Like after_name(), whatever surrounds the name.  Comments after names are read again only as far as
  * INNER_WORK allows.
  */
 static const char *
@@ -439,7 +452,7 @@ after_flat_name(Masker *m, const char *p, const char *end)
 	return next < end && *next == '(' ? mask_arguments(m, next + 1, end) : p;
 }
 
-/* Every call between p and end, whatever stands around it. */
+/* Mask every call between p and end, whatever surrounds it. */
 static void
 scan_flat(Masker *m, const char *p, const char *end)
 {
@@ -452,7 +465,7 @@ scan_flat(Masker *m, const char *p, const char *end)
 	}
 }
 
-/* The string or quoted name at p, and code in it. */
+/* Mask the string or quoted name at p, or scan it as code. */
 static const char *
 scan_quoted(Masker *m, const char *begin, const char *p, const char *end)
 {
@@ -473,7 +486,7 @@ scan_quoted(Masker *m, const char *begin, const char *p, const char *end)
 	return *start == '"' ? after_name(m, start + 1, inside_end - start - 1, p, end) : p;
 }
 
-/* The dollar quote at p. */
+/* Mask the dollar quote at p, or scan it as code. */
 static const char *
 scan_dollars(Masker *m, const char *p, const char *end, int tag)
 {
@@ -488,7 +501,7 @@ scan_dollars(Masker *m, const char *p, const char *end, int tag)
 	return behind;
 }
 
-/* Code. */
+/* Scan code. */
 static void
 scan(Masker *m, const char *begin, const char *end)
 {
@@ -543,7 +556,7 @@ secret_named(const char *text)
 	return secret_name_in(text, text + strlen(text));
 }
 
-/* The word EXECUTE, or what has it within; NULL: it is nowhere. */
+/* Return the first EXECUTE, also within a longer word; NULL if there is none. */
 static const char *
 find_execute(const char *p, const char *end)
 {
@@ -623,8 +636,8 @@ secret_mask_text(const char *text)
 	if (!secret_name_in(text, end))
 		return NULL;
 	/*
-	 * a message's own quotes may make strings of what isn't, and the other way around: so calls first,
-	 * whatever stands around them
+	 * a message's own quotes may make text look like strings and strings look like text, so mask the
+	 * calls first, whatever surrounds them
 	 */
 	initStringInfo(&calls.out);
 	scan_flat(&calls, text, end);

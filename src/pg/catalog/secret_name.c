@@ -1,14 +1,15 @@
 /*
  * secret_name.c
- *	  Where a text names llm_set_secret(), in whatever way that is written.
+ *	  Finding the name llm_set_secret in a text, however it is written.
  *
- * In capitals, with the escapes of E'' and U&"", and with the backslashes of strings within strings doubled.
+ * The name may be in capitals, have the escapes of E'' and U&"", and, in strings within strings,
+ * doubled backslashes.
  *
- * The log hook (secret_log.c) asks this of all that goes to the server's log, and nothing can interrupt it
- * there.  So the cost is linear in the text, whatever stands in it: a run of backslashes is walked once for
- * all places in it, as all of them lead to its end.  And most texts are done with by a look at blocks of 64
- * bytes, without a branch per byte: the name has underscores, so a text without one, and without the codes of
- * one, doesn't have it.
+ * The log hook (secret_log.c) checks everything that goes to the server's log, and nothing can
+ * interrupt it there.  So the cost is linear in the text, whatever its content: a run of backslashes
+ * is walked once for all places in it, as all of them lead to its end.  Most texts are rejected by a
+ * scan of blocks of 64 bytes, without a branch per byte: the name has underscores, so a text without
+ * underscores or their codes doesn't have it.
  *
  * Tests: tests/unit/pg/test_secret_mask.c.
  */
@@ -28,14 +29,14 @@ hex_value(char c)
 	return -1;
 }
 
-/* A small letter or _, or the letter's capital. */
+/* Return true if value is the character c, a small letter or _, or the letter's capital. */
 static inline bool
 is_letter(int value, char c)
 {
 	return value == c || (c != '_' && value == c - 'a' + 'A');
 }
 
-/* Do n digits at p say c: zeros, then two of base 16? */
+/* Return true if the n hex digits at p are the code of c: zeros, then two digits. */
 static inline bool
 is_hex(const char *p, const char *end, int n, char c)
 {
@@ -69,15 +70,15 @@ is_octal(const char *p, const char *end, char c)
 }
 
 /*
- * Behind the character c, which an escape at p says; what begins it is no digit of it, so that no two of
- * these can be meant.
+ * Return the end of an escape at p that stands for the character c, else NULL.  The second character
+ * decides which kind of escape it can be, so at most one kind matches.
  */
 static inline const char *
 match_escape(const char *p, const char *end, char c)
 {
 	if (end - p < 2)
 		return NULL;
-	/* U&'s escape may be any character */
+	/* the escape character of U&'' may be any */
 	if (p[1] == '0')
 		return is_hex(p + 1, end, 4, c) ? p + 5 : NULL;
 	if (p[1] == '+')
@@ -89,7 +90,7 @@ match_escape(const char *p, const char *end, char c)
 	if (p[1] == 'u')
 		return is_hex(p + 2, end, 4, c) ? p + 6 : NULL;
 	if (p[1] == 'U')
-		/* the first digit is ignored: it could only be wrong */
+		/* the first digit is not compared: any other than 0 would be invalid SQL */
 		return end - p > 2 && hex_value(p[2]) >= 0 && is_hex(p + 3, end, 7, c) ? p + 10 : NULL;
 	if (p[1] == '1')
 		return is_octal(p + 1, end, c) ? p + 4 : NULL;
@@ -111,7 +112,7 @@ secret_name_match(const char *p, const char *end)
 			p++;
 			continue;
 		}
-		/* in strings within strings they are doubled */
+		/* in strings within strings, backslashes are doubled */
 		while (p + 1 < end && p[0] == '\\' && p[1] == '\\')
 			p++;
 		if ((p = match_escape(p, end, c)) == NULL)
@@ -120,7 +121,7 @@ secret_name_match(const char *p, const char *end)
 	return p;
 }
 
-/* The last of the run of backslashes at p. */
+/* Return the last backslash of the run at p. */
 static inline const char *
 run_last(const char *p, const char *end)
 {
@@ -138,13 +139,13 @@ secret_name_find(const char *p, const char *end, const char **behind)
 
 		if ((c | 0x20) != 'l' && c != '\\' && p[1] != '0' && p[1] != '+')
 			continue;
-		/* most that begin so end with the next character */
+		/* at most places that start like the name, the next character already differs */
 		if (c != '\\' && p[1] != '0' && p[1] != '+' && (p[1] | 0x20) != 'l' && p[1] != '\\' &&
 			(p[1] == '\0' || (p[2] != '0' && p[2] != '+')))
 			continue;
 		if ((*behind = secret_name_match(p, end)) != NULL)
 			return p;
-		/* from each of a run the same is read */
+		/* a match from any backslash of the run would continue at the same place */
 		if (c == '\\')
 			p = run_last(p, end);
 	}
@@ -152,8 +153,8 @@ secret_name_find(const char *p, const char *end, const char **behind)
 }
 
 /*
- * Has one of the BLOCK bytes an underscore, or the end of an escape that is one?  Two bytes behind them can
- * be read.
+ * Return true if one of the BLOCK bytes is an underscore, or the last byte of an escape for one may
+ * be among them.  May read two bytes after the block.
  */
 static inline bool
 block_may(const char *s)

@@ -1,8 +1,8 @@
 /*
  * secret_name.h
- *	  Where a text names llm_set_secret(), in whatever way that is written.
+ *	  Finding the name llm_set_secret in a text, however it is written.
  *
- * A range may be part of a text; the byte at its end can be read.
+ * A range may be part of a text; the functions may read the byte at its end.
  */
 #ifndef VLLM_PG_CATALOG_SECRET_NAME_H
 #define VLLM_PG_CATALOG_SECRET_NAME_H
@@ -11,19 +11,22 @@
 
 #define SECRET_NAME	"llm_set_secret"
 
-/* Behind the name; NULL: it isn't at p. */
+/* Return the end of the name if it is at p; else NULL. */
 const char *secret_name_match(const char *p, const char *end);
 
-/* Where the name is next; *behind: where it ends. */
+/* Return the start of the next name, and its end in *behind; NULL if there is none. */
 const char *secret_name_find(const char *p, const char *end, const char **behind);
 
-/* Is it anywhere?  Of a text that can't have it only a fraction of a nanosecond per byte is spent. */
+/*
+ * Return true if the range has the name.  For a text that can't have it, this takes a fraction of a
+ * nanosecond per byte.
+ */
 bool		secret_name_in(const char *p, const char *end);
 
-/* The names of a text from its beginning to its end: whoever asks for ranges asks in their order. */
+/* Iterator over the names in a text.  The caller asks for ranges in the order of the text. */
 typedef struct SecretNames
 {
-	const char *at;				/* the next one; NULL: there is none */
+	const char *at;				/* the next name; NULL: there is none */
 	const char *behind;
 	const char *end;
 } SecretNames;
