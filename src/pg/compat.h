@@ -1,6 +1,6 @@
 /*
  * compat.h
- *	  What differs between PostgreSQL 15 and 18; every #if on the version is here.
+ *	  Differences between PostgreSQL 15 and 18; every #if on the version is here.
  */
 #ifndef VLLM_PG_COMPAT_H
 #define VLLM_PG_COMPAT_H
@@ -33,7 +33,7 @@
 #error "vllm_pg runs on Linux (memfd, futex, PDEATHSIG)"
 #endif
 
-/* 17: PGPROCs are named by ProcNumber */
+/* 17: PGPROCs are identified by ProcNumber */
 #if PG_VERSION_NUM >= 170000
 #define compat_my_procno()	((int) MyProcNumber)
 #else
@@ -46,7 +46,7 @@ compat_proc_latch(int procno)
 	return &ProcGlobal->allProcs[procno].procLatch;
 }
 
-/* 17: wait events with names of their own, shared by all processes */
+/* 17: extensions can name wait events, for all processes */
 static inline uint32
 compat_wait_event(uint32 *cache, const char *name)
 {
@@ -61,7 +61,7 @@ compat_wait_event(uint32 *cache, const char *name)
 #endif
 }
 
-/* 17: a wait event set belongs to a resource owner, not to a memory context */
+/* 17: a wait event set belongs to a resource owner instead of a memory context */
 static inline WaitEventSet *
 compat_wait_event_set(int n)
 {
@@ -72,7 +72,7 @@ compat_wait_event_set(int n)
 #endif
 }
 
-/* 18: pg_noreturn stands in front of the declaration */
+/* 18: pg_noreturn comes before the declaration */
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn pg_attribute_noreturn()
 #endif
@@ -94,7 +94,7 @@ compat_wait_event_set(int n)
 	pg_proc_aclcheck((funcid), (role), (mode))
 #endif
 
-/* 16: a JSON parser's actions say how it went; 17: the lexer may be the caller's */
+/* 16: a JSON parser's actions return an error code; 17: the caller may provide the lexer */
 #if PG_VERSION_NUM >= 160000
 typedef JsonParseErrorType CompatJsonResult;
 #define COMPAT_JSON_SUCCESS	JSON_SUCCESS
@@ -113,14 +113,17 @@ compat_json_lexer(text *json)
 #endif
 }
 
-/* 17: JSON_VALUE() and the like name a type that no other node has */
+/* 17: JSON_VALUE() and similar functions have a node type of their own */
 #if PG_VERSION_NUM >= 170000
 #define compat_is_json_expr(node)	IsA(node, JsonExpr)
 #else
 #define compat_is_json_expr(node)	((void) (node), false)
 #endif
 
-/* 17: the action of MERGE; 18: values before and after a row is written.  A ModifyTable alone has them. */
+/*
+ * 17: the action of MERGE; 18: values before and after a row is written.  Only a ModifyTable has
+ * these expressions.
+ */
 static inline bool
 compat_is_modify_expr(const Node *node)
 {
@@ -135,7 +138,7 @@ compat_is_modify_expr(const Node *node)
 #endif
 }
 
-/* 16: an error of the type's own function may be kept instead of thrown */
+/* 16: an error of the type's own function can be stored instead of thrown */
 #if PG_VERSION_NUM >= 160000
 #define compat_make_range(typcache, lower, upper) make_range(typcache, lower, upper, false, NULL)
 #else
@@ -160,10 +163,10 @@ compat_is_modify_expr(const Node *node)
 #define COMPAT_EXECUTOR_RUN_PASS	queryDesc, direction, count, execute_once
 #endif
 
-/* 18: an AFTER trigger runs as the user of when its row was written, not as that of the statement's end */
+/* 18: an AFTER trigger runs as the user who wrote its row, not as the user at the statement's end */
 #define COMPAT_AFTER_TRIGGERS_KEEP_USER	(PG_VERSION_NUM >= 180000)
 
-/* 17: a limit of a whole transaction */
+/* 17: a timeout for whole transactions */
 #if PG_VERSION_NUM >= 170000
 #define COMPAT_TRANSACTION_TIMEOUT	{"transaction_timeout", "0"},
 #else

@@ -1,31 +1,30 @@
 /*
  * client.c
- *	  A backend's side of a conversation with the engine, or with the remote program.
+ *	  The backend's end of a conversation with the engine, or with the remote program.
  *
- * The message decides which program answers: one with a URL among its fields goes to the remote program
- * (request_tracking.c), which speaks as the engine does.  Below, "the engine" is either.
+ * The message decides which program serves it: one with a URL among its fields goes to the remote
+ * program (request_tracking.c), which uses the same protocol.  In this file "the engine" means
+ * either.
  *
- * A Call streams its message into the slot's request ring and collects reply bytes
- * into a buffer of its own; frames are cut from that buffer.  vcall_poll() does
- * both without blocking, so that one backend can keep many calls moving.  The call,
- * its buffer and its errors live in the memory context given to vcall_begin(), and
- * the reset callback of that context is the one release path for every kind of
- * abort; before_shmem_exit covers the end of the backend.
+ * A ClientCall streams its message into the slot's request ring and collects reply bytes in a buffer
+ * of its own, which it splits into frames.  vcall_poll() does both without blocking, so that one
+ * backend can have many calls in flight.  The call, its buffer and its errors live in the memory
+ * context given to vcall_begin().  The reset callback of that context is the only release path for
+ * every kind of abort; before_shmem_exit covers the end of the backend.
  *
- * Barriers: a cursor is stored with release after the bytes and loaded with acquire
- * before them (partners: server_call.c in the engine).  Replies are drained before the
- * slot's state is looked at: who sees CLOSED or LOST and no complete final frame
- * knows that none will come.
+ * Barriers: a cursor is stored with release after the bytes and loaded with acquire before them
+ * (partners: server_call.c in the engine).  Replies are drained before the slot's state is checked:
+ * after CLOSED or LOST without a complete final frame, no final frame will come.
  *
- * The wait loop (vcall_wait) is PostgreSQL's: look, WaitLatch, ResetLatch,
- * CHECK_FOR_INTERRUPTS, look again.  A latch set is never taken as "my reply is
- * here": nested executions and other calls share the latch.
+ * The wait loop (vcall_wait) is PostgreSQL's: poll, WaitLatch, ResetLatch, CHECK_FOR_INTERRUPTS, poll
+ * again.  A set latch never means "my reply has arrived": nested executions and other calls share the
+ * latch.
  *
- * The engine is not trusted.  Geometry, generation, epoch and both cursors that we advance are
- * ours, every other word of the arena is loaded once, a frame must be of this conversation and of
- * the place where it was read, frames are cut and parsed in our own memory, and an
- * engine that sends frames without end can neither fill that memory nor keep a
- * statement from being cancelled (tests/t/007_mad_engine.pl).
+ * The engine is not trusted.  Geometry, generation, epoch and the two cursors that the backend
+ * advances are kept in its own memory, and every other word of the arena is loaded once.  A frame
+ * must belong to this conversation and to its position in the stream, and frames are split and parsed
+ * in the backend's own memory.  An engine that sends frames without end can neither fill that memory
+ * nor keep a statement from being cancelled (tests/t/007_mad_engine.pl).
  *
  * Tests: tests/t/002_kill_matrix.pl, 003_cancel_leaks.pl, 005_queue.pl, 110_remote_program.pl.
  */
@@ -49,10 +48,10 @@
 
 const char *(*vcall_generate_hint) (const char *detail, const char *hint);
 
-/* longest reply frame that we collect; palloc's limit is 1 GB */
+/* longest reply frame that the backend collects; palloc's limit is 1 GB */
 #define MAX_FRAME	((uint64) 512 * 1024 * 1024)
 
-/* bytes of an error's message, detail or hint */
+/* bytes of an error's message, detail or hint that are kept */
 #define MAX_ERROR_TEXT	((size_t) 16 * 1024)
 
 /* bytes of a buffer that a ClientCall keeps for its next conversation */
@@ -62,34 +61,35 @@ struct ClientCall
 {
 	int			slot;			/* -1 once released */
 	WireCallState	state;
-	const volatile VllmOwner *owner;	/* of the slot */
-	int			side;			/* whose arena has it */
-	uint32		gen;			/* of our claim */
-	uint32		epoch;			/* of the engine that has our slot */
+	const volatile VllmOwner *owner;	/* the slot's owner entry */
+	int			side;			/* the side whose arena has the conversation */
+	uint32		gen;			/* generation of this claim */
+	uint32		epoch;			/* epoch of the engine that serves the slot */
 	int64		request_id;
 	MemoryContext cxt;			/* owns the call */
 	MemoryContextCallback cb;
 	WireMsg		head;
 	const char *body;			/* caller's memory */
-	uint64		sum;			/* its checksum, in builds that send one */
+	uint64		sum;			/* the body's checksum, in builds that send one */
 	uint64		sent;			/* bytes of head and body in the ring so far: the request's head cursor */
 	uint32		taken;			/* bytes read from the reply ring so far: the reply's tail cursor */
-	StringInfoData in;			/* reply bytes; frames from in.cursor on */
-	StringInfoData frame;		/* body of the frame that was handed out last */
-	uint32		unrung;			/* reply bytes taken since the engine was last told */
-	bool		final_read;		/* the final frame has been handed out */
-	bool		broken;			/* the reply stream makes no sense */
+	StringInfoData in;			/* reply bytes; frames not yet returned start at in.cursor */
+	StringInfoData frame;		/* the frame that was returned last */
+	uint32		unrung;			/* reply bytes taken since the engine was last notified */
+	bool		final_read;		/* the final frame has been returned */
+	bool		broken;			/* the reply stream is invalid */
 	bool		damaged;		/* the stream is invalid because the slot's words were overwritten */
-	bool		lost;			/* engine gone, or slot closed without a final frame */
-	bool		elsewhere;		/* its error is its endpoint's fault */
+	bool		lost;			/* the engine has ended, or the slot was closed without a final frame */
+	bool		elsewhere;		/* the call's error is its endpoint's fault: another model may serve the
+								 * request */
 	bool		charged;		/* the endpoint may have charged for the failed request */
-	bool		cancelled;		/* closed without a final frame: llm_cancel() */
+	bool		cancelled;		/* closed without a final frame because of llm_cancel() */
 	TimestampTz deadline;		/* 0 = none */
 	int			timeout_ms;
 	char		model[NAMEDATALEN];
 	RequestTracking note;
-	bool		noted;			/* request_note_end() has been told */
-	/* a model is being loaded for us */
+	bool		noted;			/* request_note_end() has been called */
+	/* the engine is loading the request's model */
 	bool		loading;
 	TimestampTz loading_since;
 	double		progress;
@@ -97,7 +97,10 @@ struct ClientCall
 	TimestampTz told_at;
 };
 
-/* For the engine that follows, while it is made ready; -1: for the one that serves. */
+/*
+ * The side for conversations about local models: that of the next engine while it is prepared; -1:
+ * that of the engine that serves.
+ */
 static int	call_side = -1;
 
 void
@@ -115,7 +118,10 @@ exit_callback(int code, Datum arg)
 {
 	if (vllm_shared == NULL || MyProc == NULL)
 		return;
-	/* calls that outlive transactions end one by one, and count; the rest is a safety net */
+	/*
+	 * end calls that outlive transactions one by one, so that they are counted; the rest is a safety
+	 * net
+	 */
 	if (vclient_exit != NULL)
 		vclient_exit();
 	vslot_release_all_mine();
@@ -139,7 +145,7 @@ vcall_set_state(ClientCall *c, WireCallState to)
 	c->state = to;
 }
 
-/* How it has ended, once; reply: its last frame, or NULL. */
+/* Record how the call has ended, once.  reply: its final frame, or NULL. */
 static void
 tell_end(ClientCall *c, RequestEnd end, const CallFrame *reply)
 {
@@ -159,7 +165,7 @@ tell_end(ClientCall *c, RequestEnd end, const CallFrame *reply)
 	request_note_end(&c->note, &e);
 }
 
-/* Memory context reset: the call ends, whatever its state.  Never throws. */
+/* Reset callback of the memory context: end the call, whatever its state.  Never throws. */
 static void
 call_reset(void *arg)
 {
@@ -172,7 +178,7 @@ call_reset(void *arg)
 		vslot_release(c->slot, c->gen, c->final_read ? VSLOT_FINISHED : VSLOT_CANCEL);
 		vcall_set_state(c, WC_CLOSED);
 	}
-	/* of one that never got a slot */
+	/* for a call that never got a slot */
 	cost_release(&c->note.cost);
 	c->slot = -1;
 }
@@ -183,7 +189,7 @@ vcall_end(ClientCall *c)
 	call_reset(c);
 }
 
-/* ---- is there an engine? ---- */
+/* ---- waiting for the engine ---- */
 
 static void
 require_preload(void)
@@ -230,7 +236,7 @@ report_no_engine(bool remote, VllmEngineState state)
 						   remote_program_path()),
 				 errhint("Install the headers of libcurl, build vllm_pg again and install it; or set "
 						 "vllm.remote_path.")));
-	/* not what happened before it was last ready */
+	/* report no error from before it was last ready */
 	LWLockAcquire(s->lock, LW_SHARED);
 	if (remote)
 		strlcpy(why, s->remote.failing ? s->remote.last_error : "", sizeof(why));
@@ -248,7 +254,7 @@ report_no_engine(bool remote, VllmEngineState state)
 					 "llm_engine_restart() starts it anew.")));
 }
 
-/* Wait for the engine, or the remote program; false: the deadline (0 = none) came first. */
+/* Wait for the engine, or the remote program; return false if the deadline (0 = none) came first. */
 static bool
 wait_engine(bool remote, TimestampTz deadline)
 {
@@ -337,7 +343,7 @@ late_error(ClientCall *c)
 					  psprintf("The request took longer than %d ms.", c->timeout_ms), NULL);
 }
 
-/* VSLOT_OK, or VSLOT_NONE when the caller does not want to wait. */
+/* Return VSLOT_OK, or VSLOT_NONE if no slot is free and the caller does not want to wait. */
 static VslotResult
 claim_slot(ClientCall *c, VslotClaim *claim, bool wait_slot)
 {
@@ -392,7 +398,7 @@ vcall_make(MemoryContext cxt)
 	return c;
 }
 
-/* Empty for the next conversation; what a large reply took is given back. */
+/* Empty the buffer for the next conversation; free the memory of a large reply. */
 static void
 empty_buffer(StringInfo s, MemoryContext cxt)
 {
@@ -425,7 +431,10 @@ forget_conversation(ClientCall *c)
 
 static bool pump_request(ClientCall *c);
 
-/* The engine has the deadline, too: nobody may be looking when it is there. */
+/*
+ * Write the deadline to the slot, so that the engine ends the request also if the backend is not
+ * polling then.
+ */
 static void
 put_deadline(ClientCall *c)
 {
@@ -462,7 +471,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("request of %d bytes is too long", body->len),
 				 errhint("Setting vllm.max_prompt_bytes is %d kB.", vllm_max_prompt_bytes)));
-	/* everything that can fail for want of memory comes before the claim */
+	/* everything that can run out of memory comes before the claim */
 	forget_conversation(c);
 	strlcpy(c->model, model ? model : "", sizeof(c->model));
 	request_note_begin(&c->note, kind, body->data, body->len);
@@ -491,7 +500,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 		c->sum = wire_sum(&c->head, c->body);
 	put_deadline(c);
 	vcall_set_state(c, WC_SENDING);
-	/* nothing can have come back yet */
+	/* no reply can have arrived yet */
 	(void) pump_request(c);
 	if (wait_slot)
 		vslot_ring_engine(c->slot);
@@ -543,7 +552,7 @@ vcall_request_id(const ClientCall *c)
 
 /* ---- moving bytes ---- */
 
-/* The slot's words, or a frame, are not what was written: the call ends with an error.  Always false. */
+/* The slot's words, or a frame, are not what was written: the call ends with an error.  Returns false. */
 static bool
 damage(ClientCall *c)
 {
@@ -551,7 +560,7 @@ damage(ClientCall *c)
 	return false;
 }
 
-/* Write what fits of the message; true if anything was written. */
+/* Write the part of the message that fits into the ring; return true if anything was written. */
 static bool
 pump_request(ClientCall *c)
 {
@@ -577,12 +586,12 @@ pump_request(ClientCall *c)
 		else
 			n = wire_ring_write(ring, size, head, tail,
 								(char *) &c->sum + (WIRE_TRAILER - (total - c->sent)), total - c->sent);
-		/* the engine has taken more than there was, or gives space back that it never took */
+		/* the engine has taken more bytes than were written, or released more space than it had taken */
 		if (n < 0)
 			return damage(c);
 		if (n == 0)
 			break;
-		/* by another head than ours the engine may have read what we had not written yet */
+		/* if req_head is not our value, the engine may have read bytes that were not written yet */
 		if (atomic_load_explicit(&w->req_head, memory_order_relaxed) != head)
 			return damage(c);
 		atomic_store_explicit(&w->req_head, head + n, memory_order_release);
@@ -595,9 +604,9 @@ pump_request(ClientCall *c)
 }
 
 /*
- * Read what is there; true if the engine may have waited for the space.  It waits
- * only when the ring was full by the cursor that it saw, and all of that is read
- * after it saw it: so to tell it after every quarter of a ring is enough.
+ * Read the bytes in the ring; return true if the engine may be waiting for space.  It waits only if
+ * the ring was full by the cursor that it saw, and the backend reads all of those bytes later.  So it
+ * is enough to notify the engine after every quarter of a ring.
  */
 static bool
 pump_reply(ClientCall *c)
@@ -619,7 +628,10 @@ pump_reply(ClientCall *c)
 	enlargeStringInfo(&c->in, n);
 	(void) wire_ring_read(wire_rep_ring(&vllm_arenas[c->side], c->slot), size, head, tail,
 						  c->in.data + c->in.len, n);
-	/* by another tail than ours the engine may have written over what we read; the fence: look after that */
+	/*
+	 * if rep_tail was not our value, the engine may have overwritten bytes while they were read; the
+	 * fence makes this load come after them
+	 */
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&w->rep_tail, memory_order_relaxed) != tail)
 		return damage(c);
@@ -645,7 +657,7 @@ head_ok(const WireMsg *m)
 		last == ((m->flags & WIRE_FINAL) != 0);
 }
 
-/* Is a whole frame in the buffer?  Its head goes to *m. */
+/* Return true if the buffer has a whole frame; its head goes to *m. */
 static bool
 frame_ready(ClientCall *c, WireMsg *m)
 {
@@ -659,7 +671,7 @@ frame_ready(ClientCall *c, WireMsg *m)
 		c->broken = true;
 		return false;
 	}
-	/* read twice, or left by the conversation before */
+	/* a frame read twice, or left by the previous conversation */
 	if (!wire_in_place(m, c->gen, c->taken - left))
 		return damage(c);
 	if ((uint64) left - sizeof(*m) < m->len)
@@ -669,7 +681,7 @@ frame_ready(ClientCall *c, WireMsg *m)
 	return true;
 }
 
-/* The frame at in.cursor is done with: its space is used again. */
+/* The frame at in.cursor has been used: reuse its space. */
 static void
 drop_frame(ClientCall *c, size_t len)
 {
@@ -684,7 +696,7 @@ drop_frame(ClientCall *c, size_t len)
 	}
 }
 
-/* WF_PROGRESS frames end here: they say how far the load of our model is. */
+/* Consume a WF_PROGRESS frame, which has the progress of loading the model. */
 static void
 take_progress(ClientCall *c, const WireMsg *m)
 {
@@ -702,7 +714,7 @@ take_progress(ClientCall *c, const WireMsg *m)
 	drop_frame(c, m->len);
 }
 
-/* Are the slot's words those of our conversation?  If not it gets no further. */
+/* Return true if the slot's words belong to this conversation.  If not, the call can't go on. */
 static bool
 words_ok(const ClientCall *c, const WireSlot *w, uint32 state)
 {
@@ -724,7 +736,7 @@ vcall_poll(ClientCall *c)
 		return true;
 	w = wire_slot(&vllm_arenas[c->side], c->slot);
 	ring = pump_request(c);
-	/* partner: the engine publishes the last bytes after it set CLOSED */
+	/* partner: the engine publishes the last bytes after it has set CLOSED */
 	state = atomic_load(&w->state);
 	ring |= pump_reply(c);
 	if (ring)
@@ -733,7 +745,7 @@ vcall_poll(ClientCall *c)
 	{
 		if (m.kind != WF_PROGRESS)
 		{
-			c->loading = false; /* whatever comes now, the load is over */
+			c->loading = false; /* any other frame means that the load is over */
 			return true;
 		}
 		take_progress(c, &m);
@@ -744,13 +756,16 @@ vcall_poll(ClientCall *c)
 		c->lost = true;
 	else if (state == WS_CLOSED && atomic_load(&w->let_go) == c->gen)
 	{
-		/* all is written: either more is in the ring, or no final frame will come */
+		/*
+		 * the engine has written everything: either more bytes are in the ring, or no final frame
+		 * will come
+		 */
 		(void) pump_reply(c);
 		if (frame_ready(c, &m))
 			return true;
 		if (atomic_load(&w->rep_head) == c->taken)
 		{
-			/* this backend has not cancelled: the program read a damaged slot */
+			/* without llm_cancel() on this slot, the program has read a damaged cancel word */
 			if (c->owner->cancelled)
 				c->lost = c->cancelled = true;
 			else
@@ -762,8 +777,10 @@ vcall_poll(ClientCall *c)
 
 /* ---- frames and errors ---- */
 
-/* Text of the engine (UTF-8) in the database's encoding; what has no equivalent
- * there must not turn one error into another.  It goes to the server log, too. */
+/*
+ * Convert a text of the engine (UTF-8) to the database's encoding.  A character without an equivalent
+ * must not turn one error into another.  The text goes to the server log, too.
+ */
 static char *
 field_text(const WireField *f)
 {
@@ -815,7 +832,7 @@ frame_error(ClientCall *c, const char *p, size_t len)
 	return make_error(c, sqlstate, message, detail, hint);
 }
 
-/* The error of a call that will get no more frames. */
+/* Return the error of a call that will get no more frames. */
 static ErrorData *
 dead_error(ClientCall *c)
 {
@@ -844,9 +861,9 @@ dead_error(ClientCall *c)
 }
 
 /*
- * Move the frame behind in.cursor out of the way of vcall_poll(), which may read on
- * while the caller still looks at the fields.  A frame that is alone in the buffer,
- * as large answers are, changes places with the old one instead of being copied.
+ * Move the frame after in.cursor to c->frame, since vcall_poll() may read further bytes while the
+ * caller still uses the fields.  If the frame is alone in the buffer, as large results are, the two
+ * buffers are swapped instead of copied.
  */
 static const char *
 take_frame(ClientCall *c, size_t len)
@@ -888,11 +905,11 @@ vcall_next(ClientCall *c, CallFrame *f, ErrorData **err)
 	f->len = wire_fields_len(&m);
 	if (f->final)
 	{
-		/* the engine has let go: the slot serves the next call while this one is read */
+		/* the engine has let go of the slot: another call may use it while the caller reads this frame */
 		c->final_read = true;
 		vcall_set_state(c, WC_FINAL);
 		if (m.kind == WF_ERROR)
-			tell_end(c, REQUEST_FAILED, f); /* with what the slot says */
+			tell_end(c, REQUEST_FAILED, f); /* before the slot is released, as its counters are needed */
 		vcall_end(c);
 		if (m.kind != WF_ERROR)
 			tell_end(c, REQUEST_DONE, f);
@@ -907,8 +924,10 @@ vcall_next(ClientCall *c, CallFrame *f, ErrorData **err)
 
 /* ---- waiting ---- */
 
-/* A statement that waits for a model says so, after LOADING_QUIET ms and then every
- * 5 seconds. */
+/*
+ * Send a NOTICE to a statement that waits for a model: after LOADING_QUIET ms and then every 5
+ * seconds.
+ */
 bool
 vcall_tell_loading(ClientCall *c)
 {
@@ -948,7 +967,7 @@ vcall_time_from_now(ClientCall *c, int timeout_ms)
 	c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 }
 
-/* Wait for a frame; past the deadline its error. */
+/* Wait for a frame; after the deadline return the error. */
 static ErrorData *
 wait_or_late(ClientCall *c)
 {
@@ -959,7 +978,7 @@ wait_or_late(ClientCall *c)
 		long		timeout = 1000;
 		ErrorData  *late;
 
-		/* also when there always is something to read */
+		/* also if there is always something to read */
 		CHECK_FOR_INTERRUPTS();
 		if (vcall_poll(c))
 			return NULL;
@@ -998,7 +1017,7 @@ vcall_simple_noerror(WireKind kind, const StringInfoData *body, const char *mode
 		err = wait_or_late(c);
 		if (err == NULL && vcall_next(c, f, &err) && f->final)
 			return NULL;
-		/* an engine that sends frames without end is not to outrun the deadline */
+		/* an engine that sends frames without end must not prevent the timeout */
 		if (err == NULL)
 			err = vcall_check_deadline(c);
 		if (err != NULL)
@@ -1030,7 +1049,7 @@ post_to(int side, WireKind kind, const char *body, size_t len)
 	char	   *ring;
 
 	if (r == VSLOT_NO_ENGINE)
-		return true;			/* a new engine knows nothing to forget */
+		return true;			/* a new engine has nothing to forget */
 	if (r != VSLOT_OK)
 		return false;
 	m = wire_head(kind, 0, len, claim.gen, 0);
@@ -1058,10 +1077,10 @@ vclient_post(WireKind kind, const char *body, size_t len)
 		return post_to(VLLM_REMOTE_SIDE, kind, body, len);
 	LWLockAcquire(s->lock, LW_SHARED);
 	side = (int) pg_atomic_read_u32(&s->side);
-	/* the one that is made ready to follow may have it by now, too */
+	/* the engine that is being prepared may have the model by now, too */
 	both = s->second_up && (s->upgrade == VUP_READY || s->upgrade == VUP_SWITCH);
 	LWLockRelease(s->lock);
-	/* twice does no harm */
+	/* to forget twice does no harm */
 	return post_to(side, kind, body, len) && (!both || post_to(1 - side, kind, body, len));
 }
 
@@ -1083,7 +1102,7 @@ vclient_cancel_request(int64 id, bool (*may) (Oid role))
 	LWLockRelease(s->lock);
 	if (slot < 0)
 		return VCANCEL_UNKNOWN;
-	/* looks into the catalogs: not under the lock */
+	/* reads the catalogs, so not under the lock */
 	if (!may(role))
 		return VCANCEL_DENIED;
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
@@ -1122,7 +1141,7 @@ vclient_put_identity(WireOut *o)
 {
 	wire_put_int(o, WTAG_DATABASE, MyDatabaseId);
 	wire_put_int(o, WTAG_ROLE, GetUserId());
-	/* a pid comes again, hence the start time */
+	/* a pid may be reused, hence the start time */
 	wire_put_int(o, WTAG_SESSION, (int64) MyProcPid << 32 ^ (MyStartTimestamp & 0xffffffff));
 	if (vllm_sleep_requests[0] == 'w')
 		wire_put_int(o, WTAG_SLEEP_WAIT, 1);

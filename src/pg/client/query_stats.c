@@ -2,16 +2,18 @@
  * query_stats.c
  *	  Statistics of requests by query and by role: llm_stat_query, llm_stat_role.
  *
- * A hash table in shared memory of vllm.stat_max entries, as pg_stat_statements has one.  An entry is that of
- * a query (role, database, query id, model, adapter) or of a role (role, database); each request counts in
- * one of either.  When the table is full those go that have not been used for longest: a role's entry
- * is used with each of its queries', so it outlives them.
+ * A hash table in shared memory with vllm.stat_max entries, like that of pg_stat_statements.  An
+ * entry is for a query (role, database, query id, model, adapter) or for a role (role, database);
+ * each request counts in one entry of each kind.  When the table is full, the entries that have not
+ * been used for longest are dropped.  A role's entry is used with each of its queries' entries, so it
+ * outlives them.
  *
- * The lock is held shared to look up and to count, an entry's spinlock to change it, and the lock exclusively
- * to make and drop entries.  Counting a request is two lookups of a few hundred nanoseconds each.
+ * The lock is held shared to look up an entry and count, and exclusively to create and drop entries;
+ * an entry's spinlock protects its counters.  Counting a request takes two lookups of a few hundred
+ * nanoseconds each.
  *
- * The table is kept over restarts of the server, not over crashes.  Queries are told apart by the
- * identifiers of compute_query_id; without it all of a role's have 0.
+ * The table is kept over restarts of the server, but not over crashes.  Queries are identified by
+ * compute_query_id; without it, all queries of a role have the identifier 0.
  *
  * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.
  */
@@ -41,8 +43,8 @@ PG_FUNCTION_INFO_V1(llm_stat_list);
 PG_FUNCTION_INFO_V1(llm_stat_reset);
 
 #define DUMP_FILE	PGSTAT_STAT_PERMANENT_DIRECTORY "/vllm_pg.stat"
-#define DUMP_MAGIC	0x564c5331	/* and the layout of an entry */
-#define N_SEEN		16			/* queries of one statement that are told apart */
+#define DUMP_MAGIC	0x564c5331	/* changes with the layout of an entry */
+#define N_SEEN		16			/* counted queries of one statement that are remembered */
 
 int			vllm_stat_max = 1000;
 bool		vllm_stat_track = true;
@@ -53,7 +55,7 @@ typedef struct StatKey
 	Oid			userid;
 	Oid			dbid;
 	uint64		query_id;
-	bool		is_role;		/* and of no query, model, adapter */
+	bool		is_role;		/* if set, there is no query, model or adapter */
 	char		model[NAMEDATALEN];
 	char		lora[NAMEDATALEN];
 } StatKey;
@@ -75,7 +77,7 @@ typedef struct StatCounters
 				min_time,
 				max_time,
 				mean_time,
-				sum_var;		/* of the squares of deviations from the mean */
+				sum_var;		/* sum of the squares of deviations from the mean */
 	double		queue_time,
 				prefill_time,
 				decode_time;
@@ -93,14 +95,14 @@ typedef struct StatEntry
 typedef struct StatShared
 {
 	LWLock	   *lock;
-	int64		dropped;		/* entries, for want of room; under the lock */
+	int64		dropped;		/* entries dropped because the table was full; under the lock */
 	TimestampTz reset;
 } StatShared;
 
 static StatShared *shared = NULL;
 static HTAB *table = NULL;
 
-/* What the statement at hand has been counted for as a call. */
+/* Hashes of the keys for which the current statement has been counted as a call. */
 static TimestampTz seen_statement;
 static uint32 seen[N_SEEN];
 static int	n_seen;
@@ -113,7 +115,7 @@ request_stat_shared_size(void)
 	return add_size(MAXALIGN(sizeof(StatShared)), hash_estimate_size(vllm_stat_max, sizeof(StatEntry)));
 }
 
-/* Entries of a file that is whole; of another one nothing. */
+/* Load the entries of the file, if its header fits; else none. */
 static void
 load(void)
 {
@@ -137,11 +139,11 @@ load(void)
 			SpinLockInit(&to->mutex);
 		}
 	FreeFile(file);
-	/* a crash loses it: counters must not be added twice */
+	/* a crash loses the file: counters must not be added twice */
 	(void) unlink(DUMP_FILE);
 }
 
-/* The postmaster ends: no other process is left. */
+/* Runs at the end of the postmaster: no other process is left. */
 static void
 save(int code, Datum arg)
 {
@@ -202,7 +204,7 @@ request_stat_shared_init(void)
 
 /* ---- counting ---- */
 
-/* Is it the first request of its statement that counts under this key? */
+/* Return true if this is the first request of its statement that counts under this key. */
 static bool
 first_of_statement(uint32 hash, TimestampTz statement)
 {
@@ -228,7 +230,7 @@ by_use(const void *a, const void *b)
 	return x->c.used < y->c.used ? -1 : x->c.used > y->c.used;
 }
 
-/* Drop the twentieth of the entries that has not been used for longest. */
+/* Drop the twentieth of the entries that have not been used for longest. */
 static void
 make_room(void)
 {
@@ -249,7 +251,10 @@ make_room(void)
 	pfree(all);
 }
 
-/* Under the lock, exclusively.  NULL: there is no room, and none may be made. */
+/*
+ * Return the key's entry, a new one if need be.  The caller holds the lock exclusively.  Return NULL
+ * if the table is full and no entry may be dropped.
+ */
 static StatEntry *
 new_entry(const StatKey *key, bool may_drop)
 {
@@ -396,7 +401,7 @@ put_row(ReturnSetInfo *rsinfo, const StatKey *key, const StatCounters *c)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, v, nulls);
 }
 
-/* vllm.stat_list(roles bool): those of others for pg_read_all_stats only */
+/* vllm.stat_list(roles bool): entries of other roles only for pg_read_all_stats */
 Datum
 llm_stat_list(PG_FUNCTION_ARGS)
 {
@@ -409,7 +414,7 @@ llm_stat_list(PG_FUNCTION_ARGS)
 
 	require_shared();
 	InitMaterializedSRF(fcinfo, 0);
-	/* a copy first: privileges are looked up in the catalogs */
+	/* work on a copy: privileges are looked up in the catalogs */
 	LWLockAcquire(shared->lock, LW_SHARED);
 	copy = palloc(Max(hash_get_num_entries(table), 1) * sizeof(StatEntry));
 	hash_seq_init(&scan, table);
@@ -427,7 +432,10 @@ llm_stat_list(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Does a reset of these (NULL = all) concern the entry?  A query's reset leaves roles alone. */
+/*
+ * Return true if a reset with these arguments (NULL = all) affects the entry.  The reset of a query
+ * leaves roles' entries unchanged.
+ */
 static bool
 chosen(FunctionCallInfo fcinfo, const StatKey *key)
 {
@@ -437,7 +445,8 @@ chosen(FunctionCallInfo fcinfo, const StatKey *key)
 }
 
 /*
- * llm_stat_reset(userid oid, dbid oid, queryid bigint): the number of entries; who may is a matter of EXECUTE
+ * llm_stat_reset(userid oid, dbid oid, queryid bigint): number of entries; the EXECUTE privilege
+ * decides who may call it
  */
 Datum
 llm_stat_reset(PG_FUNCTION_ARGS)

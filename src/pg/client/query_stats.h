@@ -15,7 +15,7 @@ extern bool vllm_stat_save;
 Size		request_stat_shared_size(void);
 void		request_stat_shared_init(void);
 
-/* A request has ended.  Throws nothing; allocates nothing unless it is REQUEST_DONE or REQUEST_FAILED. */
+/* Count a request that has ended.  Never throws; allocates only for REQUEST_DONE and REQUEST_FAILED. */
 void		request_stat_count(const RequestTracking *n, RequestEnd end, const char *model,
 							   const RequestFigures *r);
 

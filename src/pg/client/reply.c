@@ -2,9 +2,8 @@
  * reply.c
  *	  A reply frame's fields as SQL values.
  *
- * A frame is read in one pass into a Reply; unknown fields are skipped, so that an
- * engine may say more than this library asks for.  Nothing is copied before a
- * value is made of it.
+ * A frame is read in one pass into a Reply.  Unknown fields are skipped, so that an engine may send
+ * more than this library uses.  Nothing is copied before a value is made.
  */
 #include "postgres.h"
 
@@ -158,8 +157,8 @@ reply_text(const Reply *r)
 }
 
 /*
- * An array of 4-byte numbers without nulls, its elements to be filled in: arrays of
- * embeddings are made by the million, so never by a Datum per element.
+ * Make an array of 4-byte numbers without nulls; the caller fills in the elements.  Arrays of
+ * embeddings are made by the million, so without a Datum for each element.
  */
 static ArrayType *
 make_array(Oid elemtype, int ndim, const int *dims)

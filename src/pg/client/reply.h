@@ -10,18 +10,18 @@
 #include "pg/client/client.h"
 
 /*
- * What WF_TEXT and WF_DONE may carry.  Strings point into the frame, so they are
- * valid until the next vcall_next() or vcall_end().  Numbers: -1 = absent.
+ * The fields of WF_TEXT and WF_DONE frames.  Strings point into the frame, so they are valid until
+ * the next vcall_next() or vcall_end().  Numbers: -1 = absent.
  */
 typedef struct Reply
 {
-	/* set behind reply_read(): the request's fields, for results that depend on them */
+	/* set after reply_read(): the request's fields, for results that depend on them */
 	const char *request;
 	size_t		request_len;
 
 	/*
-	 * Where a result may leave the error of an answer that is no value; who calls raises it
-	 * when its row is due.  NULL: the result throws it.
+	 * Where a result function may leave the error of an output that is not a valid value; its caller
+	 * raises it when the row is due.  NULL: the function throws it.
 	 */
 	ErrorData **refused;
 
@@ -41,15 +41,15 @@ typedef struct Reply
 			   *dtype;
 	size_t		arch_len,
 				dtype_len;
-	const char *ignored;		/* of a check of a model; NULL: nothing */
+	const char *ignored;		/* from a check of a model; NULL: none */
 	size_t		ignored_len;
-	WireField	floats;			/* of a pooled request; .n = 0: none */
-	int64		rows;			/* of floats, side by side */
+	WireField	floats;			/* from a pooled request; .n = 0: none */
+	int64		rows;			/* rows in floats, one after the other */
 	WireField	offsets;		/* two per row, .n = 0: none */
-	WireField	counts,			/* log-probabilities: floats of each choice */
+	WireField	counts,			/* log-probabilities: the number of floats of each choice */
 				greedy;
 	int			n_labels;
-	const char *fields;			/* the frame, for its lists */
+	const char *fields;			/* the frame's fields, to read its lists */
 	size_t		fields_len;
 	int64		count;
 	int64		max_model_len;
@@ -72,13 +72,16 @@ text	   *reply_text(const Reply *r);
 /* int4[] */
 Datum		reply_ids(const Reply *r);
 Datum		reply_offsets(const Reply *r);
-/* The number that is the whole answer. */
+/* Return the only number of the result. */
 float		reply_float(const Reply *r);
-/* float4[]; two_dims: a row each, also if there is but one. */
+/* float4[]; two_dims: one array row for each row, even if there is only one. */
 Datum		reply_floats(const Reply *r, bool two_dims);
-/* Columns of floats; ERROR 58000 if they don't divide into rows. */
+/* Return the number of columns of floats; ERROR 58000 if they don't divide into rows. */
 int			reply_width(const Reply *r);
-/* The names of the columns, n_labels of them, as texts; if the model has none, their numbers. */
+/*
+ * Return the names of the columns, n_labels of them, as texts; their numbers if the model has no
+ * names.
+ */
 Datum	   *reply_labels(const Reply *r);
 /* text, or *isnull */
 Datum		reply_finish_reason(const Reply *r, bool *isnull);

@@ -1,6 +1,6 @@
 /*
  * request_tracking.c
- *	  What is told of requests besides their answers.
+ *	  Tracking of requests: statistics, the log of slow requests, costs.
  *
  * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.
  */
@@ -28,8 +28,8 @@ char	   *vllm_traceparent = "";
 char	   *vllm_tracestate = "";
 
 /*
- * The session runs EXECUTE: what is told of the statement is about that, not about the query it executes,
- * whose identifier this is.
+ * The session runs EXECUTE: requests count for EXECUTE's statement, but with the identifier of the
+ * query that it executes.
  */
 static bool executing = false;
 static uint64 executed_id;
@@ -67,12 +67,12 @@ note_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 			executing = false;
 	}
 	PG_END_TRY();
-	/* what expressions of DO and CALL have asked for */
+	/* errors of requests from expressions of DO and CALL */
 	if (context == PROCESS_UTILITY_TOPLEVEL)
 		on_error_tell();
 }
 
-/* As pg_stat_statements has it; 0 = nobody computes it. */
+/* Return the query id as pg_stat_statements has it; 0 = not computed. */
 static uint64
 my_query_id(void)
 {
@@ -86,14 +86,14 @@ request_note_init(void)
 	ProcessUtility_hook = note_process_utility;
 }
 
-/* Does a model answer it? */
+/* Return true if a model serves it. */
 static bool
 is_request(WireKind kind)
 {
 	return kind == WK_GENERATE || kind == WK_POOL || kind == WK_LOGPROBS || kind == WK_API;
 }
 
-/* A field's text, if it fits. */
+/* Copy a field's text if it fits, else the empty string. */
 static void
 take_text(char *to, Size size, const WireField *f)
 {
@@ -103,7 +103,7 @@ take_text(char *to, Size size, const WireField *f)
 	to[n] = '\0';
 }
 
-/* A name of the message's UTF-8, in the database's encoding. */
+/* Copy a name from the message's UTF-8 to the database's encoding. */
 static void
 take_name(char *to, Size size, const WireField *f)
 {
@@ -147,7 +147,7 @@ request_note_begin(RequestTracking *n, WireKind kind, const char *fields, Size l
 	n->query_id = my_query_id();
 	n->statement = GetCurrentStatementStartTimestamp();
 	n->start = GetCurrentTimestamp();
-	/* of several the last counts */
+	/* if a field is repeated, the last one counts */
 	while (wire_next(&in, &f) > 0)
 	{
 		cost_note_field(&n->cost, &f);
@@ -157,7 +157,7 @@ request_note_begin(RequestTracking *n, WireKind kind, const char *fields, Size l
 				n->priority = (int) f.i;
 				break;
 			case WTAG_MODEL:
-				/* bodies without one are answered by nobody's model, or are an error in a body's shape */
+				/* an API body without a model is for no model, or is an error in the body */
 				n->counts = true;
 				break;
 			case WTAG_URL:
@@ -174,7 +174,10 @@ request_note_begin(RequestTracking *n, WireKind kind, const char *fields, Size l
 	}
 }
 
-/* How it has ended: what took too long is cancelled, and a body that says so has failed. */
+/*
+ * Read the counters of the reply, and return how the request has ended: a timeout counts as
+ * cancelled, and an API body with an error status as failed.
+ */
 static RequestEnd
 read_figures(RequestFigures *r, RequestEnd end, const char *reply, Size len)
 {
@@ -246,7 +249,7 @@ append_ms(StringInfo s, const char *name, int64 us)
 		appendStringInfo(s, ", %s %.3f ms", name, us / 1000.0);
 }
 
-/* The tracestate of a message; '' = none. */
+/* Return the tracestate of a message; '' = none. */
 static char *
 find_tracestate(const char *message, Size len)
 {
@@ -266,7 +269,10 @@ kind_name(WireKind kind)
 	return kind == WK_POOL ? "pool" : kind == WK_LOGPROBS ? "logprobs" : kind == WK_API ? "api" : "generate";
 }
 
-/* Names where the catalogs can be read: not while a transaction is aborted. */
+/*
+ * Return names if the catalogs can be read, which they can't while a transaction is aborted; else
+ * oids.
+ */
 static char *
 role_and_database(Oid role)
 {
@@ -277,7 +283,7 @@ role_and_database(Oid role)
 					d ? d : psprintf("%u", MyDatabaseId));
 }
 
-/* One line, without the statement, which may have a prompt in it. */
+/* Log one line, without the statement, which may contain a prompt. */
 static void
 log_slow(const RequestTracking *n, const RequestEnded *e, const RequestFigures *r)
 {
@@ -319,7 +325,10 @@ read_live(RequestFigures *r, const WireSlot *live)
 	r->preemptions = atomic_load_explicit(&live->preemptions, memory_order_relaxed);
 }
 
-/* An endpoint that was at work may charge for it, though no client waits for the result any more. */
+/*
+ * If the endpoint was working on the request, it may charge for it, although no client waits for the
+ * result.
+ */
 static void
 read_unanswered(RequestFigures *r, const WireSlot *live)
 {
@@ -327,7 +336,7 @@ read_unanswered(RequestFigures *r, const WireSlot *live)
 		r->charged_tries = 1;
 }
 
-/* An endpoint that tells of no tokens doesn't answer for nothing. */
+/* Charge the request.  If an endpoint reports no tokens, they are estimated: its service isn't free. */
 static void
 settle(RequestTracking *n, const char *model, RequestEnd end, const RequestFigures *r)
 {

@@ -1,10 +1,10 @@
 /*
  * request_tracking.h
- *	  What is told of requests besides their answers: in llm_requests while they run, in
- *	  llm_stat_query and llm_stat_role when they have ended, and in the log when they were slow.
+ *	  Tracking of requests: in llm_requests while they run, in llm_stat_query and llm_stat_role
+ *	  when they have ended, and in the log if they were slow.
  *
- * A note is taken from the request's message when it starts, and its counters from the last frame of the
- * reply.  Neither has a word of prompts or answers.
+ * The record is made from the request's message when it starts, and its counters come from the final
+ * frame of the reply.  Neither contains text of prompts or outputs.
  */
 #ifndef VLLM_PG_CLIENT_REQUEST_TRACKING_H
 #define VLLM_PG_CLIENT_REQUEST_TRACKING_H
@@ -20,11 +20,11 @@
 typedef struct RequestTracking
 {
 	WireKind	kind;
-	bool		counts;			/* a model answers it */
-	bool		remote;			/* the remote program does, not the engine */
+	bool		counts;			/* it is a request to a model */
+	bool		remote;			/* the remote program serves it, not the engine */
 	Oid			roleid;
-	uint64		query_id;		/* of the session's statement, 0 = not known */
-	TimestampTz statement;		/* when that began */
+	uint64		query_id;		/* the session's statement's, 0 = not known */
+	TimestampTz statement;		/* start of that statement */
 	TimestampTz start;
 	int			priority;
 	char		lora[NAMEDATALEN];	/* '' = none */
@@ -37,7 +37,7 @@ typedef enum RequestEnd
 	REQUEST_DONE, REQUEST_FAILED, REQUEST_CANCELLED
 } RequestEnd;
 
-/* What the engine says of a request that has ended. */
+/* Counters of a request that has ended, from its reply. */
 typedef struct RequestFigures
 {
 	int64		prompt_tokens,
@@ -46,8 +46,8 @@ typedef struct RequestFigures
 				preemptions;
 	int64		draft_tokens,
 				accepted_tokens;
-	int64		charged_tries;	/* of an endpoint */
-	int64		text_bytes;		/* of the answer */
+	int64		charged_tries;	/* tries for which an endpoint may have charged without an output */
+	int64		text_bytes;		/* of the output */
 	int64		queue_us,		/* -1 = not known */
 				prefill_us,
 				decode_us,
@@ -55,23 +55,23 @@ typedef struct RequestFigures
 	char		reason[24];		/* finish_reason, '' = none */
 } RequestFigures;
 
-/* Is a message with these fields the remote program's?  Neither throws nor allocates. */
+/* Return true if the remote program serves a message with these fields.  Neither throws nor allocates. */
 bool		request_is_remote(const char *fields, Size len);
-/* fields: of the request's message */
+/* fields: those of the request's message */
 void		request_note_begin(RequestTracking *n, WireKind kind, const char *fields, Size len);
 /*
- * The request has ended.  Called once for each note, on every path: after an ERROR nothing is allocated
- * but what the log takes, and nothing is thrown.
+ * Record the end of a request.  Called once for each record, on every path.  After an ERROR it
+ * allocates only memory for the log, and throws nothing.
  */
 typedef struct RequestEnded
 {
 	RequestEnd	end;
 	int64		id;
 	const char *model;
-	const char *reply;			/* fields of its last frame, NULL = there is none: */
+	const char *reply;			/* fields of its final frame, or NULL */
 	Size		reply_len;
-	const WireSlot *live;		/* then what its slot says */
-	const char *message;		/* its own fields, NULL = they are gone */
+	const WireSlot *live;		/* its slot's counters, used if the reply has none */
+	const char *message;		/* its own fields, NULL = no longer valid */
 	Size		message_len;
 } RequestEnded;
 void		request_note_end(RequestTracking *n, const RequestEnded *e);
@@ -84,7 +84,7 @@ extern char *vllm_tracestate;
 /* _PG_init */
 void		request_note_init(void);
 
-/* The settings' fields of a message. */
+/* Append the settings traceparent and tracestate to a message. */
 void		request_note_put_trace(WireOut *o);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * role_limits.c
- *	  What a request says of the role whose share and limits it counts for.
+ *	  The role whose share and limits a request counts for, and their fields in its message.
  *
- * That is the role that has logged in: these settings are what ALTER ROLE ... SET has made of them
- * then, and neither SET ROLE nor a function of somebody else's changes them.  Two sessions ask for
- * others: a worker of jobs, for their owners, in the background; and the HTTP server's, which becomes
- * the role of each API key: there the settings of that role are looked up as its login would.  A worker has
- * jobs of several owners, of whom none is to keep the others waiting: of the limits those that nobody waits
- * for hold.
+ * That is the role that has logged in.  Its settings have the values that ALTER ROLE ...  SET gave
+ * them at login; neither SET ROLE nor a function of another role changes them.  Two kinds of sessions
+ * send requests for other roles: a job worker, for the jobs' owners, in the background; and the HTTP
+ * server, which becomes the role of each API key.  For these the settings of that role are looked up
+ * as its login would.  A worker runs jobs of several owners, and no owner may make the others wait;
+ * so only those limits apply that don't make requests wait.
  *
  * Tested by tests/t/097_limits.pl.
  */
@@ -56,7 +56,7 @@ vclient_set_background(void)
 	for_others = true;
 }
 
-/* Does the HTTP server ask, as the role of an API key? */
+/* Return true if the HTTP server sends the request, as the role of an API key. */
 static bool
 is_http_server(void)
 {
@@ -72,7 +72,7 @@ is_http_server(void)
 	return is_http;
 }
 
-/* One "name=value" of ALTER ROLE ... SET; others' and what can't be read stay as they are. */
+/* Apply one "name=value" of ALTER ROLE ...  SET.  Other settings and invalid values are ignored. */
 static void
 take_setting(RoleLimits *l, char *setting)
 {
@@ -106,7 +106,7 @@ take_setting(RoleLimits *l, char *setting)
 			*known[i].to = n;
 }
 
-/* The settings of a role, in all databases or in one. */
+/* Apply the settings of a role, for all databases or for one. */
 static void
 take_settings(RoleLimits *l, Relation rel, Oid database, Oid role)
 {
@@ -144,7 +144,7 @@ limits_of(RoleLimits *l, Oid role)
 	table_close(rel, AccessShareLock);
 }
 
-/* Whose account it is, and what that role may take. */
+/* Return the role whose account is charged, and its limits. */
 static Oid
 account_role(RoleLimits *l)
 {
@@ -166,7 +166,8 @@ vclient_is_for_others(void)
 }
 
 /*
- * What owners of jobs may spend, as of when their requests were made: those are sent outside of transactions.
+ * Remember an owner's budget when a request of his jobs is made, as requests are sent outside of
+ * transactions.
  */
 static void
 remember_cost(Oid role, const RoleLimits *l)
@@ -221,7 +222,7 @@ vclient_limited_role(void)
 					 .tokens_per_minute = vllm_role_tokens_per_minute};
 	Oid			role = GetSessionUserId();
 
-	/* a worker of jobs brings no limits, and need not look */
+	/* limits don't make a job worker's requests wait */
 	if (for_others)
 		return InvalidOid;
 	if (is_http_server())

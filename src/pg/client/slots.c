@@ -2,18 +2,18 @@
  * slots.c
  *	  Arena slots: the free list and its spares, the queue for a slot, zombies; the arena itself.
  *
- * Ownership lives in VllmShared (src/pg/shared_state.h has the rules), under one
- * LWLock that is never held across anything slow: every critical section below is
- * O(1), but for the supervisor's pass over all slots when an engine has died, a backend's
- * at its exit, one for a role with limits while half of the slots are taken, and one for a role while all of
- * the pool are.  The arena's slot words are shared with the engine and follow wire.h; a backend resets a
- * slot's words while it claims it, state last.  attn and wake are not reset: a left-over entry in a slot ring
- * is harmless (somebody looks once too often), a lost one is not.
+ * Ownership is in VllmShared (src/pg/shared_state.h has the rules), under one LWLock that is never
+ * held during anything slow.  Every critical section below is O(1), with four exceptions: the
+ * supervisor's pass over all slots when an engine has died, a backend's pass at its exit, a pass for
+ * a role with limits while half of the slots are taken, and a pass for a role while the whole pool is
+ * taken.  The arena's slot words are shared with the engine and follow wire.h; a backend resets a
+ * slot's words while it claims it, state last.  attn and wake are not reset: a left-over entry in a
+ * slot ring is harmless (the slot is looked at once too often), a lost one is not.
  *
- * There are three arenas (src/pg/shared_state.h), each a memfd made by the postmaster, mapped before any
- * fork, so that it has the same address everywhere and the engine can inherit the descriptor.
- * After a crash restart the same postmaster comes here again: the engine is gone
- * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
+ * There are three arenas (src/pg/shared_state.h).  The postmaster creates a memfd for each and maps
+ * it before any fork, so that it has the same address everywhere and the engine can inherit the
+ * descriptor.  After a crash restart the same postmaster runs this code again: the engine has ended
+ * with the supervisor (PDEATHSIG), and the pages are released and read as zeros.
  *
  * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl, tests/t/110_remote_program.pl,
  * tests/t/117_remote_shares.pl.
@@ -44,8 +44,9 @@ int			vllm_arena_fds[VLLM_SIDES] = {-1, -1, -1};
 void		(*vslot_drain) (void) = NULL;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
-#define MAX_DEFERRED_WAKES	32		/* slots that one doorbell may be late for */
-#define REMOTE_RECENT	60000	/* ms behind the last remote request in which slots are left to others */
+#define MAX_DEFERRED_WAKES	32		/* slots that one doorbell may be deferred for */
+#define REMOTE_RECENT	60000	/* ms after the last remote request in which the engine leaves slots to
+								 * such requests */
 
 static inline WireHeader *
 header(int side)
@@ -53,7 +54,7 @@ header(int side)
 	return wire_header(&vllm_arenas[side]);
 }
 
-/* Where the conversation of an owned slot is. */
+/* Return an owned slot's words in the arena of its conversation. */
 static inline WireSlot *
 slot_of(int slot)
 {
@@ -68,7 +69,7 @@ waiters(void)
 
 /* ---- start-up ---- */
 
-/* What requests to endpoints have behind the pool (src/pg/shared_state.h, SPARES). */
+/* Return the number of spares, beyond the pool (src/pg/shared_state.h, SPARES). */
 static int
 spares(void)
 {
@@ -84,13 +85,13 @@ vllm_shared_size(void)
 	return add_size(size, mul_size(MaxBackends, sizeof(VllmWaiter)));
 }
 
-/* The arena's geometry from the settings; both sizes are rounded up to powers of two. */
+/* Compute the arena's geometry from the settings; both sizes are rounded up to powers of two. */
 static void
 arena_layout(WireGeometry *g)
 {
 	uint32		n_slots = pg_nextpower2_32(vllm_max_queued_requests + spares());
 	uint32		ring_size = pg_nextpower2_32((uint32) vllm_ring_size * 1024);
-	/* a message is its texts plus a few fields; conversion to UTF-8 may lengthen them */
+	/* a message has texts and a few fields; conversion to UTF-8 may lengthen the texts */
 	uint64		max_request = (uint64) vllm_max_prompt_bytes * 1024 * 4 + 1024 * 1024;
 
 	if (!wire_layout(g, n_slots, ring_size, max_request))
@@ -99,8 +100,8 @@ arena_layout(WireGeometry *g)
 }
 
 /*
- * The size is sealed: who has mapped pages of a file that has been cut gets SIGBUS,
- * and the engine has the file open.
+ * The size is sealed, because the engine has the file open: if it truncated the file, other processes
+ * would get SIGBUS for the mapped pages.
  */
 static void
 arena_create(int side, const WireGeometry *g)
@@ -135,7 +136,7 @@ arena_init(int side)
 		arena_create(side, &g);
 	else
 	{
-		/* crash restart in the same postmaster: PGC_POSTMASTER sizes did not change */
+		/* crash restart in the same postmaster: the PGC_POSTMASTER sizes have not changed */
 		ASSERT(g.total_size == a->geo.total_size);
 		if (fallocate(vllm_arena_fds[side], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					  0, g.total_size) != 0)
@@ -271,7 +272,10 @@ queue_append(int procno, const VslotClaim *c)
 	s->wait_len++;
 }
 
-/* The most slots that either of the remote program and the engine may have; the other one has the rest. */
+/*
+ * Return the most slots of the pool that the remote program, or the engine, may have; the rest is for
+ * the other one.
+ */
 static int
 most_of_side(bool remote)
 {
@@ -299,8 +303,8 @@ pool_room(bool remote)
 }
 
 /*
- * How many of the spares requests to the endpoints of a model may take: each one is also one less that is
- * left.
+ * Return how many of the spares requests to a model's endpoints may take.  Each one taken also
+ * reduces the number that is left.
  */
 static int
 spare_room(uint16 of_model)
@@ -323,8 +327,8 @@ vslot_remote_used(void)
 }
 
 /*
- * Others' requests may have the whole pool, and keep it for as long as their answers take: a role that has
- * less than there are spares left may have one of these.
+ * Return true if the role may have a spare.  Other roles' requests may fill the pool and keep it for
+ * as long as they run; a role with fewer slots than there are spares left gets one of these.
  */
 static bool
 role_has_spare(Oid login)
@@ -340,8 +344,8 @@ role_has_spare(Oid login)
 }
 
 /*
- * What waits for a limit of its role holds its slot: so that there are some for others, such a role has half
- * of them.
+ * Return true if the role may have one more slot.  A request that waits for a limit of its role holds
+ * its slot.  So a role with limits has at most half of the slots, which leaves some to others.
  */
 static bool
 role_may_have(Oid limited)
@@ -357,7 +361,7 @@ role_may_have(Oid limited)
 	return n < most;
 }
 
-/* The backend that has waited longest, of those that may have a slot; -1 = nobody. */
+/* Return the backend that has waited longest among those that may have a slot; -1 = none. */
 static int
 next_waiter(void)
 {
@@ -392,7 +396,10 @@ next_waiter(void)
 	return -1;
 }
 
-/* The first slot of the free list: the pool's, if that has one for it. */
+/*
+ * Take the first slot of the free list: as one of the pool if it has room for the claim, else as a
+ * spare.
+ */
 static int
 take_free(bool remote, uint16 of_model, Oid login)
 {
@@ -420,7 +427,7 @@ take_free(bool remote, uint16 of_model, Oid login)
 	return slot;
 }
 
-/* As if take_free() had never been. */
+/* Undo take_free(). */
 static void
 give_back(int slot)
 {
@@ -444,7 +451,7 @@ give_back(int slot)
 	s->free_head = slot;
 }
 
-/* The slot is nobody's: it, and what else was left to others, to the longest waiting backends. */
+/* Free the slot, and hand it and any other free slots to the backends that have waited longest. */
 static void
 slot_freed(int slot)
 {
@@ -471,8 +478,8 @@ slot_freed(int slot)
 }
 
 /*
- * Is there an engine to talk to?  As with `serving`, what is claimed from the critical section on in
- * which an engine's conversations are marked LOST would wait for the dead.
+ * Return true if the claim's program serves.  This is checked like `serving`, under the lock: a claim
+ * made after an engine's conversations were marked LOST would wait for a dead process.
  */
 static bool
 has_engine(const VslotClaim *c)
@@ -483,7 +490,7 @@ has_engine(const VslotClaim *c)
 		vllm_shared->serving : vllm_shared->second_up;
 }
 
-/* The slot's words as they are when a conversation begins, of the next generation; state last. */
+/* Write the slot's words for a conversation of the next generation; state last. */
 static void
 write_words(int slot, bool cancel)
 {
@@ -494,7 +501,7 @@ write_words(int slot, bool cancel)
 	o->rung = false;
 	vslot_set_polling(slot, false);
 	atomic_store_explicit(&w->gen, o->gen, memory_order_relaxed);
-	/* no other process writes it now; a damaged value is not this generation */
+	/* no other process writes it now; a damaged value can't equal this generation */
 	atomic_store_explicit(&w->let_go, o->gen - 1, memory_order_relaxed);
 	atomic_store_explicit(&w->cancel, cancel, memory_order_relaxed);
 	atomic_store_explicit(&w->req_head, 0, memory_order_relaxed);
@@ -520,7 +527,7 @@ vslot_ask_again_locked(int slot)
 	write_words(slot, true);
 }
 
-/* A slot without owner becomes ours and OPEN. */
+/* Make a slot without owner this backend's, and OPEN. */
 static void
 slot_open(int slot, VslotClaim *c)
 {
@@ -595,7 +602,7 @@ vslot_try_claim(VslotClaim *c)
 	return result;
 }
 
-/* Take what was granted; if nobody serves, the slot goes on to the next one. */
+/* Take the slot that was granted; if the program does not serve, hand the slot to the next waiter. */
 static VslotResult
 take_grant(VslotClaim *c)
 {
@@ -624,7 +631,7 @@ take_grant(VslotClaim *c)
 	return result;
 }
 
-/* Give up this backend's place in the queue, or the slot it was granted. */
+/* Leave the queue, and free a slot that was granted. */
 static void
 leave_queue(bool timed_out)
 {
@@ -656,7 +663,7 @@ queue_loop(VslotClaim *c, int timeout_ms)
 		VslotResult result;
 		long		left;
 
-		/* what it frees goes to the longest waiter, which may be us */
+		/* a slot that it frees goes to the backend that has waited longest, which may be this one */
 		if (vslot_drain)
 			vslot_drain();
 		result = take_grant(c);
@@ -681,12 +688,12 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 
 	if (me >= s->n_waiters)
 		elog(ERROR, "process number %d is out of range", me);
-	/* the engine must know of the slots that this backend holds, or none gets free */
+	/* the engine must be notified of the slots that this backend holds, or none of them becomes free */
 	vslot_ring_now();
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	/*
-	 * one was freed since the caller looked, or the engine has ended: nobody hands out slots that are free
-	 * already
+	 * a slot may have been freed, or the engine may have ended, since the caller looked; slots that
+	 * are free already are not handed out
 	 */
 	result = claim_locked(c);
 	if (result == VSLOT_NONE)
@@ -721,7 +728,7 @@ vslot_engine_let_go(int slot)
 		atomic_load_explicit(&w->let_go, memory_order_acquire) == vllm_shared->owners[slot].gen;
 }
 
-/* With the lock held: end the ownership; true if the engine has to be told. */
+/* End the ownership; return true if the engine has to be notified.  The caller holds the lock. */
 static bool
 slot_release(int slot, VslotEnd end)
 {
@@ -739,7 +746,7 @@ slot_release(int slot, VslotEnd end)
 		atomic_store_explicit(&w->cancel, 1, memory_order_release);
 		s->cancels++;
 	}
-	/* from here on the supervisor wants to know when the engine lets go */
+	/* from here on the engine must wake the supervisor when it lets go */
 	vslot_set_polling(slot, false);
 	vslot_listening();
 	if (vslot_engine_let_go(slot))
@@ -779,12 +786,13 @@ vslot_release_all_mine(void)
 			vslot_release(i, s->owners[i].gen, VSLOT_CANCEL);
 }
 
-/* slots in a side's to_engine ring of which its engine has not been told */
+/* slots in a side's to_engine ring that the engine has not been notified of */
 static int	wakes_deferred[VLLM_SIDES] = {0};
 
 /*
- * True if the engine has to be told of it.  anyhow: even if the slot seems to be in the ring, unless that is
- * full: attn, or the entry, may be damaged.  That the engine looks once too often is harmless.
+ * Push the slot into the to_engine ring; return true if the engine has to be notified.  anyhow: push
+ * it even if attn says that it is in the ring, unless the ring is full, because attn, or the entry,
+ * may be damaged.  It is harmless if the engine looks once too often.
  */
 static bool
 push_attention(int slot, int side, bool anyhow)
@@ -793,7 +801,7 @@ push_attention(int slot, int side, bool anyhow)
 	WireSlot   *w = wire_slot(&vllm_arenas[side], slot);
 	bool		pushed = false;
 
-	/* attn changes together with the ring, else a reset of both could come between */
+	/* attn changes together with the ring, else a reset of both could come in between */
 	SpinLockAcquire(&vllm_shared->submit_lock);
 	if (atomic_exchange(&w->attn, 1) == 0 ||
 		(anyhow && atomic_load(&r->head) - atomic_load(&r->tail) < vllm_geometry.n_slots))
@@ -806,7 +814,8 @@ push_attention(int slot, int side, bool anyhow)
 }
 
 /*
- * push_attention() for a slot's owner: an attn that an earlier owner left does not suppress the first push.
+ * push_attention() for a slot's owner: the first push of an owner is not suppressed by an attn that
+ * an earlier owner left.
  */
 static bool
 push_own(int slot)
@@ -868,7 +877,7 @@ vslot_set_polling(int slot, bool quiet)
 {
 	uint32		from = quiet ? WW_IDLE : WW_QUIET;
 
-	/* QUEUED stays: the supervisor will find the slot in its ring */
+	/* QUEUED stays: the supervisor finds the slot in its ring */
 	(void) atomic_compare_exchange_strong(&slot_of(slot)->wake, &from,
 										  quiet ? WW_QUIET : WW_IDLE);
 }
@@ -876,7 +885,7 @@ vslot_set_polling(int slot, bool quiet)
 void
 vslot_listening(void)
 {
-	/* partner: the engine's fence between its data and its look at wake */
+	/* partner: the engine's fence between its data and its load of wake */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -958,13 +967,13 @@ vslot_drain_wakes(int side)
 	int			total = 0;
 	int			n;
 
-	/* bounded, so that a mad engine can't keep the supervisor here */
+	/* bounded, so that a faulty engine can't hold the supervisor here */
 	while (total < 4 * WIRE_MAX_SLOTS && (n = drain_batch(side)) > 0)
 		total += n;
 	return total;
 }
 
-/* What the remote program, or the engine, should have forgotten. */
+/* Drop the pending messages for the remote program, or for the engine, about models to forget. */
 static void
 drop_forgets(bool remote)
 {
@@ -984,7 +993,7 @@ vslot_engine_gone_locked(int side)
 	WireHeader *h = header(side);
 
 	SpinLockAcquire(&s->submit_lock);
-	/* whatever the dead process wrote over it: the next one reads it */
+	/* whatever the dead process wrote there: the next one reads the geometry */
 	h->geo = vllm_arenas[side].geo;
 	atomic_store(&h->to_engine.head, 0);
 	atomic_store(&h->to_engine.tail, 0);
@@ -999,7 +1008,7 @@ vslot_engine_gone_locked(int side)
 	}
 	SpinLockRelease(&s->submit_lock);
 	atomic_store(&wire_stats(&vllm_arenas[side])->seq, 0);
-	/* the next one knows no models */
+	/* the next process has no models to forget */
 	if (side == VLLM_REMOTE_SIDE || side == (int) pg_atomic_read_u32(&s->side))
 		drop_forgets(side == VLLM_REMOTE_SIDE);
 
@@ -1011,8 +1020,10 @@ vslot_engine_gone_locked(int side)
 			continue;
 		if (s->owners[i].kind == VO_OWNED)
 		{
-			/* a final frame that is whole in the ring will still be read; CLOSED and nothing
-			 * else, lest its owner wait for the next engine */
+			/*
+			 * The owner still reads a final frame that is complete in the ring.  Every slot that is
+			 * not both CLOSED and let go becomes LOST, else its owner would wait for the next engine.
+			 */
 			if (atomic_load(&w->state) != WS_CLOSED || !vslot_engine_let_go(i))
 				atomic_store(&w->state, WS_LOST);
 			SetLatch(compat_proc_latch(s->owners[i].procno));

@@ -1,20 +1,20 @@
 /*
  * spend.c
- *	  What requests cost, where their models have prices: accounts, and budgets.
+ *	  Costs of requests to models with prices: accounts and budgets.
  *
- * An account is that of a role, a database and a model, in shared memory; a role has a purse besides, with
- * what it has spent today, this month (in UTC) and ever, over all databases.  The role is the one whose
- * limits a request counts for (role_limits.c).  All of it is kept over restarts, and over crashes but for the
- * last seconds: the supervisor writes the file.
+ * There is an account for each role, database and model, in shared memory.  Each role also has a
+ * purse with the sums it has spent today, this month (in UTC) and ever, over all databases.  The role
+ * is the one whose limits a request counts for (role_limits.c).  The supervisor writes all of this to
+ * a file, so it survives restarts, and crashes except for the last seconds.
  *
- * A request that is under way has its estimate set aside: the prompt's bytes, of which
- * four are a token until the account knows better, and max_tokens.  So many requests in
- * flight can't overshoot a budget together.  When it ends, however it does, its estimate is given back and
- * what it has cost is added, in one step under the lock.  What a prompt has cost that an endpoint may have
- * charged and not answered is added as if it had been.
+ * The estimated cost of a request is reserved while it is in flight, so that many requests together
+ * can't exceed a budget.  The estimate is computed from the prompt's bytes, with four bytes per token
+ * until the account has measured it, and from max_tokens.  When the request ends, on any path, the
+ * reservation is released and the actual cost is added, in one step under the lock.  If an endpoint
+ * has given no output but may have charged for the prompt, the prompt's cost is added.
  *
- * The request's ClientCall gives back what it holds (client.c), on every path; a backend that dies without
- * is the end of shared memory, too.
+ * The request's ClientCall releases its reservation (client.c) on every path.  A backend that dies
+ * without doing so ends shared memory, too.
  *
  * Tests: tests/sql/36_cost.sql, tests/t/116_money.pl.
  */
@@ -51,10 +51,10 @@ PG_FUNCTION_INFO_V1(llm_budget_list);
 PG_FUNCTION_INFO_V1(llm_cost_reset);
 
 #define COST_FILE	PGSTAT_STAT_PERMANENT_DIRECTORY "/vllm_pg.cost"
-#define COST_MAGIC	0x564c4331	/* and the layouts below */
+#define COST_MAGIC	0x564c4331	/* changes with the layouts below */
 #define SAVE_MS		10000
 #define UNIT		INT64CONST(1000000000000)
-/* where the caller gives no max_tokens, and vllm.default_max_tokens is 0 */
+/* max_tokens if the caller gives none and vllm.default_max_tokens is 0 */
 #define GUESS_TOKENS 1024
 
 double		vllm_max_cost;
@@ -73,7 +73,8 @@ typedef struct CostAccount
 	CostKey		key;
 	int64		requests;
 	CostTokens	tokens;
-	int64		prompt_bytes;	/* that became as many prompt tokens as requests have told of */
+	int64		prompt_bytes;	/* bytes of prompts whose requests reported prompt tokens; bytes_tokens
+								 * has those tokens */
 	int64		bytes_tokens;
 	int64		cost;
 	int64		cache[COST_CACHE_COUNTS];
@@ -84,7 +85,7 @@ typedef struct CostPurse
 {
 	Oid			role;
 	int64		spent[COST_WINDOWS];
-	int64		began[COST_WINDOWS];	/* which day, which month; 0 */
+	int64		began[COST_WINDOWS];	/* number of the day, of the month; 0 */
 	int64		reserved;
 } CostPurse;
 
@@ -98,7 +99,7 @@ static CostShared *shared = NULL;
 static HTAB *accounts = NULL;
 static HTAB *purses = NULL;
 
-/* The statement that the client has sent. */
+/* Sums of the statement that the client has sent. */
 static struct
 {
 	TimestampTz began;
@@ -154,7 +155,7 @@ cost_window(const char *name)
 		COST_MONTH;
 }
 
-/* Which day, which month it is, in UTC. */
+/* Return the number of the current day or month, in UTC. */
 static int64
 window_number(CostWindow w)
 {
@@ -176,7 +177,10 @@ cost_shared_size(void)
 							 hash_estimate_size(vllm_stat_max, sizeof(CostPurse))));
 }
 
-/* Of too many they are one, of nobody and no model. */
+/*
+ * Return the key's account.  When the table is full, the rest share one account without a role and a
+ * model.
+ */
 static CostAccount *
 account(const CostKey *key)
 {
@@ -196,7 +200,7 @@ account(const CostKey *key)
 	return a;
 }
 
-/* With the windows that it is now; NULL: there are too many. */
+/* Return the role's purse, with its windows brought up to date; NULL if the table is full. */
 static CostPurse *
 purse(Oid role)
 {
@@ -223,8 +227,8 @@ is_full_for(Oid role)
 }
 
 /*
- * The roles that have purses; NULL if there is room.  What this transaction has written may be undone, a
- * dropped role among it, so nobody is gone then.
+ * Return the roles that have purses; NULL if there is room.  If this transaction has written, it may
+ * have dropped a role and be rolled back, so no purse may be removed.
  */
 static Oid *
 roles_if_full(Oid role, int *n)
@@ -248,7 +252,7 @@ roles_if_full(Oid role, int *n)
 	return roles;
 }
 
-/* Catalogs are not read under the lock. */
+/* The catalogs are read without the lock. */
 void
 cost_make_room(Oid role)
 {
@@ -306,7 +310,7 @@ load_entries(FILE *file, uint32 na, uint32 np)
 	return true;
 }
 
-/* It stays where it is: after a crash it is read again. */
+/* Load the file.  It is not removed: after a crash it is read again. */
 static void
 load(void)
 {
@@ -322,7 +326,7 @@ load(void)
 	FreeFile(file);
 }
 
-/* A copy under the lock, then the file. */
+/* Copy the tables under the lock, then write the file. */
 static void
 save(void)
 {
@@ -375,7 +379,7 @@ cost_turn(void)
 	save();
 }
 
-/* The postmaster ends: no other process is left. */
+/* Runs at the end of the postmaster: no other process is left. */
 static void
 save_at_exit(int code, Datum arg)
 {
@@ -420,7 +424,7 @@ cost_note_begin(SpendRecord *n)
 	n->tokens_a_byte = 0.25;
 }
 
-/* Does a body that is sent there ask for text? */
+/* Return true if an API request to this path generates text. */
 static bool
 path_writes(const char *path, Size n)
 {
@@ -480,14 +484,14 @@ cost_note_field(SpendRecord *n, const WireField *f)
 			break;
 		case WTAG_API_BODY:
 			n->prompt_bytes += f->n;
-			/* prices are the model's, which comes before what is asked of it */
+			/* the model's fields, and so its prices, come before the API body */
 			if (n->priced)
 				cost_note_body(n, f->s, f->n);
 			break;
 	}
 }
 
-/* How often the prompt is sent: an endpoint is asked for each choice. */
+/* Return how often the prompt is sent: an endpoint gets a request for each choice. */
 static int64
 prompt_times(const SpendRecord *n)
 {
@@ -509,7 +513,7 @@ cost_prompt_guess(const SpendRecord *n)
 int64
 cost_output_guess(const SpendRecord *n, WireKind kind)
 {
-	/* a dialect whose completions can't be empty has a token of each choice */
+	/* in a dialect whose completions can't be empty, each choice costs one output token */
 	if (kind == WK_LOGPROBS && n->remote)
 		return prompt_times(n);
 	if ((kind != WK_GENERATE && kind != WK_API) || n->vectors)
@@ -548,7 +552,7 @@ has_room(int64 limit, int64 spent, int64 reserved, int64 estimate)
 	return add(add(spent, reserved), estimate) <= limit;
 }
 
-/* Of the role's purse, as its settings say; 0: no limit. */
+/* Reserve the estimate in the role's purse, up to its budget (0: no limit). */
 static bool
 reserve_of_role(SpendRecord *n, int64 estimate, double most, CostWindow w, bool wait)
 {
@@ -662,7 +666,7 @@ cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait)
 	return true;
 }
 
-/* Under the lock, if anything is reserved of the role's. */
+/* Release the reservation.  The caller holds the lock if the role's purse has a part in it. */
 static void
 give_back(SpendRecord *n, CostPurse *p)
 {
@@ -811,7 +815,7 @@ may_see(Oid role)
 		(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
 }
 
-/* A copy of a table: privileges are looked up in the catalogs, not under the lock. */
+/* Copy a table: privileges are looked up in the catalogs, not under the lock. */
 static void *
 copy_of(HTAB *table, Size size, int *n)
 {
@@ -891,7 +895,7 @@ llm_budget_list(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* llm_cost_reset(userid oid): the number of accounts; who may is a matter of EXECUTE */
+/* llm_cost_reset(userid oid): number of accounts; the EXECUTE privilege decides who may call it */
 Datum
 llm_cost_reset(PG_FUNCTION_ARGS)
 {

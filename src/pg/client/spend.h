@@ -1,6 +1,6 @@
 /*
  * spend.h
- *	  What requests cost, where their models have prices: accounts, and budgets.
+ *	  Costs of requests to models with prices: accounts and budgets.
  */
 #ifndef VLLM_PG_CLIENT_SPEND_H
 #define VLLM_PG_CLIENT_SPEND_H
@@ -12,11 +12,11 @@
 #include "ipc/wire.h"
 
 /*
- * Money is whole numbers of 1e-12 of the currency that prices are in: a price of a million tokens with six
- * digits behind the point is a whole number of these for a token, so sums are exact.
+ * Money is an integer in units of 1e-12 of the prices' currency.  A price of a million tokens with
+ * six digits after the point is a whole number of units for one token, so sums are exact.
  */
 #define COST_DIGITS		12
-#define COST_PRICE_UNITS 1e6	/* of a token, for each 1 of a million tokens */
+#define COST_PRICE_UNITS 1e6	/* units for a token, for each 1 that a million tokens cost */
 #define COST_MAX_PRICE	1000000
 
 typedef enum CostWindow
@@ -25,27 +25,28 @@ typedef enum CostWindow
 } CostWindow;
 #define COST_WINDOWS	3
 
-/* Of a request. */
+/* The cost record of a request. */
 typedef struct SpendRecord
 {
 	bool		priced;
-	int64		input,			/* of a token */
+	int64		input,			/* prices of a token */
 				cached,
 				output;
 	int64		prompt_bytes;
 	int64		prompt_ids;
-	int64		choices;		/* whose log-probabilities are wanted */
+	int64		choices;		/* choices whose log-probabilities are wanted */
 	int64		choice_bytes;
 	bool		remote;			/* its model is a remote one */
-	double		tokens_a_byte;	/* of prompts, by what the account has seen */
-	int64		max_tokens;		/* of an answer, 0 = not given */
+	double		tokens_a_byte;	/* tokens per byte of prompts, as the account has measured */
+	int64		max_tokens;		/* of an output, 0 = not given */
 	int64		answers;
-	bool		vectors;		/* a body whose answer has no tokens: embeddings, scores */
-	Oid			role;			/* whose account it is */
+	bool		vectors;		/* an API body whose result has no tokens: embeddings, scores */
+	Oid			role;			/* the role whose account is charged */
 	TimestampTz statement;
-	int64		reserved;		/* of the role's budget and the statement's, until the request has ended */
+	int64		reserved;		/* estimate reserved in the role's and the statement's budgets until the
+								 * request has ended */
 	bool		role_reserved;
-	int64		cost;			/* when it has ended */
+	int64		cost;			/* set when the request has ended */
 } SpendRecord;
 
 typedef struct CostTokens
@@ -53,59 +54,68 @@ typedef struct CostTokens
 	int64		prompt,
 				cached,
 				output;
-	/* of an endpoint: gave no answer, and may have been charged like the prompt */
+	/* tries of an endpoint without an output, which may have charged for the prompt */
 	int64		charged_tries;
 } CostTokens;
 
-/* From a request's message. */
+/* Make the record from a request's message. */
 void		cost_note_begin(SpendRecord *n);
 void		cost_note_field(SpendRecord *n, const WireField *f);
-/* spend_api_body.c: of its API_BODY, if it is priced */
+/* spend_api_body.c: read the message's API_BODY, if the model has prices */
 void		cost_note_body(SpendRecord *n, const char *s, Size len);
-/* What prompts of the account have been, for the guess. */
+/* Set the record's tokens per byte from the account.  cost_prompt_guess(): estimate the prompt tokens. */
 void		cost_learn(SpendRecord *n, const char *model);
 int64		cost_prompt_guess(const SpendRecord *n);
-/* The most that is generated. */
+/* Return the most tokens that may be generated. */
 int64		cost_output_guess(const SpendRecord *n, WireKind kind);
-/* What so many tokens cost, in the currency. */
+/* Return the cost of the tokens, in the currency. */
 double		cost_money(const SpendRecord *n, const CostTokens *t);
 
-/* If there are too many purses for one more: those of dropped roles go, within a transaction. */
+/*
+ * If the table of purses is full, remove those of dropped roles.  Does nothing outside of
+ * transactions.
+ */
 void		cost_make_room(Oid role);
 /*
- * Before it begins: set aside what it may cost.  False: a budget has no room for it while others are under
- * way; with wait that is an ERROR 53400.
+ * Reserve the estimated cost before the request begins.  Return false if a budget has no room for it
+ * while other requests are in flight; with wait that is an ERROR 53400.
  */
 bool		cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait);
-/* Was the last one that had no room without room in a budget?  Says so once. */
+/* Return true if the last failed reservation was refused by a budget; resets that state. */
 bool		cost_refused(void);
-/* It has not begun after all, or has ended and was settled: nothing is set aside any more.  Never throws. */
+/* Release the reservation of a request that has not begun after all, or has ended.  Never throws. */
 void		cost_release(SpendRecord *n);
-/* It has ended: into the account of role, database and model.  Never throws, never allocates. */
+/*
+ * Charge a request that has ended to the account of role, database and model.  Never throws, never
+ * allocates.
+ */
 void		cost_settle(SpendRecord *n, const char *model, const CostTokens *t);
 
 /*
- * What a request of the model is expected to generate, by what its requests of this database have; -1 = not
- * known.
+ * Return the estimated output tokens of a request to the model, from its requests in this database;
+ * -1 = not known.
  */
 int64		cost_seen_output(const char *model);
 
-/* What result_cache.c has found, by model; never throws. */
+/* Counters of result_cache.c, by model.  cost_count_cache() never throws. */
 typedef enum CostCache
 {
-	COST_CACHE_HIT, COST_CACHE_MISS, COST_CACHE_SKIPPED /* not kept */
+	COST_CACHE_HIT, COST_CACHE_MISS, COST_CACHE_SKIPPED /* SKIPPED: not stored */
 } CostCache;
 #define COST_CACHE_COUNTS 3
 void		cost_count_cache(const char *model, CostCache what);
-/* Of all roles in this database. */
+/* Sum the counters of all roles in this database. */
 void		cost_cache_counts(const char *model, int64 *counts);
 
-/* 0.00125, without zeros at the end */
+/* Return for example 0.00125, without trailing zeros. */
 char	   *cost_text(int64 units);
 
 Size		cost_shared_size(void);
 void		cost_shared_init(void);
-/* The supervisor's: accounts to their file, so that a crash loses no more than some seconds of them. */
+/*
+ * Called by the supervisor: write the accounts to their file, so that a crash loses only the last
+ * seconds.
+ */
 void		cost_turn(void);
 
 /* settings */

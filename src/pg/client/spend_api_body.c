@@ -1,10 +1,10 @@
 /*
  * spend_api_body.c
- *	  What a body of OpenAI's or Anthropic's interfaces asks for, as far as that may cost.
+ *	  The parts of a body of OpenAI's or Anthropic's interfaces that determine its cost.
  *
- * A backend hands bodies on as they are; who reads them is the engine or the endpoint.  A budget has to know
- * beforehand how many tokens may come back: answers times prompts times the most of each, where the body says
- * so.
+ * A backend passes bodies on unchanged; the engine or the endpoint reads them.  But a budget has to
+ * know beforehand how many tokens may be generated: answers times prompts times the largest number
+ * for each, if the body gives one.
  *
  * Tests: tests/sql/36_cost.sql.
  */
@@ -18,7 +18,7 @@
 #include "pg/util/encoding.h"
 #include "pg/util/json_tree.h"
 
-/* A member that is a number of at least 1; 0: there is none. */
+/* Return a member that is a number of at least 1; 0 if there is none. */
 static int64
 count_of(const JsonNode *body, const char *name)
 {
@@ -28,7 +28,7 @@ count_of(const JsonNode *body, const char *name)
 	return v >= 1 ? (int64) Min(v, 1e9) : 0;
 }
 
-/* Prompts: a text or its token ids are one, an array of these is as many. */
+/* Return the number of prompts: a text, or a list of token ids, is one; an array of these has as many. */
 static int64
 prompts_of(const JsonNode *body)
 {
