@@ -2,10 +2,10 @@
  * job_call.c
  *	  The request of a job's function for one input.
  *
- * A job keeps the call's arguments as SQL text, model => '...', dimensions => '...': own_call()
- * puts them in their places, and the others' defaults.  What the parser makes of it is a call
- * whose arguments are constants, from which the function's row of engine_func.def makes
- * the request's head.  So a job's request is what the same call would send.
+ * A job stores the call's arguments as SQL text: model => '...', dimensions => '...'.  own_call()
+ * puts them in their places and adds the defaults of the others.  The parser makes a call with
+ * constant arguments of that, and the function's row of engine_func.def makes the request's head.  So
+ * a job's request is the same as that of a call in SQL.
  *
  * Tests: tests/sql/23_jobs.sql.
  */
@@ -46,7 +46,7 @@ require_engine_func(Oid funcid)
 	return f;
 }
 
-/* Its owner may have lost the right since the job was made. */
+/* The owner may have lost the privilege since the job was created. */
 static void
 require_execute(Oid funcid)
 {
@@ -56,7 +56,7 @@ require_execute(Oid funcid)
 		aclcheck_error(acl, OBJECT_FUNCTION, get_func_name(funcid));
 }
 
-/* Nothing is computed unless it is the function. */
+/* The call is not folded before it is known to be one of the function. */
 static FuncExpr *
 parse_call(const char *sql, Oid function)
 {
@@ -143,8 +143,9 @@ job_call_make(const char *function, const char *arguments)
 }
 
 /*
- * In a PG_CATCH() block: a text that UTF-8 lacks is refused as others are.  Its conversion holds nothing, so
- * it takes no subtransaction, which a worker could not have outside of transactions.
+ * Called in a PG_CATCH() block: return the error for a text that can't be converted to UTF-8, like
+ * other refused inputs.  The conversion holds no resources, so no subtransaction is needed; a worker
+ * has none outside of transactions.
  */
 static ErrorData *
 refuse_text(MemoryContext cxt)
@@ -160,7 +161,7 @@ refuse_text(MemoryContext cxt)
 	return e;
 }
 
-/* It would wait for ever, and other jobs with it. */
+/* A body that is too long for a slot would wait for ever, and make other jobs wait. */
 static ErrorData *
 check_length(const StringInfoData *body)
 {

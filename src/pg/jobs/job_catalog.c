@@ -1,11 +1,11 @@
 /*
  * job_catalog.c
- *	  The table vllm.job, and whose rights are used for what.
+ *	  The table vllm.job, and the switches to other roles.
  *
- * Users see jobs through views and change them through functions; the code here and
- * in job_functions.c reads and writes the tables with the rights of their owner, by statements
- * of its own only.  What a user brought along (expressions, triggers and types of the
- * source) never runs with those: job_role_begin().
+ * Users see jobs through views and change them through functions.  The code here and in
+ * job_functions.c reads and writes the tables with the rights of their owner, and only by its own
+ * statements.  Code that belongs to users (expressions, triggers and types of the source) never runs
+ * with those rights: job_role_begin().
  *
  * Tests: tests/sql/23_jobs.sql, tests/t/060_jobs.pl.
  */
@@ -38,7 +38,7 @@
 #include "pg/catalog/model_catalog.h"
 #include "pg/jobs/job.h"
 
-/* bytes that are kept of each text of an error: code of a job's owner makes as many as it likes */
+/* bytes that are kept of each text of an error, as code of a job's owner may make texts of any length */
 #define ERROR_TEXT	2048
 
 static Oid
@@ -110,7 +110,7 @@ job_from_tuple(HeapTuple tuple, TupleDesc desc)
 	bool		null[JOB_COLS];
 	JobDef	   *j = palloc0(sizeof(JobDef));
 
-	/* an extension that has not been updated has no uses */
+	/* an extension that has not been updated has no column uses */
 	null[JOB_USES - 1] = true;
 	if (desc->natts != JOB_COLS && desc->natts != JOB_USES - 1)
 		elog(ERROR, "vllm.job has %d columns, expected %d", desc->natts, JOB_COLS);
@@ -266,7 +266,7 @@ job_size_of_others(Oid owner, int32 id)
 		bool		null[JOB_COLS];
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), v, null);
-		/* one that is nobody's for now is the source's owner's */
+		/* a job without an owner counts for the source's owner */
 		if (DatumGetInt32(v[JOB_ID - 1]) != id &&
 			job_relation_owner(DatumGetObjectId(v[JOB_SOURCE - 1])) == owner)
 			size += toast_raw_datum_size(v[JOB_INPUT - 1]) + toast_raw_datum_size(v[JOB_ARGUMENTS - 1]);
@@ -280,7 +280,10 @@ job_size_of_others(Oid owner, int32 id)
 
 #define OWNER_CONTEXT	(SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE | JOB_SECURITY_CONTEXT)
 
-/* Of the job in whose context this runs; of one within it the outer one's, also behind an error in that. */
+/*
+ * The owner of the job in whose context the code runs.  Within a nested job context it is the outer
+ * job's owner, also after an error in the nested one.
+ */
 static Oid	running_for = InvalidOid;
 
 static void
@@ -291,7 +294,7 @@ be(JobRole *r, Oid user, int sec_context)
 		running_for = user;
 	r->guc_level = NewGUCNestLevel();
 	SetUserIdAndSecContext(user, r->sec_context | sec_context);
-	/* names are compared as texts: job_uses.c */
+	/* names are compared as texts (job_uses.c) */
 	(void) set_config_option("quote_all_identifiers", "off", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 }
@@ -366,7 +369,7 @@ job_refuse_rls(Oid relid, Oid owner)
 			 errhint("Use ALTER TABLE ... NO FORCE ROW LEVEL SECURITY, or give the owner BYPASSRLS.")));
 }
 
-/* The text is the context's own. */
+/* Truncate a text that was allocated in the current context. */
 static void
 cut_text(char **text)
 {

@@ -1,10 +1,9 @@
 /*
  * job_check.c
- *	  What can be wrong with a job, found out when it is made or altered.
+ *	  Checks of a job's definition when it is created or altered.
  *
- * Columns, types, keys, targets and the call's arguments are looked at here; whether the
- * settings suit the model is known by the engine alone, so the call is tried once with a
- * short text.
+ * The checks here cover columns, types, keys, targets and the call's arguments.  Only the engine
+ * knows whether the settings suit the model, so the call is tried once with a short text.
  *
  * Tests: tests/sql/23_jobs.sql.
  */
@@ -35,13 +34,16 @@
 #include "pg/jobs/job_new.h"
 #include "pg/util/own_call.h"
 
-/* bytes of texts of a job, and of all of an owner's: a worker has those of a database in memory */
+/*
+ * limits for the texts of one job, and of all jobs of an owner, as a worker keeps those of a database
+ * in memory
+ */
 #define MAX_TEXT	(1024 * 1024)
 #define MAX_TEXTS	(16 * MAX_TEXT)
-/* from so many bytes on an owner's jobs are made one after the other */
+/* an owner's jobs with texts longer than this are created one after the other */
 #define LONG_TEXT	(16 * 1024)
 
-/* columns of a side table beside the key */
+/* columns of a side table besides the key */
 static const char *const side_columns[] = {"chunk_seq", "chunk", "embedding", "tok_start", "tok_end"};
 
 void
@@ -81,7 +83,7 @@ job_set_argument(NewJob *n, const char *name, const char *value)
 	n->arguments = lappend(n->arguments, a);
 }
 
-/* Has the function an argument that a job may give? */
+/* Return true if the function has an argument of that name that a job may give. */
 static bool
 is_argument(const char *function, const char *name)
 {
@@ -150,7 +152,7 @@ job_refuse_source(Relation rel, const char *why, const char *hint)
 			 errdetail("%s", why), hint ? errhint("%s", hint) : 0));
 }
 
-/* Code that its owner puts on a partition runs with the job, as the owner of the source. */
+/* Code on a partition belongs to the partition's owner, but runs with the job as the source's owner. */
 static void
 check_partition_owners(Relation rel)
 {
@@ -237,7 +239,7 @@ check_assignable(const char *column, Oid from, Oid to)
 						column, format_type_be(to), format_type_be(from))));
 }
 
-/* Does the input depend on the target, by way of other jobs on the table? */
+/* Return true if the input depends on the target, through other jobs on the table. */
 static bool
 goes_in_circles(NewJob *n)
 {
@@ -261,8 +263,8 @@ goes_in_circles(NewJob *n)
 }
 
 /*
- * Is there a job already that fills the target?  Of a column: in the source, a partition or what it is one
- * of.
+ * ERROR if another job fills the target.  A target column is looked up in the source, its partitions
+ * and the tables that it is a partition of.
  */
 static void
 refuse_taken_target(NewJob *n)
@@ -326,7 +328,7 @@ job_check_target_column(NewJob *n, Oid type)
 	job_check_column_type(att->atttypid, n->source->rd_rel->relowner);
 }
 
-/* A statement as the caller. */
+/* Execute a statement as the caller. */
 void
 job_execute(const char *sql)
 {
@@ -474,7 +476,7 @@ job_names_datum(List *names)
 
 /* ---- trying ---- */
 
-/* A job may be made before the engine is there. */
+/* Return true if the error says that there is no engine: a job may be created before it runs. */
 static bool
 is_engine_missing(const ErrorData *e)
 {
@@ -490,7 +492,7 @@ typedef struct Trial
 	const char *sql;
 } Trial;
 
-/* As the source's owner, whose types may run code of his. */
+/* Run as the source's owner, whose types may run code of that role. */
 static void
 try_step(void *arg)
 {
@@ -503,7 +505,7 @@ try_step(void *arg)
 	job_role_end(&role);
 }
 
-/* False: there is no engine to ask. */
+/* Return false if there is no engine to ask. */
 static bool
 try_statement(const NewJob *n, const char *sql)
 {
@@ -520,7 +522,7 @@ try_statement(const NewJob *n, const char *sql)
 	return false;
 }
 
-/* The call with the shortest answer. */
+/* Return the call with the shortest possible output. */
 static char *
 call_sql(const NewJob *n)
 {
@@ -536,7 +538,7 @@ call_sql(const NewJob *n)
 	return job_call_sql(n->def.function, arguments, "'x'");
 }
 
-/* The type of the column that takes embeddings, with its modifier. */
+/* Return the type of the column for embeddings, with its modifier. */
 static char *
 embedding_type(const NewJob *n)
 {
@@ -568,7 +570,7 @@ job_check_size(const JobDef *def, Oid owner, const char *arguments)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("input and options of job \"%s\" are too long", def->name),
 				 errdetail("They have %zu bytes; the limit is %d bytes.", size, MAX_TEXT)));
-	/* what other transactions have not committed is not counted */
+	/* the sum doesn't include jobs that other transactions have not committed, hence the lock */
 	if (size > LONG_TEXT)
 		LockSharedObject(AuthIdRelationId, owner, 0, ShareUpdateExclusiveLock);
 	all = size + job_size_of_others(owner, def->id);

@@ -1,21 +1,22 @@
 /*
  * job_ddl.c
- *	  What becomes of jobs when tables change: event triggers, and columns that are renamed.
+ *	  Jobs follow changes of tables: event triggers, and a hook for renamed columns.
  *
- *	what happens			what is done
- *	source dropped			the job goes
- *	partition made			it gets the job's triggers
+ *	event					action
+ *	source dropped			the job is dropped
+ *	partition created		it gets the job's triggers
  *	partition detached		it loses them
- *	partition gone			its chunks are swept from the side table
- *	column renamed			input, key and target are written anew (ProcessUtility_hook)
- *	owner changed			the job is nobody's, and rests until the new owner resumes it: its
- *							expression is not his, so nobody reads it before
+ *	partition dropped		its chunks are swept from the side table
+ *	column renamed			input, key and target are rewritten (ProcessUtility_hook)
+ *	owner changed			the job has no owner, and rests until the new owner resumes it: its
+ *							expression was written by another role, so it is not read before
  *
- * Tables and constraints are known by OID, so that their names don't matter.
+ * Tables and constraints are identified by OID, so their names don't matter.
  *
- * OTHERS' STATEMENTS.  The event triggers run with statements of all roles.  So only the
- * relations of the statement are looked at, by indexes, and nothing waits for a lock that the
- * statement does not take itself: what is locked by others is left to the next time.
+ * STATEMENTS OF OTHER ROLES.  The event triggers run with statements of all roles.  So only the
+ * relations of the statement are looked at, by indexes, and the triggers never wait for a lock that
+ * the statement does not take itself: a table that another transaction has locked is left to the next
+ * time.
  *
  * Tests: tests/sql/23_jobs_alter.sql.
  */
@@ -68,7 +69,7 @@ static const struct
 	int16		event;
 	bool		old_rows;
 	bool		new_rows;
-	bool		of_column;		/* has a job with a target column it, too? */
+	bool		of_column;		/* created also for a job with a target column */
 }			job_events[] = {
 	{"insert", TRIGGER_TYPE_INSERT, false, true, true},
 	{"update", TRIGGER_TYPE_UPDATE, true, true, true},
@@ -93,7 +94,7 @@ trigger_name(const JobDef *job, int event)
 	return psprintf("vllm_job_%d_%s", job->id, job_events[event].name);
 }
 
-/* Or it needs none. */
+/* Return true if the trigger exists or the job needs none for the event. */
 static bool
 has_trigger(const JobDef *job, Oid relid, int event)
 {
@@ -111,8 +112,8 @@ has_triggers(const JobDef *job, Oid relid)
 }
 
 /*
- * Not as statements: those would run event triggers, of which the functions would find
- * themselves with the rights of the extension's owner beside a caller's temporary tables.
+ * The triggers are not created by SQL statements: those would fire event triggers, whose functions
+ * would run with the rights of the extension's owner and see a caller's temporary tables.
  */
 void
 job_create_triggers(const JobDef *job, Oid relid)
@@ -148,7 +149,10 @@ job_create_triggers(const JobDef *job, Oid relid)
 	job_role_end(&role);
 }
 
-/* The job of a trigger, found by function and argument, whatever its name; NULL: it is not a job's. */
+/*
+ * Return the name of a trigger's job, found by function and argument, whatever the trigger's name;
+ * NULL if it is not a job's trigger.
+ */
 static char *
 name_of_job(HeapTuple tuple, Relation pg_trigger, Oid function)
 {
@@ -216,7 +220,7 @@ job_trigger_names(const JobDef *job, Oid relid)
 	return names;
 }
 
-/* Jobs of the tables that relid is a partition of. */
+/* Return the jobs of the tables that relid is a partition of. */
 static List *
 jobs_above(Oid relid)
 {
@@ -238,7 +242,7 @@ create_triggers(List *jobs, Oid relid)
 		job_create_triggers(lfirst(lc), relid);
 }
 
-/* The side table is looked through for rows that are gone. */
+/* Queue sweeps of the jobs' side tables for chunks of deleted rows. */
 static void
 queue_sweeps(List *jobs)
 {
@@ -257,7 +261,7 @@ queue_sweeps(List *jobs)
 	}
 }
 
-/* Triggers of a table that is no part of their job's source. */
+/* Return the job triggers of a table that is not (any more) part of the job's source. */
 static List *
 stale_triggers(Oid relid)
 {
@@ -278,8 +282,9 @@ stale_triggers(Oid relid)
 }
 
 /*
- * A partition that is not one any more keeps no triggers of the job; without statements, as above.  A table
- * that somebody else has locked keeps them until it is altered again: they do nothing.
+ * Drop the job's triggers of a former partition; without SQL statements, like job_create_triggers().
+ * If another transaction has locked the table, the triggers stay until the table is altered again;
+ * they do nothing.
  */
 static void
 drop_stale_triggers(Oid relid)
@@ -288,7 +293,7 @@ drop_stale_triggers(Oid relid)
 
 	if (stale_triggers(relid) == NIL || !ConditionalLockRelationOid(relid, AccessExclusiveLock))
 		return;
-	/* what there is now cannot go any more */
+	/* with the lock, the table can't be dropped any more */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 		return;
 	foreach(lc, stale_triggers(relid))
@@ -300,9 +305,9 @@ drop_stale_triggers(Oid relid)
 	}
 }
 
-/* ---- what was dropped ---- */
+/* ---- dropped objects ---- */
 
-/* Jobs go with their source; the worker removes what is added to the queue meanwhile. */
+/* Drop the job with its source.  The worker removes rows that are added to the queue meanwhile. */
 static void
 drop_job(const JobDef *job)
 {
@@ -318,7 +323,7 @@ drop_job(const JobDef *job)
 			elog(ERROR, "could not remove the job of a dropped table");
 }
 
-/* Without statements, as above: the caller need not have any rights on the source. */
+/* Drop the triggers without SQL statements: the caller need not have any rights on the source. */
 static void
 drop_triggers_of(const JobDef *job)
 {
@@ -361,8 +366,9 @@ job_drop_of_model(const char *name, const char *model)
 }
 
 /*
- * A trigger that is made names a model: it stays until the trigger can be seen.  Not if the trigger would not
- * count as using it (model_depend.c): anybody could block its removal.
+ * A trigger that is being created names a model: lock its use, so that the model can't be dropped
+ * before the trigger is visible.  A trigger that would not count as a use of the model
+ * (model_depend.c) takes no lock: else any user could block the model's removal.
  */
 static void
 lock_model_of(const Node *statement)
@@ -388,7 +394,7 @@ lock_model_of(const Node *statement)
 		catalog_lock_use(model);
 }
 
-/* The parent that a table had when the transaction began, or InvalidOid. */
+/* Return the parent that a table had when the transaction began, or InvalidOid. */
 static Oid
 parent_before(Relation pg_inherits, Oid relid, Snapshot before)
 {
@@ -406,9 +412,9 @@ parent_before(Relation pg_inherits, Oid relid, Snapshot before)
 }
 
 /*
- * Jobs whose source had the dropped table as a partition.  The catalog does not say so any
- * more, so it is read as it was when the transaction began: a partition made since then
- * has no chunks.
+ * Return the jobs whose source had the dropped table as a partition.  The catalog does not show that
+ * any more, so it is read as of the transaction's begin; a partition created since then has no
+ * chunks.
  */
 static List *
 jobs_above_before(Oid relid)
@@ -425,7 +431,7 @@ jobs_above_before(Oid relid)
 	return jobs;
 }
 
-/* OIDs of relations out of a function of event triggers. */
+/* Return the OIDs of relations from a function for event triggers. */
 static List *
 relations(const char *function)
 {
@@ -462,9 +468,9 @@ after_drop(void)
 		queue_sweeps(jobs_above_before(lfirst_oid(lc)));
 }
 
-/* ---- what was made or altered ---- */
+/* ---- created and altered objects ---- */
 
-/* A dump has the triggers of partitions that were there: they come by themselves. */
+/* A dump restores the triggers of existing partitions itself, so only ATTACH PARTITION creates them. */
 static bool
 attaches_partition(const Node *statement)
 {
@@ -477,7 +483,7 @@ attaches_partition(const Node *statement)
 	return false;
 }
 
-/* As the statement found it: with the caller's search_path. */
+/* Look the partition up as the statement did: with the caller's search_path. */
 static Oid
 detached_partition(const Node *statement)
 {
@@ -495,8 +501,8 @@ detached_partition(const Node *statement)
 }
 
 /*
- * Of one relation, or of all with InvalidOid.  Jobs that somebody is changing are left alone: the worker
- * looks at owners, too.
+ * Stop the jobs of one relation, or of all (InvalidOid), whose sources have new owners.  Jobs that
+ * another transaction is changing are skipped: the worker checks owners, too.
  */
 static void
 follow_owners(Oid relid)
@@ -593,13 +599,13 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" can't be an event trigger on %s", "vllm.job_ddl", e->event)));
-	/* the extension itself may be on its way in or out */
+	/* the extension itself may be being created or dropped */
 	if (!drop && job_installed())
 		lock_model_of(e->parsetree);
 	if (!job_installed() || !job_any())
 		return (Datum) 0;
 	jobs_wake_at_commit(true);
-	/* the worker waits for a job's triggers */
+	/* only wake the worker, which waits for a job's triggers */
 	if (strcmp(GetCommandTagName(e->tag), "CREATE TRIGGER") == 0)
 		return (Datum) 0;
 	detached = drop ? InvalidOid : detached_partition(e->parsetree);
@@ -619,7 +625,8 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 typedef struct Renamed
 {
 	JobDef	   *job;
-	Node	   *input;			/* NULL: it can't be read, or must not be; the job has failed already */
+	Node	   *input;			/* NULL: it can't be read, or must not be; the job's state is failed
+								 * already */
 } Renamed;
 
 typedef struct Reading
@@ -638,9 +645,9 @@ read_step(void *arg)
 }
 
 /*
- * What is wrong with a job must not keep its table from being altered.  The expression is
- * read as the owner of the job and its table.  When the table has another owner by now the expression is
- * not read at all: that could run code which the former owner has left there, as the new one.
+ * An error in a job must not prevent its table from being altered.  The expression is read as the
+ * owner of the job and its table.  If the table has another owner by now, the expression is not read
+ * at all: that could run code of the former owner as the new one.
  */
 static Node *
 read_input(Relation rel, const JobDef *job)
@@ -652,7 +659,7 @@ read_input(Relation rel, const JobDef *job)
 	return job_attempt(read_step, &r) == NULL ? r.node : NULL;
 }
 
-/* Jobs whose columns a RENAME COLUMN of relid renames: of partitions and children, too. */
+/* Return the jobs that a RENAME COLUMN of relid affects, those of partitions and children included. */
 static List *
 jobs_of(Oid relid, LOCKMODE lockmode)
 {
@@ -664,7 +671,7 @@ jobs_of(Oid relid, LOCKMODE lockmode)
 	return jobs;
 }
 
-/* Before it is locked, as PostgreSQL does it. */
+/* Check the owner before the lock is taken, as PostgreSQL does. */
 static void
 check_owner(const RangeVar *relation, Oid relid, Oid old_relid, void *arg)
 {
@@ -683,10 +690,10 @@ job_rename_begin(RenameStmt *statement)
 		!job_any())
 		return NIL;
 	relid = RangeVarGetRelid(statement->relation, NoLock, true);
-	/* who may not rename gets PostgreSQL's error, and no lock */
+	/* a user who may not rename the column gets PostgreSQL's error, and no lock */
 	if (!OidIsValid(relid) || !compat_owns_relation(relid, GetUserId()) || jobs_of(relid, NoLock) == NIL)
 		return NIL;
-	/* the lock of the statement: a job that is being altered is read when that is done */
+	/* take the statement's own lock: a job that is being altered is read after that */
 	relid = RangeVarGetRelidExtended(statement->relation, AccessExclusiveLock, RVR_MISSING_OK, check_owner,
 									 NULL);
 	if (!OidIsValid(relid))

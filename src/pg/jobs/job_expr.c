@@ -2,17 +2,17 @@
  * job_expr.c
  *	  The input of a job: an SQL expression over the source's columns.
  *
- * It is analysed when the job is made, with the names that its maker sees, and kept in
- * the form that PostgreSQL prints it with an empty search_path: every function, type and
- * operator has its schema then, so that it means the same in the worker.  Constants are
- * written under the fixed settings of keys, and the worker reads them so.
+ * The expression is analysed when the job is created, with the creator's search_path, and stored in
+ * the form that PostgreSQL prints with an empty search_path.  In that form every function, type and
+ * operator has its schema, so it has the same meaning in the worker.  Constants are written with the
+ * fixed settings of keys, and the worker reads them with those.
  *
- * The worker computes it twice, before the model is asked and before the answer is stored,
- * and stores only if both are equal.  So it must not be volatile, and must not read
- * other tables, whose changes nobody would notice.
+ * The worker computes the expression twice, before the model is asked and before the result is
+ * stored, and stores the result only if both values are equal.  So the expression must not be
+ * volatile, and must not read other tables, as their changes would not be noticed.
  *
- * The text is resolved by name again, so what the names stand for is kept, too: job_uses.c.
- * Whose that may be: job_trust.c.
+ * Names in the stored text are resolved again each time, so the objects that they refer to are
+ * recorded, too (job_uses.c).  job_trust.c checks who may own those objects.
  *
  * Tests: tests/sql/23_jobs.sql, 23_jobs_checks.sql.
  */
@@ -50,7 +50,7 @@ refuse(const char *text, const char *detail)
 			 errdetail("%s", detail)));
 }
 
-/* The expression and nothing else. */
+/* Parse the text, which must be one expression and nothing else. */
 static Node *
 parse_expression(const char *text)
 {
@@ -58,7 +58,7 @@ parse_expression(const char *text)
 	SelectStmt *select;
 	ResTarget  *target;
 
-	/* the line's end keeps a comment in it from hiding the bracket */
+	/* the newline ends a comment that would hide the parenthesis */
 	statements = raw_parser(psprintf("SELECT (%s\n)", text), RAW_PARSE_DEFAULT);
 	if (list_length(statements) != 1)
 		refuse(text, "It must be one SQL expression.");
@@ -74,7 +74,7 @@ parse_expression(const char *text)
 	return target->val;
 }
 
-/* Before it is analysed: to analyse it can make values of other tables' types. */
+/* Checked before the analysis, which can make values of other tables' types. */
 static bool
 has_subquery(Node *raw, void *context)
 {
@@ -104,7 +104,7 @@ column_names(Relation rel, Node *node, const char *text)
 	return names;
 }
 
-/* The text of an amount of money is another under another lc_monetary. */
+/* The text form of a money value depends on lc_monetary. */
 static bool
 has_money_constant(Node *node, void *context)
 {
@@ -116,9 +116,9 @@ has_money_constant(Node *node, void *context)
 }
 
 /*
- * A literal without a type, as a function of arguments "any" takes it, or a row, is written as text.  When
- * it is read again it would take the type that another function of the name wants, itself or for a field,
- * and run that type's input function.
+ * An untyped literal, as an argument of type "any" or a field of a row, is written as text.
+ * Otherwise, when it is read again, the literal (or the field) could take the type that another
+ * function of the same name wants, and run that type's input function.
  */
 static Node *
 literals_as_text(Node *node, void *builtin)
@@ -133,7 +133,10 @@ literals_as_text(Node *node, void *builtin)
 								  c->constisnull ? (Datum) 0 :
 								  CStringGetTextDatum(DatumGetCString(c->constvalue)), c->constisnull, false);
 	}
-	/* builtin: the function of pg_catalog whose arguments these are; its name is nobody else's */
+	/*
+	 * builtin: the function of pg_catalog whose arguments these are; no other role can create a
+	 * function of that name there
+	 */
 	if (IsA(node, FuncExpr))
 		builtin = get_func_namespace(((FuncExpr *) node)->funcid) == PG_CATALOG_NAMESPACE ? node : NULL;
 	else if (!IsA(node, List) && !IsA(node, NamedArgExpr))
@@ -141,7 +144,7 @@ literals_as_text(Node *node, void *builtin)
 	return expression_tree_mutator(node, literals_as_text, builtin);
 }
 
-/* The settings under which the worker reads it, until AtEOXact_GUC(level). */
+/* Set the settings under which the worker reads the text, until AtEOXact_GUC(level). */
 static int
 stored_format(void)
 {
@@ -275,7 +278,7 @@ put_literal(StringInfo out, StringInfo literal)
 	resetStringInfo(literal);
 }
 
-/* {column} in s, which begins behind the brace; the place behind it. */
+/* Append the expression for {column}; s is after the brace.  Return the position after it. */
 static const char *
 put_column(StringInfo out, StringInfo names, const char *s, const char *template)
 {
@@ -293,7 +296,7 @@ put_column(StringInfo out, StringInfo names, const char *s, const char *template
 	return end + 1;
 }
 
-/* NULL columns are empty; a row whose columns are all NULL has no input. */
+/* NULL columns become empty; a row whose columns are all NULL has a NULL input. */
 char *
 job_template_expression(const char *template)
 {

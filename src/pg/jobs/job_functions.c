@@ -3,14 +3,14 @@
  *	  llm_create_embedding_job, llm_create_completion_job, llm_alter_job, llm_drop_job,
  *	  llm_pause_job, llm_resume_job, llm_retry_job, llm_backfill_job.
  *
- * The creator of a job owns the source table and may use the model; the job's work runs with
- * the rights of the table's owner.  When that is another one later nothing of the job is read or
- * run until he, or a superuser, calls llm_resume_job() or gives llm_alter_job() something to compute.  The
- * side table is made by a statement that runs as the caller, so that PostgreSQL's own checks apply; the job's
- * rows are written, and its triggers made, with the rights of the extension's owner.
+ * The creator of a job must have the rights of the source table's owner and may use the model; the
+ * job runs with the rights of the table's owner.  If the table gets another owner, no part of the job
+ * is read or run until that owner, or a superuser, calls llm_resume_job() or gives llm_alter_job()
+ * something to compute.  The side table is created by a statement that runs as the caller, so that
+ * PostgreSQL's own checks apply.  The job's rows are written, and its triggers created, with the
+ * rights of the extension's owner.
  *
- * Everything that can be wrong with a job is found out here, not by the worker
- * (job_check.c).
+ * All errors in a job's definition are found here, not by the worker (job_check.c).
  *
  * Tests: tests/sql/23_jobs.sql.
  */
@@ -60,7 +60,7 @@ name_arg(FunctionCallInfo fcinfo, int arg)
 	return PG_ARGISNULL(arg) ? NULL : pstrdup(NameStr(*PG_GETARG_NAME(arg)));
 }
 
-/* At least `least`, or `missing`. */
+/* Return the argument, at least `least`; or `missing` if it is NULL. */
 static int
 positive_arg(FunctionCallInfo fcinfo, int arg, const char *name, int least, int missing)
 {
@@ -87,7 +87,7 @@ set_text_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg)
 		job_set_argument(n, name, text_arg(fcinfo, arg));
 }
 
-/* An argument of some functions only. */
+/* Set an argument that only some functions have. */
 static void
 set_own_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg, bool is_int)
 {
@@ -102,7 +102,7 @@ set_own_argument(NewJob *n, FunctionCallInfo fcinfo, const char *name, int arg, 
 		set_text_argument(n, fcinfo, name, arg);
 }
 
-/* options json: further arguments of the function by name; null takes one away */
+/* options json: further arguments of the function by name; null removes one */
 static void
 set_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
 {
@@ -123,8 +123,8 @@ set_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * NULL: the default, as it is now.  The job keeps the name, and so its calls name the model: whether that
- * was made to embed is asked here.
+ * NULL: the current default.  The job stores the name, so its calls name the model explicitly; the
+ * check that the model is made for embedding is done here.
  */
 static void
 set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
@@ -142,7 +142,10 @@ set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 				 errhint("Name a model made for that in the setting vllm.embedding_model, or in the call. "
 						 "One that is named is asked, whatever it was made for.")));
 	n->def.model = pstrdup(catalog_called(m));
-	/* it may have been dropped meanwhile, and then can't be until the job can be seen */
+	/*
+	 * the model may have been dropped before the lock; after it, the model can't be dropped until the
+	 * job is visible
+	 */
 	catalog_lock_use(n->def.model);
 	(void) catalog_model_for_use(n->def.model);
 	job_set_argument(n, "model", n->def.model);
@@ -151,7 +154,7 @@ set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 /* ---- rows of the job ---- */
 
 
-/* False: the id is taken, as a member of pg_write_all_data may set the sequence back. */
+/* Return false if the id is taken: a member of pg_write_all_data may set the sequence back. */
 static bool
 try_insert_job(const NewJob *n)
 {
@@ -216,7 +219,7 @@ insert_job(NewJob *n)
 	} while (!try_insert_job(n));
 }
 
-/* The TRIGGER privilege on a table allows our triggers, as PostgreSQL has it. */
+/* As in PostgreSQL, the TRIGGER privilege on a table allows creating triggers. */
 static void
 create_triggers(const NewJob *n)
 {
@@ -250,7 +253,7 @@ open_source(NewJob *n, FunctionCallInfo fcinfo, const char *function)
 				 errmsg("source must not be null")));
 	n->def.source = PG_GETARG_OID(0);
 	n->def.chunk_overlap = -1;
-	/* not try_table_open(): what that says of an index or a type differs between PostgreSQL's versions */
+	/* not try_table_open(): its errors for an index or a type differ between versions of PostgreSQL */
 	n->source = try_relation_open(n->def.source, AccessShareLock);
 	if (n->source == NULL)
 		ereport(ERROR,
@@ -258,7 +261,8 @@ open_source(NewJob *n, FunctionCallInfo fcinfo, const char *function)
 				 errmsg("relation with OID %u does not exist", n->def.source)));
 	job_check_source(n->source);
 	/*
-	 * code that its owner puts on the table (triggers, generated columns) runs with the job: as nobody else
+	 * code that the owner puts on the table (triggers, generated columns) runs with the job, so the
+	 * job runs as that owner
 	 */
 	n->def.owner = n->source->rd_rel->relowner;
 	job_set_key(n);
@@ -305,7 +309,8 @@ set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_a
 }
 
 /*
- * What the call gives; its arguments are values of the extension's types, but the function is found by name.
+ * Return the type of the call's result.  Its arguments are values of the extension's types, but the
+ * function is found by name.
  */
 static Oid
 call_type(const NewJob *n)
@@ -319,7 +324,7 @@ call_type(const NewJob *n)
 	return type;
 }
 
-/* What is left once the arguments are known; the job's name, in the caller's memory. */
+/* Do the rest once the arguments are known; return the job's name, in the caller's memory. */
 static Datum
 create_job(NewJob *n)
 {
@@ -341,8 +346,8 @@ create_job(NewJob *n)
 	job_check_chunking(n);
 	job_try(n);
 	/*
-	 * as CREATE TRIGGER: whoever writes now has committed before the back-fill reads; nobody waits while the
-	 * model is tried
+	 * the lock of CREATE TRIGGER: current writers commit before the back-fill reads; it is taken
+	 * late, so that no writer waits while the model is tried
 	 */
 	LockRelationOid(n->def.source, ShareRowExclusiveLock);
 	insert_job(n);
@@ -428,8 +433,9 @@ llm_create_completion_job(PG_FUNCTION_ARGS)
 /* ---- changing ---- */
 
 /*
- * The job, if the caller has the rights of its source's owner; *owner is who that is.  A former owner of the
- * source has no say in it: he could have his expression run as the new one.
+ * Return the job if the caller has the rights of its source's owner, who is returned in *owner.  A
+ * former owner of the source must not change the job: that role could have its expression run as the
+ * new owner.
  */
 static JobDef *
 job_for_owner(FunctionCallInfo fcinfo, const char *function, Oid *owner)
@@ -442,7 +448,7 @@ job_for_owner(FunctionCallInfo fcinfo, const char *function, Oid *owner)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("the job's name must not be null")));
-	/* the source may have a new owner that nobody has told us of */
+	/* the source may have a new owner, although no event trigger has noticed it */
 	job_follow_owners();
 	j = job_find(NameStr(*PG_GETARG_NAME(0)));
 	if (j == NULL)
@@ -460,7 +466,7 @@ job_for_owner(FunctionCallInfo fcinfo, const char *function, Oid *owner)
 	return j;
 }
 
-/* A statement of ours on a job's rows: $1 is its id, $2 text. */
+/* Execute one of our statements on a job's rows: $1 is its id, $2 is text. */
 static void
 change(const JobDef *j, const char *sql, const char *text)
 {
@@ -481,7 +487,7 @@ change(const JobDef *j, const char *sql, const char *text)
 
 /* ---- altering ---- */
 
-/* As it is now; what it computes is changed by the arguments. */
+/* Apply the arguments that change what the job computes; return true if that changed. */
 static bool
 set_computed(NewJob *n, FunctionCallInfo fcinfo)
 {
@@ -590,10 +596,13 @@ llm_alter_job(PG_FUNCTION_ARGS)
 				 errhint("llm_drop_job() removes the job.")));
 	if (rows && !is_backfill(rows))
 		job_bad_value("backfill", rows, "It is one of missing, all, none.");
-	/* with both locks, the table's first as renaming has it: nobody else changes the job */
+	/*
+	 * with both locks, taken in the order of RENAME COLUMN (the table's first), no other transaction
+	 * changes the job
+	 */
 	change(j, "SELECT FROM vllm.job WHERE id = $1 FOR UPDATE", NULL);
 	j = job_for_owner(fcinfo, "llm_alter_job()", &owner);
-	/* an input that is given here has its own */
+	/* an input given here brings its own uses */
 	if (enables)
 		job_uses_agree(j, owner);
 	n.def = *j;
@@ -610,14 +619,15 @@ llm_alter_job(PG_FUNCTION_ARGS)
 			job_check_target_column(&n, type);
 		job_check_chunking(&n);
 		job_try(&n);
-		/* every row has the value of the settings before */
+		/* every row has a value computed with the old settings */
 		rows = rows ? rows : "all";
 		agrees = true;
 	}
 	else if (agrees && owner != j->owner)
 		job_check_size(j, owner, j->arguments);
 	/*
-	 * who says what is computed, or turns the job on, has it run as the source's owner, who may be a new one
+	 * a caller who says what is computed, or enables the job, makes it run as the source's owner, who
+	 * may be a new one
 	 */
 	update_job(&n, agrees ? owner : j->owner);
 	job_uses_store(&n.def);
@@ -631,7 +641,7 @@ llm_alter_job(PG_FUNCTION_ARGS)
 
 /* ---- dropping, pausing ---- */
 
-/* The triggers are dropped as the caller; who may not has them do nothing. */
+/* Drop the triggers as the caller.  If the caller may not drop them, they remain and do nothing. */
 static void
 drop_triggers(const JobDef *j)
 {
@@ -694,15 +704,15 @@ llm_resume_job(PG_FUNCTION_ARGS)
 	job_uses_store(j);
 	SPI_finish();
 	/*
-	 * as the owner whose rights the caller has: should the source have yet another one by now, he has not
-	 * agreed
+	 * as the owner whose rights the caller has: if the source has yet another owner by now, that role
+	 * has not agreed
 	 */
 	change(j, psprintf("UPDATE vllm.job SET state = 'active', reason = NULL, owner = %u::pg_catalog.oid "
 					   "WHERE id = $1", owner), NULL);
 	PG_RETURN_VOID();
 }
 
-/* Rows that were given up, or the one of a key, go back to the queue; their number. */
+/* Move rows that were given up (all, or that of one key) back to the queue; return their number. */
 static uint64
 queue_failures(const JobDef *j, Datum key)
 {

@@ -1,25 +1,25 @@
 /*
  * job_launcher.c
- *	  The launcher of the jobs' workers, and how they are woken.
+ *	  The launcher of the job workers, and waking of workers.
  *
- * A worker serves one database and ends when it has had nothing to do for a while.  The
- * launcher starts the workers, at most vllm.job_workers at once; with more databases
- * than that, one that has had its turn goes when others wait.  It runs on a primary only
- * (RecoveryFinished), so jobs rest on a standby and begin when it is promoted.
+ * A worker serves one database and ends when it has had no work for a while.  The launcher starts the
+ * workers, at most vllm.job_workers at once.  If more databases than that have work, a worker that
+ * has run for TURN ms ends when others wait.  The launcher runs only on a primary (RecoveryFinished),
+ * so jobs rest on a standby and start when it is promoted.
  *
  *	entry of a database		set by
- *	wanted					a commit with something to do; a worker that leaves work
- *	starting				launcher: a worker was asked for and has not come up yet
+ *	wanted					a commit that leaves work to do; a worker that exits with work left
+ *	starting				launcher: a worker was started and has not registered yet
  *	pid, procno				the worker, until it exits
- *	leave					DROP DATABASE and the like
+ *	leave					DROP DATABASE and similar statements
  *	stopped					a worker that ended itself because of this job's code
- *	not_before				no worker before then
+ *	not_before				no worker is started before this time
  *
- * After a start nobody knows where work is left, so the launcher has a worker look at
- * every database once; where there are no jobs it leaves at once.
+ * After a start of the server it is not known which databases have work left, so the launcher starts
+ * a worker for every database once; where there are no jobs it exits at once.
  *
- * PostgreSQL itself restarts when a worker is killed with SIGKILL, as with any process
- * that is attached to shared memory; the queue is a table and loses nothing.
+ * If a worker is killed with SIGKILL, PostgreSQL restarts, as with any process that is attached to
+ * shared memory; the queue is a table and loses nothing.
  *
  * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl, 062_jobs_standby.pl.
  */
@@ -61,15 +61,15 @@
 #include "pg/jobs/job.h"
 #include "pg/vllm_pg.h"
 
-/* databases that can have work waiting at the same time */
+/* databases with work waiting at the same time */
 #define MAX_DATABASES	1024
-/* ms: a worker that has not come up by then won't */
+/* ms after which a worker that has not registered counts as failed */
 #define START_TIMEOUT	10000
 /* ms from a failed start to the next */
 #define START_RETRY		10000
 /* ms that a database keeps its worker while others wait for one */
 #define TURN			30000
-/* ms that a worker stays away from a database that somebody wants to have for himself */
+/* ms that no worker is started for a database that another session needs without sessions */
 #define STAY_AWAY		10000
 
 typedef struct JobDatabase
@@ -79,9 +79,9 @@ typedef struct JobDatabase
 	bool		wanted;
 	bool		leave;
 	int32		stopped;		/* 0 = none */
-	int			pid;			/* 0 = no worker */
+	int			pid;			/* 0 = no worker runs */
 	int			procno;
-	TimestampTz starting;		/* 0 = no */
+	TimestampTz starting;		/* 0 = none is starting */
 	TimestampTz entered;
 	TimestampTz not_before;
 } JobDatabase;
@@ -97,7 +97,7 @@ typedef struct JobsShared
 
 static JobsShared *jobs = NULL;
 
-/* of a worker: its entry, and what it leaves behind */
+/* in a worker: its entry, and the state that it leaves at its exit */
 static JobDatabase *mine = NULL;
 static JobsGeneration seen_generation;
 static bool work_left = true;
@@ -127,7 +127,10 @@ jobs_shared_init(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/* The lock is held.  NULL: not there, or with make: no entry is left. */
+/*
+ * Find the entry of a database; with make, create it.  Return NULL if there is none, or no unused
+ * entry is left.  The caller holds the lock.
+ */
 static JobDatabase *
 find_entry(Oid dbid, bool make)
 {
@@ -183,7 +186,7 @@ wake(Oid dbid)
 	LWLockRelease(jobs->lock);
 }
 
-/* A prepared transaction wakes nobody now: COMMIT PREPARED does (jobs_process_utility). */
+/* PREPARE TRANSACTION wakes no worker; COMMIT PREPARED does (jobs_process_utility). */
 static void
 xact_callback(XactEvent event, void *arg)
 {
@@ -201,7 +204,7 @@ jobs_wake_at_commit(bool jobs_changed)
 	static bool registered = false;
 
 	if (jobs == NULL)
-		return;					/* not preloaded: the queue waits for better days */
+		return;					/* not preloaded: the rows stay in the queue */
 	if (!registered)
 		RegisterXactCallback(xact_callback, NULL);
 	registered = true;
@@ -209,14 +212,14 @@ jobs_wake_at_commit(bool jobs_changed)
 	change_pending = change_pending || jobs_changed;
 }
 
-/* ---- getting out of the way ---- */
+/* ---- making way for statements on databases ---- */
 
-/* A database whose worker was sent away for a statement. */
+/* A database whose worker was ended for a statement. */
 typedef struct Cleared
 {
 	Oid			dbid;			/* InvalidOid: none */
-	TimestampTz before;			/* not_before until then */
-	TimestampTz since;			/* what it became */
+	TimestampTz before;			/* not_before before the statement */
+	TimestampTz since;			/* not_before as the statement set it */
 } Cleared;
 
 static bool
@@ -233,14 +236,17 @@ may_create_databases(void)
 	return may;
 }
 
-/* May the role do that with the database?  PostgreSQL will ask the same. */
+/*
+ * Return true if the current user may execute the statement on the database; PostgreSQL checks the
+ * same later.
+ */
 static bool
 may_clear(Node *statement, Oid dbid)
 {
 	HeapTuple	tup;
 	bool		is_template = false;
 
-	/* its own session is in the way */
+	/* the statement fails because of this session itself */
 	if (dbid == MyDatabaseId && !IsA(statement, CreatedbStmt))
 		return false;
 	if ((IsA(statement, CreatedbStmt) || IsA(statement, RenameStmt)) && !may_create_databases())
@@ -258,7 +264,7 @@ may_clear(Node *statement, Oid dbid)
 	return is_template;
 }
 
-/* The worker of a database shall go, and none shall come for a while. */
+/* End the worker of a database, and let none start for a while. */
 static Cleared
 clear_database(Node *statement, const char *name)
 {
@@ -283,7 +289,10 @@ clear_database(Node *statement, const char *name)
 	return c;
 }
 
-/* The statement has failed: the worker may come back at once, unless others want the database, too. */
+/*
+ * The statement has failed: let a worker start at once, unless another statement needs the database,
+ * too.
+ */
 static void
 uncleared(const Cleared *c)
 {
@@ -299,7 +308,10 @@ uncleared(const Cleared *c)
 	LWLockRelease(jobs->lock);
 }
 
-/* What needs a database without sessions; core waits 5 s for them to end. */
+/*
+ * Return the name of a database that the statement needs without sessions; core waits 5 s for them to
+ * end.
+ */
 static const char *
 wants_database(Node *statement)
 {
@@ -372,7 +384,7 @@ jobs_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 
 /* ---- the worker's part ---- */
 
-/* before_shmem_exit: an exit that was not announced leaves work */
+/* before_shmem_exit callback: an exit that was not announced leaves work */
 static void
 worker_exit(int code, Datum arg)
 {
@@ -384,7 +396,7 @@ worker_exit(int code, Datum arg)
 	if (work_left || mine->generation.wakes != seen_generation.wakes)
 	{
 		mine->wanted = true;
-		/* who fails at once must not come back at once */
+		/* a worker that fails at once must not be restarted at once */
 		if (code != 0)
 			mine->not_before = Max(mine->not_before,
 								   TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1000));
@@ -424,7 +436,10 @@ jobs_worker_enter(Oid dbid)
 void
 jobs_worker_stopped_by(int32 job)
 {
-	/* one writer, and the next reader is the next worker: no lock, we may be in a signal handler */
+	/*
+	 * no lock, as this may run in a signal handler: there is one writer, and the next reader is the
+	 * next worker
+	 */
 	mine->stopped = job;
 }
 
@@ -492,7 +507,7 @@ launcher_exit(int code, Datum arg)
 	jobs->launcher_pid = 0;
 }
 
-/* Every database that can be connected to is looked at once. */
+/* Mark every database that allows connections as wanted, once. */
 static void
 want_all(void)
 {
@@ -552,7 +567,7 @@ start_worker(Oid dbid)
 	return RegisterDynamicBackgroundWorker(&w, NULL);
 }
 
-/* The next database that may have a worker now; InvalidOid: none.  *nap: ms to the next look. */
+/* Return the next database that may get a worker now; InvalidOid: none.  *nap: ms until the next look. */
 static Oid
 next_database(long *nap)
 {
@@ -665,7 +680,7 @@ vllm_jobs_launcher_main(Datum arg)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	/* 1: the postmaster starts us again, unless it is shutting down itself */
+	/* exit code 1: the postmaster restarts the launcher, unless the server is shutting down */
 	proc_exit(1);
 }
 

@@ -1,10 +1,9 @@
 /*
  * job_launcher.h
- *	  Workers of the jobs (pg/jobs/job.h): who starts them, who wakes them.
+ *	  Starting and waking of the job workers (pg/jobs/job.h).
  *
- * Shared memory has an entry for each database whose queue somebody has put something
- * in.  A backend that does so wakes the database's worker, or has the launcher start
- * one, when its transaction has committed.
+ * Shared memory has an entry for each database whose queue has had rows.  When a transaction that
+ * appended rows commits, its backend wakes the database's worker, or has the launcher start one.
  */
 #ifndef VLLM_PG_JOBS_JOB_LAUNCHER_H
 #define VLLM_PG_JOBS_JOB_LAUNCHER_H
@@ -18,27 +17,35 @@ Size		jobs_shared_size(void);
 void		jobs_shared_init(void);
 void		jobs_init(void);
 
-/* There is something in the queue, or jobs have changed, once the transaction commits. */
+/* Wake the worker when the transaction commits: the queue has rows, or jobs have changed. */
 void		jobs_wake_at_commit(bool jobs_changed);
 
 /* ---- the worker's part ---- */
 
-/* Enter as the worker of a database; false: it has one. */
+/* Register as the worker of a database; return false if it has one. */
 bool		jobs_worker_enter(Oid dbid);
-/* The worker ends itself because of a job's code; what the last one said, once; 0 = nothing. */
+/*
+ * jobs_worker_stopped_by(): record that the worker ends itself because of a job's code.
+ * jobs_worker_take_stopped(): return what the last worker recorded, once; 0 = nothing.
+ */
 void		jobs_worker_stopped_by(int32 job);
 int32		jobs_worker_take_stopped(void);
-/* What changes with every wake, and with those that say that jobs have changed. */
+/* Counters: wakes grows with every wake, changes with those that say that jobs have changed. */
 typedef struct JobsGeneration
 {
 	uint32		wakes;
 	uint32		changes;
 } JobsGeneration;
 JobsGeneration jobs_worker_generation(void);
-/* Somebody wants the worker out of the database, or of its place. */
+/*
+ * Return true if another session needs the database without the worker, or another database needs the
+ * worker's place.
+ */
 bool		jobs_worker_must_leave(void);
-/* Leave at the next exit, with work left or without; with `seen` the generation that was
- * looked at last: a later wake starts a new worker. */
+/*
+ * Announce that the worker exits, with or without work left.  `seen` is the generation of its last
+ * look; a later wake starts a new worker.
+ */
 void		jobs_worker_leaves(JobsGeneration seen, bool work_left);
 
 extern PGDLLEXPORT void vllm_jobs_launcher_main(Datum arg);

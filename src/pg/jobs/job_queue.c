@@ -2,19 +2,18 @@
  * job_queue.c
  *	  Appending to vllm.job_queue.
  *
- * Rows are written as core writes its catalogs: the writer of a source table needs no
- * privilege on the queue, and no code but ours runs.  A key is the text of its columns
- * under fixed settings (job_key_format), so that it reads back as the same value in
- * any session.
+ * Rows are written as core writes its catalogs: the writer of a source table needs no privilege on
+ * the queue, and only our own code runs.  A key is the text of its columns under fixed settings
+ * (job_key_format), so any session reads it back as the same value.
  *
- * What waits already is seen with the newest snapshot, whatever the isolation level of
- * the transaction (job.h says why that is needed and enough).
+ * Keys in the queue are looked up with the newest snapshot, whatever the isolation level of the
+ * transaction (job.h says why that is needed and sufficient).
  *
- * IDS.  A member of pg_write_all_data may set vllm.job_queue_id_seq to any value, at any time.
- * That must not make a write to a source fail.  So the sequence cycles, and its number is
- * the upper part of an id only; the lower part is that of the process, so that no two
- * processes ever try the same id.  An id that is taken (by an earlier transaction of
- * this process or of one before it with the same number) is passed over.
+ * IDS.  A member of pg_write_all_data may set vllm.job_queue_id_seq to any value, at any time.  That
+ * must not make a write to a source fail.  So the sequence cycles, and its number is only the upper
+ * part of an id.  The lower part is the process's number, so that no two processes ever try the same
+ * id.  An id that is taken (by an earlier transaction of this process, or of an earlier process with
+ * the same number) is skipped.
  *
  * Tests: tests/sql/23_jobs.sql, tests/t/061_jobs_kill.pl.
  */
@@ -44,12 +43,12 @@
 #include "pg/jobs/job.h"
 
 /*
- * bits of an id that are the process's number (MAX_BACKENDS has as many); what remains of 63 is the
- * sequence's
+ * bits of an id for the process's number (MAX_BACKENDS has as many); the rest of 63 bits is for the
+ * sequence
  */
 #define PROC_BITS	18
 #define SEQUENCE_BITS	45
-/* numbers of the sequence that are tried before a random one is */
+/* numbers of the sequence that are tried before random ones */
 #define SEQUENCE_TRIES	8
 
 /* columns of vllm.job_queue, in order */
@@ -201,7 +200,7 @@ job_queue_close(JobQueue *q)
 	return appended;
 }
 
-/* Also by a transaction that goes on. */
+/* Return true if the id exists, also if a running transaction has inserted it. */
 static bool
 is_taken(JobQueue *q, int64 id)
 {
@@ -254,7 +253,7 @@ append(JobQueue *q, Datum key, int64 hash)
 	CatalogTupleInsertWithInfo(q->rel, heap_form_tuple(RelationGetDescr(q->rel), v, null), q->indexes);
 }
 
-/* Two keys out of job_key_datum(); the first one may have been stored. */
+/* Compare two keys made by job_key_datum(); the first one may have been stored. */
 static bool
 same_key(Datum stored, Datum key)
 {
@@ -264,7 +263,10 @@ same_key(Datum stored, Datum key)
 	return VARSIZE(a) == VARSIZE(b) && memcmp(a, b, VARSIZE(a)) == 0;
 }
 
-/* Does the key wait, without an attempt that failed?  0: a sweep, that no worker has begun with? */
+/*
+ * Return true if the key is in the queue without a failed attempt.  key 0: a sweep that no worker has
+ * claimed.
+ */
 static bool
 waits(JobQueue *q, Datum key, int64 hash)
 {
@@ -305,7 +307,7 @@ job_queue_add(JobQueue *q, char **key, int n_key, bool always)
 	Datum		datum = job_key_datum(key, n_key);
 	int64		hash = job_key_hash(key, n_key);
 
-	/* reading the queue would make serializable writers conflict with one another */
+	/* reading the queue would make serializable writers conflict with each other */
 	if (always || IsolationIsSerializable() || !waits(q, datum, hash))
 		append(q, datum, hash);
 	MemoryContextSwitchTo(old);
@@ -319,8 +321,8 @@ job_queue_add_datum(JobQueue *q, Datum key, int64 hash)
 }
 
 /*
- * A transaction that removes rows holds a lock on their table until the end of the transaction, which a
- * sweep that begins later waits for.
+ * The lookup is safe for a sweep, too: a transaction that removes rows holds a lock on their table
+ * until it ends, and a sweep that starts later waits for that.
  */
 void
 job_queue_add_truncate(JobQueue *q)

@@ -1,19 +1,20 @@
 /*
  * job_trust.c
- *	  Whose code a job may run.
+ *	  Which roles' code a job may run.
  *
- * A job runs as its owner, at any time, by itself.  What it runs must not be what another role
- * can change: each object that its input uses belongs to the job's owner or to a superuser (as
- * those of most extensions do).
+ * A job runs as its owner, at any time, unattended.  It must not run code that another role can
+ * change: each object that its input uses must belong to the job's owner or to a superuser (as the
+ * objects of most extensions do).
  *
- * There are two looks at this.  When the text is analysed (when a job is made, altered or
- * resumed, and each time the worker reads the input) the functions, operators and other objects
- * that it names, the functions behind operators and casts, and the types of all values in it,
- * with all that these are made of, are looked at.  To make a value of a domain runs its checks,
- * and who owns a type makes casts from it at any time, so types of others are no good even if
- * nothing is there yet.
+ * There are two kinds of checks.  The first is made when the text is analysed: when a job is created,
+ * altered or resumed, and each time the worker reads the input.  It checks the functions, operators
+ * and other objects that the text names, the functions of operators and casts, and the types of all
+ * values in it, with the types that those are made of.  Making a value of a domain runs its checks,
+ * and the owner of a type may create casts from it at any time; so types of other roles are refused
+ * even if they have no such code yet.
  *
- * But an expression does not show all that runs: see job_trust_run.c.
+ * The second is made at run time, as an expression does not show all code that it runs: see
+ * job_trust_run.c.
  *
  * Tests: tests/t/066_jobs_names.pl, 065_jobs_hostile.pl, tests/sql/23_jobs_checks.sql.
  */
@@ -39,7 +40,7 @@
 #include "pg/jobs/job.h"
 #include "pg/util/type_trust.h"
 
-/* Functions of PostgreSQL that read tables, or make values of types, which arguments name. */
+/* Functions of PostgreSQL that read tables, or make values of types, that their arguments name. */
 static const char *const by_name[] = {
 	"table_to_xml", "table_to_xmlschema", "table_to_xml_and_xmlschema",
 	"schema_to_xml", "schema_to_xmlschema", "schema_to_xml_and_xmlschema",
@@ -85,7 +86,7 @@ job_check_written_types(Relation rel, bool all, Oid owner)
 	for (int i = 0; i < desc->natts; i++)
 		if (!TupleDescAttr(desc, i)->attisdropped && (all || TupleDescAttr(desc, i)->attgenerated))
 			job_check_column_type(TupleDescAttr(desc, i)->atttypid, owner);
-	/* foreign keys' triggers compare them, by casts that they keep for the session */
+	/* foreign keys' triggers compare them, with casts that are cached for the session */
 	foreach(lc, RelationGetFKeyList(rel))
 	{
 		const ForeignKeyCacheInfo *fk = lfirst(lc);
@@ -139,7 +140,7 @@ job_is_value(Node *node)
 	}
 }
 
-/* What is in a record only the function knows, if it is not declared. */
+/* Only the function knows the fields of a record, unless they are declared. */
 static void
 check_record(Oid funcid, Oid type, Oid owner)
 {
@@ -148,7 +149,7 @@ check_record(Oid funcid, Oid type, Oid owner)
 	if ((type != RECORDOID && type != RECORDARRAYOID) || funcid < FirstNormalObjectId ||
 		OidIsValid(getExtensionOfObject(ProcedureRelationId, funcid)))
 		return;
-	/* declared as "record", with OUT parameters, it gives these */
+	/* a function declared to return "record", with OUT parameters, returns these fields */
 	if (get_func_rettype(funcid) != RECORDOID || get_func_result_type(funcid, NULL,
 																	  &desc) != TYPEFUNC_COMPOSITE)
 		ereport(ERROR,
@@ -213,7 +214,7 @@ node_walker(Node *node, void *context)
 		return false;
 	if (IsA(node, Query))
 	{
-		/* what is written */
+		/* the columns that the statement writes */
 		if (((Query *) node)->commandType != CMD_SELECT)
 			foreach(lc, ((Query *) node)->targetList)
 				job_check_column_type(exprType((Node *) lfirst_node(TargetEntry, lc)->expr), *owner);
@@ -225,7 +226,10 @@ node_walker(Node *node, void *context)
 		check_value_type(exprType(node), *owner);
 	if (IsA(node, FuncExpr))
 		job_check_call((FuncExpr *) node);
-	/* an error about the type that a cast is from says more than one about the cast's owner */
+	/*
+	 * operands first: an error about the type that a cast is from is more helpful than one about the
+	 * cast's owner
+	 */
 	(void) expression_tree_walker(node, node_walker, context);
 	/* sets opfuncid */
 	(void) check_functions_in_node(node, check_function, owner);
@@ -263,7 +267,7 @@ check_type_name(const TypeName *name, Oid owner)
 		check_value_type(type, owner);
 }
 
-/* A cast can look like a call: as PostgreSQL looks for it. */
+/* A cast can look like a call; look the type up as PostgreSQL does. */
 static void
 check_call_name(List *name, Oid owner)
 {
@@ -279,7 +283,7 @@ check_call_name(List *name, Oid owner)
 		check_value_type(type, owner);
 }
 
-/* A column, or the whole row. */
+/* Check a column, or all columns for a whole row. */
 static void
 check_column_name(const ColumnRef *c, const Names *n)
 {

@@ -1,25 +1,26 @@
 /*
  * job_trust_run.c
- *	  Whose code runs while a job's statements do.
+ *	  Which roles' code may run while a job's statements run.
  *
- * An expression does not show all that runs: functions call others, to_json() looks for casts, a
- * cast, a default or a check may use any function, a trigger may be anybody's.  So in the security
- * context of a job's owner these belong to a superuser or to the user as whom they run:
+ * An expression does not show all code that it runs: functions call others, to_json() looks up casts,
+ * a cast, a default or a check may use any function, and a trigger may have been created by any
+ * role.  So in the security context of a job's owner, the following must belong to a superuser or to
+ * the current user:
  *
  *	functions and aggregates		before each call (the function manager, the executor)
  *	operators, types, functions		of a statement that code within the job has analysed
  *	views, tables with row security, foreign tables, and all tables that are written
  *									before a statement starts
  *
- * SECURITY DEFINER functions run as their own owner, which is no harm to the job's.  The context is a
- * bit of PostgreSQL's security context: it ends with the transaction or subtransaction, and goes with
- * it into parallel workers.
+ * SECURITY DEFINER functions run as their own owner, which is harmless for the job's.  The context is
+ * a bit of PostgreSQL's security context: it ends with the transaction or subtransaction, and is
+ * passed on to parallel workers.
  *
- * A trigger has no owner.  Of a table on which others have TRIGGER nobody knows whose condition a
- * trigger has, and functions of PostgreSQL's own can do harm enough: a condition must not be volatile,
- * nor call functions of extensions that look at tables, nor have values or operators of others.  A
- * superuser's trigger functions do what their arguments say: so as a superuser a job writes only tables on
- * which nobody else has TRIGGER.
+ * A trigger has no owner.  If other roles have the TRIGGER privilege on a table, any of them may have
+ * written a trigger's condition, and even PostgreSQL's own functions can do harm.  So a condition
+ * must not be volatile, must not call functions of extensions that read tables, and must not have
+ * values or operators of other roles.  A superuser's trigger functions do what their arguments say;
+ * so as a superuser, a job writes only tables on which no other role has TRIGGER.
  *
  * Tests: tests/t/066_jobs_names.pl, 065_jobs_hostile.pl.
  */
@@ -77,7 +78,7 @@ in_job_context(void)
 
 /* ---- operators and types ---- */
 
-/* Another role's operator may be over a function of PostgreSQL's own, and so may a domain's check. */
+/* An operator or a domain's check of another role may call one of PostgreSQL's own functions. */
 static bool
 is_refused(const ObjectAddress *a)
 {
@@ -93,7 +94,7 @@ is_refused(const ObjectAddress *a)
 	return kind != TYPTYPE_BASE && kind != TYPTYPE_ENUM && !type_is_trusted_by(a->objectId, GetUserId());
 }
 
-/* One that a query or expression uses, or NULL. */
+/* Return an object that the query or expression uses and that is refused, or NULL. */
 static const ObjectAddress *
 refused_object(Node *node)
 {
@@ -130,7 +131,7 @@ job_trust_type(Oid type)
 {
 	ObjectAddress a;
 
-	/* PL/pgSQL looks for one that was dropped again, by its name */
+	/* PL/pgSQL looks up a type that was dropped again by its name */
 	if (type < FirstNormalObjectId || !in_job_context() ||
 		!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
 		return;
@@ -141,7 +142,10 @@ job_trust_type(Oid type)
 
 /* ---- triggers ---- */
 
-/* A function that is not PostgreSQL's own and may look at tables: llm_embed(), say. */
+/*
+ * Return true for a function that is not PostgreSQL's own and may read tables, for example
+ * llm_embed().
+ */
 static bool
 is_stable_of_extension(Oid funcid, void *context)
 {
@@ -162,7 +166,7 @@ condition_walker(Node *node, void *context)
 						(char *) context),
 				 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner."),
 				 errhint("Look at the condition in a function, by a trigger without WHEN.")));
-	/* to make a value of a domain runs its checks, with functions of PostgreSQL's own */
+	/* making a value of a domain runs its checks, which may call PostgreSQL's own functions */
 	if (job_is_value(node) && !type_is_trusted_by(exprType(node), GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -172,7 +176,7 @@ condition_walker(Node *node, void *context)
 	return expression_tree_walker(node, condition_walker, context);
 }
 
-/* An operator hides which function of PostgreSQL's own it is: job_check_call() sees calls. */
+/* An operator hides which of PostgreSQL's functions it calls; job_check_call() checks only calls. */
 static void
 check_condition_objects(Node *when, const char *trigger)
 {
@@ -186,7 +190,7 @@ check_condition_objects(Node *when, const char *trigger)
 				 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner.")));
 }
 
-/* ERROR (42501, 42804) if a trigger's condition does more than to compare values of trusted types. */
+/* ERROR (42501, 42804) if a trigger's condition does more than compare values of trusted types. */
 static void
 check_triggers(Relation rel)
 {
@@ -211,8 +215,8 @@ check_triggers(Relation rel)
 }
 
 /*
- * A role that has TRIGGER on a table and is no superuser, its owner included: its name as GRANT writes
- * it, or NULL.
+ * Return a role that has TRIGGER on a table, or owns it, and is not a superuser: its name as GRANT
+ * writes it; NULL if there is none.
  */
 static char *
 other_with_trigger(Oid relid)
@@ -274,7 +278,7 @@ job_check_trigger_rights(Oid relid, Oid owner)
 	if (!superuser_arg(owner))
 		return;
 	check_trigger_rights(relid);
-	/* a partition has the triggers of what it is one of */
+	/* a partition has the triggers of its ancestors */
 	if (get_rel_relispartition(relid))
 		foreach(lc, get_partition_ancestors(relid))
 			check_trigger_rights(lfirst_oid(lc));
@@ -292,7 +296,7 @@ refuse_relation(Oid relid, const char *what)
 			 errhint("A SECURITY DEFINER function runs as its own owner, and may use it.")));
 }
 
-/* Reading runs the expressions of views and of row security, and what foreign tables have behind them. */
+/* Reading runs the expressions of views and of row security, and the code of foreign tables. */
 static void
 check_read(Oid relid)
 {
@@ -317,7 +321,7 @@ check_read(Oid relid)
 
 /*
  * A foreign key's action runs as the owner of the table that it writes.  But before PostgreSQL 18 the
- * AFTER triggers of that table wait for the end of the statement: they run as who gave it.
+ * AFTER triggers of that table run at the end of the statement, as the user who issued it.
  */
 static bool
 fires_as_another(Relation rel)
@@ -333,8 +337,8 @@ fires_as_another(Relation rel)
 }
 
 /*
- * Its defaults, checks and triggers.  The locks on it and its partitions keep triggers from being made
- * until the transaction ends.
+ * Check defaults, checks and triggers of a table that is written.  The locks on it and its partitions
+ * prevent new triggers until the transaction ends.
  */
 static void
 check_written(Oid relid)
@@ -389,7 +393,7 @@ check_written_name(RangeVar *name)
 	return relid;
 }
 
-/* Also tables that refer to those, and to these, as PostgreSQL finds them. */
+/* Check also the tables that reference these, and so on, as PostgreSQL finds them for CASCADE. */
 static void
 check_truncated(const TruncateStmt *statement)
 {
@@ -424,9 +428,9 @@ job_trust_utility(Node *statement)
 		check_truncated((TruncateStmt *) statement);
 }
 
-/* ---- statements of code within a job, analysed ---- */
+/* ---- statements of code within a job, after their analysis ---- */
 
-/* The query within CREATE TABLE AS, DECLARE CURSOR and EXPLAIN, the call of CALL. */
+/* Return the query within CREATE TABLE AS, DECLARE CURSOR and EXPLAIN, and the call of CALL. */
 static Node *
 inner_query(Node *statement)
 {
@@ -457,14 +461,14 @@ after_analysis(ParseState *pstate, Query *query, JumbleState *jumble)
 	if (inner == NULL)
 		return;
 	check_objects(inner);
-	/* by this PostgreSQL does not use its plan, if that is kept, as another user */
+	/* this keeps PostgreSQL from using a cached plan of the query for another user */
 	if (IsA(inner, Query))
 		((Query *) inner)->hasRowSecurity = true;
 }
 
 /* ---- the function manager ---- */
 
-/* May another user not run it? */
+/* ERROR if the current user must not run the function.  Return true if another user might be refused. */
 static bool
 check_running(Oid funcid)
 {
@@ -485,17 +489,23 @@ check_running(Oid funcid)
 			 errhint("A SECURITY DEFINER function runs as its own owner, and may be called by those.")));
 }
 
-/* Asked for each function that is not SECURITY DEFINER and has no SET, before it is called or inlined. */
+/*
+ * Called for each function that is not SECURITY DEFINER and has no SET, before it is called or
+ * inlined.
+ */
 static bool
 before_call(Oid funcid)
 {
-	/* a look-up may be kept and used as another user: it is looked at each time, and not inlined */
+	/*
+	 * the result of a look-up may be reused for another user, so such a function is checked at each
+	 * call and not inlined
+	 */
 	bool		each_time = check_running(funcid);
 
 	return each_time || (prev_needs_hook && prev_needs_hook(funcid));
 }
 
-/* Functions that are SECURITY DEFINER or have SET: called as the user as whom they run. */
+/* Check functions that are SECURITY DEFINER or have SET, as the user that they run as. */
 static void
 at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
 {
@@ -505,7 +515,7 @@ at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
 		prev_hook(event, flinfo, arg);
 }
 
-/* An aggregate is not called itself, but another role's may call functions of PostgreSQL's own. */
+/* An aggregate is not called itself, but another role's aggregate may call PostgreSQL's own functions. */
 static void
 at_access(ObjectAccessType access, Oid classid, Oid oid, int subid, void *arg)
 {

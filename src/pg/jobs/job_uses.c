@@ -1,21 +1,21 @@
 /*
  * job_uses.c
- *	  What the names in a job's input stand for.
+ *	  The objects that the names in a job's input refer to.
  *
- * The input is kept as text, as dumps need it, and is resolved by name each time that it is
- * read.  A role that may create in one of its schemas can make a function that fits a call better,
- * or take a name that was freed by ALTER FUNCTION ... SET SCHEMA: the worker would run it as the
- * job's owner.  So vllm.job.uses keeps what the names stood for when the job was made: each
- * function, operator, type, collation and object behind a constant of a reg* type that is not
- * built in, as its identity and whose it is.  What reads the text compares before anything
- * is evaluated or folded, and what is not in the list is an error.
+ * The input is stored as text, as dumps need it, and its names are resolved each time it is read.  A
+ * role that may create objects in one of its schemas can create a function that fits a call better,
+ * or take a name that ALTER FUNCTION ...  SET SCHEMA has freed; the worker would then run that
+ * function as the job's owner.  So vllm.job.uses records the objects that the names referred to when
+ * the job was created: each function, operator, type, collation, and object of a reg* constant that
+ * is not built in, by its identity and its owner.  The code that reads the text compares them before
+ * anything is evaluated or folded; an object that is not in the list is an error.
  *
- * Only names are compared.  Whose the objects may be is another matter: job_trust.c.
+ * This file compares names only.  job_trust.c checks who may own the objects.
  *
- * Reading a constant runs its type's input function: that of an array or range of a domain runs
- * the domain's checks while the text is analysed.  So names of types are compared before that.
+ * Reading a constant runs its type's input function, and that of an array or range of a domain runs
+ * the domain's checks during the analysis of the text.  So names of types are compared before that.
  *
- * A job of an extension before 0.10 has no list (uses IS NULL): it is made at the first claim.
+ * A job of an extension before 0.10 has no list (uses IS NULL); the first claim makes it.
  *
  * Tests: tests/t/066_jobs_names.pl.
  */
@@ -45,7 +45,7 @@
 #include "pg/compat.h"
 #include "pg/jobs/job.h"
 
-/* how the message of a job that has failed because of this begins */
+/* start of the message of a job that has failed for this reason */
 #define REASON	"42P17: the input uses "
 
 /* ---- objects ---- */
@@ -56,7 +56,7 @@ job_object_add(List *objects, Oid classid, Oid oid)
 	ObjectAddress *a;
 	ListCell   *lc;
 
-	/* what initdb made */
+	/* created by initdb */
 	if (oid < FirstNormalObjectId)
 		return objects;
 	foreach(lc, objects)
@@ -86,8 +86,8 @@ job_object_in(List *objects, const ObjectAddress *a)
 }
 
 /*
- * What may change without another meaning is not named: who of the superusers it is, and what the job's owner
- * is called.
+ * Names leave out what may change without a change of meaning: which superuser it is, and the name of
+ * the job's owner.
  */
 static const char *
 owner_name(Oid owner, Oid job_owner)
@@ -120,7 +120,10 @@ job_object_owner(const ObjectAddress *a)
 	return owner;
 }
 
-/* "function public.norm(pg_catalog.text) of a superuser": the same in every locale, and after a restore. */
+/*
+ * Return for example "function public.norm(pg_catalog.text) of a superuser", which is the same in
+ * every locale and after a restore.
+ */
 static char *
 object_name(const ObjectAddress *a, Oid job_owner)
 {
@@ -129,7 +132,10 @@ object_name(const ObjectAddress *a, Oid job_owner)
 	return psprintf("%s %s of %s", getObjectTypeDescription(a, false), getObjectIdentity(a, false), whose);
 }
 
-/* The catalog whose objects a constant of a reg* type stands for; InvalidOid: none. */
+/*
+ * Return the catalog of the objects that a constant of a reg* type refers to; InvalidOid if it refers
+ * to none.
+ */
 static Oid
 class_of_constant(Oid type)
 {
@@ -310,7 +316,7 @@ require_known(const JobUses *uses, const ObjectAddress *a, Oid owner)
 
 	if (has_name(uses, name))
 		return;
-	/* REASON; of an error only the message is kept with the job */
+	/* the message starts with REASON, as the job keeps only the message of an error */
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 			 job_trusts(job_object_owner(a), owner) ?
@@ -421,7 +427,7 @@ job_uses_record(const JobDef *job)
 	store(job, "UPDATE vllm.job SET uses = $2 WHERE id = $1 AND uses IS NULL AND input = $3");
 }
 
-/* ---- a new meaning is taken ---- */
+/* ---- accepting a new meaning ---- */
 
 static void
 read_step(void *arg)
@@ -454,7 +460,7 @@ job_uses_agree(JobDef *job, Oid owner)
 	err = job_attempt(read_step, &now);
 	if (err != NULL && job_trust_refused(err))
 		ReThrowError(err);
-	/* what can't be read any more, the worker finds out */
+	/* the worker reports an input that can't be read any more */
 	if (err != NULL)
 		return;
 	foreach(lc, now.uses.names)

@@ -1,23 +1,22 @@
 /*
  * triggers.c
  *	  Triggers: vllm.job_changed puts keys of changed rows into a job's queue,
- *	  llm_generate_trigger and llm_embed_trigger compute a column at once.
+ *	  llm_generate_trigger and llm_embed_trigger compute a column immediately.
  *
- * vllm.job_changed is a statement trigger with transition tables.  Of an UPDATE both
- * tables have their rows in the same order, so row i of one belongs to row i of the
- * other if their keys are the same.  (Where a BEFORE trigger of a partition swallowed
- * a row the rest is shifted: keys differ, and all of it is taken as changed.)  Values
- * are compared byte by byte and keys go through their type's output function: no code
- * that the source's owner could have defined runs here.  What a job writes itself
- * changes no input column, so it queues nothing.
+ * vllm.job_changed is a statement trigger with transition tables.  For an UPDATE, both tables have
+ * their rows in the same order, so row i of one belongs to row i of the other if their keys are
+ * equal.  (If a BEFORE trigger of a partition suppressed a row, the rest is shifted: keys differ, and
+ * all these rows count as changed.)  Values are compared byte by byte, and keys go through their
+ * type's output function; so no code that the source's owner could have defined runs here.  The job's
+ * own writes change no input column, so they queue nothing.
  *
- * A writer must not fail because of a job: where the job or a key column is gone, the
- * trigger does nothing; the worker finds out what is wrong.
+ * A write must not fail because of a job.  If the job or a key column does not exist any more, the
+ * trigger does nothing; the worker reports the error.
  *
- * WHO CALLS.  A trigger of any shape can stand on any table: made by a superuser, or by
- * anybody as long as he had EXECUTE.  So each function looks at all that it relies on, and
- * is an ERROR where it was not fired as it is meant to be.  Another table than the job's
- * source is no error: a partition may have been one a moment ago.
+ * CALLERS.  A trigger on these functions can be of any form and on any table: created by a superuser,
+ * or by any role that had EXECUTE.  So each function checks everything that it relies on, and raises
+ * an ERROR if it was not fired as intended.  A table that is not the job's source is no error: it may
+ * have been a partition a moment ago.
  *
  * Tests: tests/sql/07_internal.sql, 23_jobs.sql, tests/t/060_jobs.pl.
  */
@@ -69,7 +68,7 @@ typedef struct Changed
 	AttrNumber *key;
 	FmgrInfo   *out;
 	int			n_inputs;
-	AttrNumber *inputs;			/* 0: not there any more */
+	AttrNumber *inputs;			/* 0: the column does not exist any more */
 	MemoryContext tmp;			/* reset after each row */
 } Changed;
 
@@ -83,7 +82,7 @@ column_number(TupleDesc desc, const char *name)
 	return 0;
 }
 
-/* False: a key column is gone. */
+/* Return false if a key column does not exist any more. */
 static bool
 find_columns(Changed *c, const JobDef *job)
 {
@@ -119,7 +118,7 @@ row_key(Changed *c, TupleTableSlot *slot)
 		Datum		d = slot_getattr(slot, c->key[i], &isnull);
 
 		if (isnull)
-			return NULL;		/* it is not a primary key any more */
+			return NULL;		/* the column is no longer part of a primary key */
 		key[i] = OutputFunctionCall(&c->out[i], d);
 	}
 	return key;
@@ -164,7 +163,7 @@ same_columns(Changed *c, int n, const AttrNumber *attnos, TupleTableSlot *a, Tup
 	return same;
 }
 
-/* A read pointer of our own: other triggers read the same tables. */
+/* Allocate a read pointer, as other triggers read the same tables. */
 static void
 read_first(Tuplestorestate *ts, int *pointer)
 {
@@ -221,7 +220,7 @@ add_updated(Changed *c, Tuplestorestate *old_rows, Tuplestorestate *new_rows)
 	ExecDropSingleTupleTableSlot(new);
 }
 
-/* Is the trigger's table the job's source, or a partition of it? */
+/* Return true if the trigger's table is the job's source or a partition of it. */
 static bool
 belongs_to(Relation rel, Oid source)
 {
@@ -243,7 +242,7 @@ queue_changes(Changed *c, TriggerData *t, const JobDef *job)
 		add_all(c, t->tg_newtable, true);
 	else if (TRIGGER_FIRED_BY_DELETE(t->tg_event))
 	{
-		/* a column goes with its row */
+		/* a target column is deleted with its row */
 		if (OidIsValid(job->target_table))
 			add_all(c, t->tg_oldtable, false);
 	}
@@ -254,8 +253,8 @@ queue_changes(Changed *c, TriggerData *t, const JobDef *job)
 }
 
 /*
- * job_create_triggers() makes them.  One that fires for several events has no transition
- * tables, and of an UPDATE it takes both to tell which rows have changed.
+ * ERROR unless the trigger has the form that job_create_triggers() gives it.  A trigger for several
+ * events has no transition tables, and an UPDATE needs both to find the changed rows.
  */
 static void
 check_shape(const TriggerData *t)
@@ -303,7 +302,7 @@ llm_job_changed(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
-/* On vllm.job: the worker shall look at it again. */
+/* Trigger on vllm.job: wakes the worker, which reads the jobs again. */
 Datum
 llm_job_wake(PG_FUNCTION_ARGS)
 {
@@ -318,7 +317,7 @@ llm_job_wake(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
-/* ---- at once: BEFORE INSERT OR UPDATE, for each row ---- */
+/* ---- immediate computation: BEFORE INSERT OR UPDATE, for each row ---- */
 
 static AttrNumber
 argument_column(TriggerData *t, int arg)
@@ -332,7 +331,7 @@ argument_column(TriggerData *t, int arg)
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
 						t->tg_trigger->tgargs[arg], RelationGetRelationName(t->tg_relation)),
 				 errhint("The arguments of the trigger are the source column and the target column.")));
-	/* its value is computed behind the triggers */
+	/* its value is computed after the triggers */
 	if (TupleDescAttr(desc, attno - 1)->attgenerated)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -343,7 +342,7 @@ argument_column(TriggerData *t, int arg)
 	return attno;
 }
 
-/* What the function says of the text, as the target column's type. */
+/* Return the function's result for the text, as the target column's type. */
 static Datum
 computed(const char *sql, TriggerData *t, Datum source, const char *extra, AttrNumber target, bool *isnull)
 {
@@ -359,7 +358,7 @@ computed(const char *sql, TriggerData *t, Datum source, const char *extra, AttrN
 									   format_type_with_typemod(att->atttypid, att->atttypmod)),
 							  2, types, values, nulls, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not compute column \"%s\"", NameStr(att->attname));
-	/* the name may mean another type by now */
+	/* the type's name may refer to another type by now */
 	if (SPI_gettypeid(SPI_tuptable->tupdesc, 1) != att->atttypid)
 		elog(ERROR, "column \"%s\" was computed as another type", NameStr(att->attname));
 	d = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
@@ -393,7 +392,7 @@ column_text(TriggerData *t, HeapTuple row, AttrNumber attno)
 	return SPI_getvalue(row, RelationGetDescr(t->tg_relation), attno);
 }
 
-/* sql: of $1, the text, and $2, the trigger's last argument. */
+/* Compute the row's target.  sql is over $1, the text, and $2, the trigger's last argument. */
 static HeapTuple
 compute_row(TriggerData *t, const char *name, int max_args, const char *(*call) (void))
 {
@@ -432,7 +431,7 @@ compute_row(TriggerData *t, const char *name, int max_args, const char *(*call) 
 static const char *
 generate_call(void)
 {
-	/* {} in the template, or else its end, is the text's place */
+	/* the text replaces {} in the template, or is appended to it */
 	List	   *args = own_arg(NIL, "prompt",
 							   "CASE WHEN $2 IS NULL THEN $1 WHEN pg_catalog.strpos($2, '{}') "
 							   "OPERATOR(pg_catalog.>) 0 THEN pg_catalog.replace($2, '{}', $1) ELSE "

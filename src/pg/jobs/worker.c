@@ -1,29 +1,29 @@
 /*
  * worker.c
- *	  The worker of a database's jobs: its loop.
+ *	  The main loop of a database's job worker.
  *
- * Each turn: look whether jobs have changed; take rows out of the queue while there is
- * space; read their inputs; start requests as far as the window of a batch pool goes
- * (row_request.c: as a statement of many rows does, few while other sessions have
- * enough for a batch waiting); see what is answered; write it.  Transactions are short
- * and none is open while the engine computes.
+ * Each iteration checks whether jobs have changed, claims rows from the queue while there is space,
+ * reads their inputs, starts requests as far as the window of a batch pool allows (row_request.c:
+ * like a statement of many rows; few while other sessions have a full batch waiting), polls the
+ * requests in flight, and writes results.  Transactions are short, and none is open while the engine
+ * computes.
  *
- * ENGINES THAT END are nobody's fault: requests are started again.  Unless a row makes
- * the engine crash: rows that were in flight at SUSPECT crashes are tried alone, and
- * an engine that ends then counts as an attempt.
+ * LOST ENGINES are not the rows' fault: requests are started again.  But a row may make the engine
+ * crash.  So rows that were in flight at SUSPECT crashes are tried alone, and an engine that ends
+ * during that counts as an attempt.
  *
- * ERRORS.  What concerns a row is settled with the row (worker_write.c).  What concerns a
- * job stops that job: state failed with the reason, or, if it may pass, a pause that
- * doubles.  Anything else: the worker forgets what it had in hand, gives it back to the
- * queue and begins anew.
+ * ERRORS.  An error of a row is settled with the row (worker_write.c).  An error of a job stops the
+ * job: its state becomes failed with the reason, or, if the error may pass, it pauses for a time that
+ * doubles.  After any other error the worker drops its state, gives its rows back to the queue and
+ * starts again.
  *
  * TIME.  worker_transaction.c bounds each transaction.
  *
- * CRASHES.  Before it does anything for a job the worker says so where that outlives it
- * (worker_crash.c).  A job at which workers have crashed again is put to state failed, too.
+ * CRASHES.  Before it runs anything for a job, the worker records the job in a place that survives a
+ * crash (worker_crash.c).  A job at which workers have crashed repeatedly becomes failed, too.
  *
- * The worker connects without a role of its own.  What belongs to users runs as the
- * job's owner in a restricted context (job_role_begin()).
+ * The worker connects without a role of its own.  Code that belongs to users runs as the job's owner
+ * in a restricted context (job_role_begin()).
  *
  * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl, 065_jobs_hostile.pl.
  */
@@ -56,38 +56,38 @@
 #include "pg/client/spend.h"
 #include "pg/vllm_pg.h"
 
-/* ms that a job's endpoint is left alone which is not there, or refuses */
+/* ms that an endpoint gets no requests of a job after it was unreachable or refused one */
 #define ENDPOINT_RETRY_MIN	250
-#define BUDGET_RETRY		2000	/* of a job whose owner has spent what he may */
+#define BUDGET_RETRY		2000	/* ms, for a job whose owner has used up the budget */
 #define ENDPOINT_RETRY_MAX	30000
-/* ms without work until the worker goes */
+/* ms without work after which the worker exits */
 #define IDLE_EXIT		10000
-/* answers that are written together, and ms that one waits for others */
+/* results that are written together, and ms that one waits for others */
 #define WRITE_ROWS		64
 #define WRITE_WAIT		300
 /* ms between two renewals of leases (LEASE in worker_read.c) */
 #define RENEW			60000
-/* crashes after which a row is tried alone, and ms of peace before that */
+/* crashes after which a row is tried alone, and ms that it waits before that */
 #define SUSPECT			3
 #define SUSPECT_WAIT	2000
-/* ms of a job's pause after an error that may pass */
+/* ms that a job pauses after an error that may pass */
 #define MIN_BACKOFF		1000
 #define MAX_BACKOFF		60000
-/* ms of a turn after which it ends when there is something new */
+/* ms of an iteration after which it ends if there is something new */
 #define LONG_TURN		100
-/* errors in a row that are the job's fault until it is put to state failed */
+/* consecutive errors of a job after which its state becomes failed */
 #define MAX_JOB_ERRORS	3
 
 typedef struct Worker
 {
-	MemoryContext cxt;			/* everything that is forgotten after an error */
-	MemoryContext loop;			/* reset with every turn */
-	MemoryContext defs;			/* of the jobs as they were read last */
+	MemoryContext cxt;			/* all state that is dropped after an error */
+	MemoryContext loop;			/* reset in each iteration */
+	MemoryContext defs;			/* of the job definitions that were read last */
 	BatchPool  *pool;
 	dlist_head	jobs;
 	JobsGeneration seen;
 	bool		loaded;
-	bool		to_start;		/* a job has had rows to start in this turn */
+	bool		to_start;		/* a job has had rows to start in this iteration */
 	TimestampTz engine_retry;	/* no request before then */
 	TimestampTz renewed;
 	TimestampTz idle_since;		/* 0 = busy */
@@ -179,7 +179,7 @@ release_step(JobRun *j, void *arg)
 		elog(ERROR, "could not give rows back");
 }
 
-/* What nobody can take any more: the rows of a job that was dropped meanwhile. */
+/* Delete rows that no worker can claim any more: those of a job that was dropped meanwhile. */
 static void
 clean_step(JobRun *unused, void *arg)
 {
@@ -190,7 +190,7 @@ clean_step(JobRun *unused, void *arg)
 		elog(ERROR, "could not clean the queue");
 }
 
-/* Give the rows of a job back. */
+/* Give the job's rows back to the queue. */
 static void
 release_job(JobRun *j)
 {
@@ -200,11 +200,11 @@ release_job(JobRun *j)
 	if (!any)
 		return;
 	(void) jobs_transaction(release_step, j, NULL, "give rows back");
-	/* nothing else wakes us for them: a schema that was renamed, say */
+	/* no event wakes the worker for these rows, for example if a schema was renamed */
 	j->look = true;
 }
 
-/* The jobs as they are now; those that go on keep what they have in hand. */
+/* Read the job definitions; jobs that go on keep their rows in hand. */
 static bool
 load_jobs(void)
 {
@@ -228,7 +228,7 @@ load_jobs(void)
 
 		if (j != NULL)
 		{
-			/* what is in hand was read, or asked, as it was before */
+			/* the rows in hand were read, or asked, by the old definition */
 			if (!jobs_same_work(j->def, def))
 				release_job(j);
 			j->def = def;
@@ -243,7 +243,7 @@ load_jobs(void)
 		j->look = true;
 		j->backfill = true;
 		j->look_at = 0;
-		/* what it waited for may be there; but tables are made all the time */
+		/* the change may be what the job waits for; but tables are created all the time */
 		j->not_before = Min(j->not_before, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), MIN_BACKOFF));
 		if (list_member_ptr(defs, j->def) && is_active(j->def))
 			continue;
@@ -334,7 +334,10 @@ job_error(JobRun *j, const ErrorData *e)
 	Blame		blame = jobs_blame(e);
 	Failure		f;
 
-	/* the next statements have the new name of what was renamed under ours, or a new definition's names */
+	/*
+	 * if an object that our statements name was renamed, or the job has a new definition, the next
+	 * claim makes the statements with the new names
+	 */
 	if (is_name_missing(e) && !j->names_missed)
 		j->names_missed = true;
 	else if (jobs_worker_generation().changes != w.seen.changes)
@@ -352,7 +355,7 @@ job_error(JobRun *j, const ErrorData *e)
 			 errdetail("%s", f.reason)));
 }
 
-/* The worker before this one ended itself because of a job. */
+/* Fail the job because of which the previous worker ended itself. */
 static void
 stop_job(void)
 {
@@ -366,7 +369,7 @@ stop_job(void)
 	fail_job(j, &e);
 }
 
-/* Workers have crashed at jobs, each time with all of PostgreSQL. */
+/* Fail jobs at which workers have crashed; each crash restarted PostgreSQL. */
 static void
 set_aside(void)
 {
@@ -398,14 +401,14 @@ claim(JobRun *j)
 	e = jobs_transaction(jobs_claim, j, &n, "claim");
 	if (e != NULL)
 	{
-		/* what was leased, and folded, is not known any more */
+		/* which rows were leased and folded is not known any more */
 		j->from_id = 0;
 		job_error(j, e);
 		if (!j->failed)
 			release_job(j);
 		return;
 	}
-	/* the statements have been made anew */
+	/* the claim has made the statements anew */
 	j->names_missed = false;
 	j->look = n > 0;
 	if (n == 0 && j->backfill)
@@ -423,7 +426,7 @@ claim(JobRun *j)
 			j->batch = Max(j->batch / 4, 1);
 		else
 			job_error(j, e);
-		/* the statements and the call that rows in hand need may be gone */
+		/* the statements and the call that the rows in hand need may have been freed */
 		if (!j->failed)
 			release_job(j);
 	}
@@ -455,7 +458,7 @@ first_of(JobRun *j, ItemState state)
 	return NULL;
 }
 
-/* A transaction with this item alone took too long. */
+/* A transaction with only this item took too long. */
 static void
 too_slow(JobRun *j, JobItem *it, ErrorData *e)
 {
@@ -479,7 +482,7 @@ read_inputs(JobRun *j)
 		return;
 	}
 	j->full = false;
-	/* what was read before the error has been forgotten with its state unchanged, or is valid */
+	/* items read before the error are either unchanged (CLAIMED) or valid */
 	if (e->sqlerrcode != ERRCODE_QUERY_CANCELED)
 	{
 		job_error(j, e);
@@ -493,7 +496,7 @@ read_inputs(JobRun *j)
 
 /* ---- requests ---- */
 
-/* Is anybody there who answers?  Jobs whose model nobody serves rest. */
+/* Return true if the engine or the remote program is ready.  A job whose model is not served rests. */
 static bool
 engine_ready(void)
 {
@@ -516,7 +519,7 @@ item_failed(JobItem *it, const ErrorData *e)
 	it->done_at = GetCurrentTimestamp();
 }
 
-/* Start what is left of an item; false: no more for now. */
+/* Start the remaining requests of an item; return false if no more can start now. */
 static bool
 start_item(JobRun *j, JobItem *it)
 {
@@ -525,7 +528,7 @@ start_item(JobRun *j, JobItem *it)
 		Piece	   *p = &it->pieces[it->n_started];
 		ErrorData  *refused;
 
-		if (p->request != NULL) /* its answer is known */
+		if (p->request != NULL) /* its result is cached */
 		{
 			it->n_started++;
 			continue;
@@ -548,7 +551,7 @@ start_item(JobRun *j, JobItem *it)
 	return true;
 }
 
-/* So many of a job.  As the owner, for llm_requests. */
+/* Start at most `most` items of a job, as its owner, whom llm_requests shows. */
 static bool
 start_items(JobRun *j, int most)
 {
@@ -578,10 +581,10 @@ start_items(JobRun *j, int most)
 			break;
 	}
 	jobs_share_started(j, n);
-	/* others may have somebody */
+	/* other jobs may use the other program */
 	if (!go_on && !vclient_is_ready(j->remote))
 		go_on = true;
-	/* nor is a budget anybody else's */
+	/* and other jobs have other budgets */
 	if (!go_on && cost_refused())
 	{
 		j->endpoint_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BUDGET_RETRY);
@@ -589,11 +592,11 @@ start_items(JobRun *j, int most)
 	}
 	SetUserIdAndSecContext(user, sec_context);
 	jobs_crash_mark(0);
-	/* the next one's endpoint may have more room */
+	/* the next job's endpoint may have room */
 	return go_on || j->remote;
 }
 
-/* The first row that is to be tried alone and may be now. */
+/* Return the first row that is to be tried alone and may be started now. */
 static JobItem *
 find_suspect(void)
 {
@@ -629,7 +632,7 @@ start_requests(void)
 	suspect = jobs_alone == NULL ? find_suspect() : NULL;
 	if (jobs_alone != NULL || suspect != NULL)
 	{
-		/* what is in flight ends first */
+		/* requests in flight have to end first */
 		if (jobs_alone == NULL && batch_pool_stats(w.pool)->in_flight > 0)
 			return;
 		if (jobs_alone == NULL)
@@ -646,26 +649,29 @@ start_requests(void)
 			break;
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
-/* An endpoint is not there, or has enough: others' jobs go on, and this one asks ever less often. */
+/*
+ * An endpoint is unreachable, or refuses more requests: other jobs go on, and this one asks at
+ * growing intervals.
+ */
 static void
 endpoint_failed(JobRun *j, TimestampTz now)
 {
-	/* what else was under way is the same failure */
+	/* the job's other requests in flight failed for the same reason */
 	if (j->endpoint_at > now)
 		return;
 	j->endpoint_backoff = Min(Max(j->endpoint_backoff * 2, ENDPOINT_RETRY_MIN), ENDPOINT_RETRY_MAX);
 	j->endpoint_at = TimestampTzPlusMilliseconds(now, j->endpoint_backoff);
 }
 
-/* The engine ended, or had no room: once more, if that may help. */
+/* The engine ended, or had no room: start the item again, if that may help. */
 static void
 ask_again(JobItem *it, const ErrorData *e)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	/* a budget, at another model */
+	/* the budget of another role, at a fallback model */
 	if (e->sqlerrcode == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
 		it->job->endpoint_at = TimestampTzPlusMilliseconds(now, BUDGET_RETRY);
 	else if (it->job->remote)
@@ -734,7 +740,7 @@ collect(JobRun *j)
 
 /* ---- writing ---- */
 
-/* Items to be written now, if it is time; their number. */
+/* Return the number of items to be written now; 0 if it is not time yet. */
 static int
 due_for_writing(JobRun *j, JobItem **items)
 {
@@ -784,7 +790,7 @@ write_answers(JobRun *j)
 	if (r.n == 0)
 		return;
 	r.finished = palloc0(sizeof(bool) * r.n);
-	/* errors of rows are reported after the transaction's memory is gone */
+	/* errors of rows are reported after the transaction's memory was freed */
 	e = jobs_transaction(jobs_write, j, &r, "write");
 	if (e != NULL && e->sqlerrcode == ERRCODE_QUERY_CANCELED)
 	{
@@ -812,7 +818,7 @@ write_answers(JobRun *j)
 		j->job_errors = j->backoff = 0;
 	else if (r.job_error && ++j->job_errors >= MAX_JOB_ERRORS)
 		fail_job(j, r.last_error);
-	/* rows came back to the queue */
+	/* some rows have returned to the queue */
 	j->look = true;
 }
 
@@ -842,14 +848,14 @@ items_in_hand(void)
 	return n;
 }
 
-/* May it take more rows out of the queue? */
+/* Return true if the job may claim more rows. */
 static bool
 has_room(const JobRun *j)
 {
 	return !j->full && j->n_items <= j->most / 2;
 }
 
-/* Each job has its share of the memory. */
+/* Return the job's share of the memory. */
 static Size
 budget(void)
 {
@@ -861,7 +867,7 @@ budget(void)
 	return (Size) vllm_job_memory * 1024 / Max(n, 1);
 }
 
-/* One turn of a job. */
+/* Serve one job in an iteration. */
 static void
 serve(JobRun *j)
 {
@@ -879,13 +885,13 @@ serve(JobRun *j)
 	}
 	if ((j->look || j->backfill) && has_room(j) && job_is_time(j->def))
 		claim(j);
-	/* one piece a turn: inputs may take their time, and other jobs wait */
+	/* read only one batch per iteration: inputs may take long, and other jobs wait */
 	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0 &&
 		!jobs_share_passes(&w.jobs, j))
 		read_inputs(j);
 	/*
-	 * not behind an error: a second one for the same reason, a column that has just been renamed, would stop
-	 * the job
+	 * not after an error: a second error for the same reason (a column just renamed) would fail the
+	 * job
 	 */
 	if (j->n_items > 0 && !j->failed && j->not_before <= now && !jobs_share_passes(&w.jobs, j))
 	{
@@ -895,7 +901,7 @@ serve(JobRun *j)
 	jobs_crash_mark(0);
 }
 
-/* ms until something is due without a wake; in *idle: there is nothing at all to do */
+/* Return the ms until something is due without a wake.  *idle: there is nothing to do at all. */
 static long
 next_nap(bool *idle)
 {
@@ -954,7 +960,7 @@ rest(void)
 	}
 }
 
-/* What pg_stat_activity shows. */
+/* Report the state for pg_stat_activity. */
 static void
 progress(void)
 {
@@ -977,7 +983,10 @@ progress(void)
 	pgstat_report_activity(STATE_IDLE, s.data);
 }
 
-/* What was read or written during a long turn need not wait for the jobs that are left, from order[i] on. */
+/*
+ * During a long iteration, put the jobs from order[i] on off, so that rows read or written so far
+ * need not wait for them.  Return false if the iteration is not long.
+ */
 static bool
 put_off(TimestampTz start, JobRun **order, int i, int n)
 {
@@ -1048,11 +1057,14 @@ begin_anew(void)
 	dlist_init(&w.jobs);
 	w.renewed = GetCurrentTimestamp();
 	MemoryContextSwitchTo(w.loop);
-	/* what a predecessor held, or we before an error: there is one worker a database */
+	/*
+	 * give back rows of an earlier worker, or of this one before an error: a database has only one
+	 * worker
+	 */
 	(void) jobs_transaction(clean_step, NULL, NULL, "give rows back");
 }
 
-/* turn(), come what may. */
+/* Run turn() and recover from any error. */
 static void
 turn_safely(void)
 {

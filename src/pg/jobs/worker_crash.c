@@ -1,22 +1,22 @@
 /*
  * worker_crash.c
- *	  Which job a worker was at when it crashed, and how often.
+ *	  Counting the crashes of workers by job.
  *
- * Where a job's code makes a process crash PostgreSQL restarts, the worker comes back, takes
- * the same row, and PostgreSQL restarts again: for everybody, for ever.  So a job at which
- * workers have crashed CRASHES times within MEMORY is set aside (worker.c).
+ * If a job's code makes a process crash, PostgreSQL restarts, the worker starts again and claims the
+ * same row, and PostgreSQL restarts again, for all users and for ever.  So a job at which workers
+ * have crashed JOBS_CRASHES times within MEMORY is set aside (worker.c).
  *
- * What is to be known after a crash must outlive shared memory, and be written before the
- * job's code runs.  It is a file that workers have mapped: what is stored there is the
- * kernel's at once, without a system call and without a flush, and it outlives any process
- * (though not the machine, whose end is no job's fault).
+ * This information must survive the loss of shared memory, and must be recorded before the job's code
+ * runs.  It is in a file that workers have mapped: a store there is in the kernel's page cache at
+ * once, without a system call and without a flush, and survives any process (but not the machine,
+ * whose failure is not a job's fault).
  *
- *	at		of a running worker: the job that it is at, 0 = none
+ *	at		for each running worker: the job that it runs, 0 = none
  *	seen	jobs at which workers have crashed
  *
- * A mark is taken away by an exit, and by SIGQUIT: by that PostgreSQL ends all processes
- * when one has crashed, and it was another one.  What is left is a worker that died of a
- * signal of its own, or was killed.
+ * The mark is removed at an exit, and by SIGQUIT: PostgreSQL sends that to all processes when another
+ * one has crashed.  So a remaining mark means that the worker died of a signal of its own, or was
+ * killed.
  *
  * Tests: tests/t/065_jobs_hostile.pl.
  */
@@ -37,9 +37,9 @@
 #include "pg/jobs/job_worker.h"
 
 #define CRASH_FILE	PGSTAT_STAT_PERMANENT_DIRECTORY "/vllm_pg.jobs"
-/* of the file as it is laid out here */
+/* changes with the layout of the file */
 #define MAGIC		0x766a0001
-/* workers, and jobs that are remembered; of more the oldest is forgotten */
+/* workers, and jobs that are remembered; when full, the oldest is overwritten */
 #define MAX_AT		1024
 #define MAX_SEEN	256
 /* ms */
@@ -66,7 +66,7 @@ typedef struct CrashFile
 	Seen		seen[MAX_SEEN];
 } CrashFile;
 
-/* NULL: the file could not be had, and nothing is remembered */
+/* NULL: the file could not be mapped, and nothing is remembered */
 static CrashFile *file = NULL;
 static At  *mine = NULL;
 static Oid	my_database = InvalidOid;
@@ -77,7 +77,10 @@ map_file(void)
 	int			fd = BasicOpenFile(CRASH_FILE, O_RDWR | O_CREAT | PG_BINARY);
 	void	   *p = MAP_FAILED;
 
-	/* its blocks are there before they are written: a full disk is no signal */
+	/*
+	 * the blocks are allocated before they are written, because a write to the mapping on a full disk
+	 * would raise a signal
+	 */
 	if (fd >= 0 && (errno = posix_fallocate(fd, 0, sizeof(CrashFile))) == 0)
 		p = mmap(NULL, sizeof(CrashFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
@@ -90,7 +93,7 @@ map_file(void)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* The database's place, of a worker that has crashed, or a new one. */
+/* Return the database's entry, which a crashed worker may have left, or an unused one. */
 static At *
 find_place(Oid dbid)
 {
@@ -140,7 +143,7 @@ count_crash(int32 job)
 	s->last = GetCurrentTimestamp();
 }
 
-/* Another process has crashed, or the server stops at once. */
+/* SIGQUIT: another process has crashed, or the server stops immediately. */
 static void
 quit(SIGNAL_ARGS)
 {
@@ -173,7 +176,7 @@ jobs_crash_open(Oid dbid, LWLock *lock)
 	pqsignal(SIGQUIT, quit);
 }
 
-/* In the order that leaves no job behind in a place that is another's. */
+/* Clear the job first: the entry may get a new owner as soon as dbid is cleared. */
 void
 jobs_crash_close(void)
 {
@@ -190,7 +193,10 @@ jobs_crash_mark(int32 job)
 		mine->job = job;
 }
 
-/* Only the database's worker, which we are, writes its entries; others may take one that is past. */
+/*
+ * Only the database's own worker, this process, writes its entries; others may overwrite entries that
+ * have expired.
+ */
 int
 jobs_crash_times(int32 job)
 {

@@ -1,18 +1,17 @@
 /*
  * worker_guard.c
- *	  The worker's own statements mean what the worker means.
+ *	  Checks that the worker's own statements use the intended objects.
  *
- * They run as the job's owner, and their text has names: of the tables, whose OIDs the job has,
- * of the key's types and operators, and of what is in the job's input.  Between the time when
- * the text was made and the time when it runs a name can come to stand for something else: a
- * schema that was renamed makes way for another one.  A hook looks at each of them when
- * PostgreSQL has analysed it, also when it does so again for a plan it has kept.  From then on
- * all is known by OID, and the tables are locked.
+ * The statements run as the job's owner, and their text has names: of the tables, whose OIDs the job
+ * has, of the key's types and operators, and of objects in the job's input.  Between making the text
+ * and running it, a name can come to refer to another object: a schema is renamed and another one
+ * takes its name.  A hook checks each statement after PostgreSQL has analysed it, also when a cached
+ * plan is analysed again.  From then on all objects are identified by OID, and the tables are locked.
  *
- * Of a statement that code of the owner runs meanwhile the text is another one.
+ * Statements that the owner's code runs meanwhile have other texts, so they are not checked here.
  *
- * To make a variable of PL/pgSQL whose type is a domain runs the domain's checks without a statement.  So
- * the types of a function's variables are looked at when it starts.
+ * Making a PL/pgSQL variable whose type is a domain runs the domain's checks without a statement.  So
+ * the types of a function's variables are checked when it starts.
  *
  * Tests: tests/t/066_jobs_names.pl.
  */
@@ -32,7 +31,7 @@
 #include "pg/util/own_call.h"
 
 static post_parse_analyze_hook_type prev_hook = NULL;
-/* whose statements are looked at; NULL: nobody's */
+/* the job whose statements are checked; NULL: none */
 static const JobRun *guarded = NULL;
 
 static bool
@@ -63,7 +62,7 @@ check_relations(Node *node, void *context)
 	{
 		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-		/* the next statements have the tables' new names: job_error() */
+		/* the next claim makes the statements with the tables' new names: job_error() */
 		if (rte->rtekind == RTE_RELATION && rte->relid != guarded->def->source &&
 			rte->relid != guarded->def->target_table)
 			ereport(ERROR,
@@ -83,7 +82,7 @@ check_statement(ParseState *pstate, Query *query, JumbleState *jstate)
 		job_uses_check(&guarded->uses, guarded->allowed, (Node *) query, guarded->def->owner);
 		job_trust_node((Node *) query, guarded->def->owner);
 	}
-	/* job_trust_run.c's says less of what is wrong */
+	/* called after the checks above, as the errors of job_trust_run.c are less specific */
 	if (prev_hook)
 		prev_hook(pstate, query, jstate);
 }
@@ -136,9 +135,9 @@ jobs_guard(const JobRun *j)
 	guarded = j;
 }
 
-/* ---- what the statements may use beside the input ---- */
+/* ---- objects that the statements may use outside of the input ---- */
 
-/* A column's type, and what it is made of: a cast to it goes by way of these. */
+/* Allow a column's type, and the types that it is made of: a cast to it uses these. */
 void
 jobs_allow_type(JobRun *j, Oid type)
 {

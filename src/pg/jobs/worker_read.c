@@ -1,17 +1,17 @@
 /*
  * worker_read.c
- *	  Taking rows: out of the queue, out of the source, and the back-fill.
+ *	  Claiming rows from the queue, reading rows of the source, and the back-fill.
  *
- * Each function runs in a short transaction of the worker's loop (worker.c).
- * Statements on vllm's tables run with the worker's own rights; those on source and
- * target, which run code that users wrote, as the job's owner in a restricted context.
+ * Each function runs in a short transaction of the worker's loop (worker.c).  Statements on vllm's
+ * tables run with the worker's own rights.  Those on source and target, which run code of users, run
+ * as the job's owner in a restricted context.
  *
- * An expression that fails for one row must not hold up the others: statements run for
- * many rows at once, and if that fails for one row after the other.
+ * An expression that fails for one row must not hold up the others: statements run for many rows at
+ * once, and if that fails, for one row after the other.
  *
- * MEMORY.  Inputs may be of any size.  They come through a cursor one at a time; those that
- * are to be computed are kept while j->budget lasts, of those that are only compared a hash
- * remains.  Rows that have no room stay claimed.
+ * MEMORY.  Inputs may be of any size.  A cursor returns them one at a time.  Inputs that are to be
+ * computed are kept as far as j->budget allows; of inputs that are only compared, a hash is kept.
+ * Rows without room stay claimed.
  *
  * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl.
  */
@@ -38,20 +38,23 @@
 #include "pg/call/result_cache.h"
 #include "pg/vllm_pg.h"
 
-/* how long a row belongs to a worker that is not heard of any more */
+/* how long a row belongs to a worker that does not renew its lease */
 #define LEASE	"interval '5 min'"
-/* ms until the queue is read from its start again, for rows that came back or were committed late */
+/*
+ * ms until the queue is read from its start again, for rows that were given back or were committed
+ * late
+ */
 #define FROM_START	10000
-/* what a piece costs beside its text: the answer, a request's bookkeeping */
+/* memory of a piece besides its text: the result, the request's structures */
 #define PIECE_BYTES	4096
 
 JobItem    *jobs_alone = NULL;
 
-/* ---- whose rights ---- */
+/* ---- owners ---- */
 
 /*
- * Code on a table is its owner's, and runs as the job's; so does code on a partition or, of a side table, a
- * child.  With the locks nobody gives a table away until the transaction ends.
+ * Code on a table belongs to the table's owner, but runs as the job's; the same holds for a partition
+ * or, for a side table, a child.  The locks prevent a change of owner until the transaction ends.
  */
 static void
 check_owner(const JobRun *j, Oid relid)
@@ -64,7 +67,7 @@ check_owner(const JobRun *j, Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("a table of the job has been dropped")));
-	/* children of a source are not read: ONLY */
+	/* children of a source are not read, because of ONLY */
 	tables = relid == j->def->source && get_rel_relkind(relid) == RELKIND_RELATION ?
 		list_make1_oid(relid) : find_all_inheritors(relid, AccessShareLock, NULL);
 	foreach(lc, tables)
@@ -136,7 +139,7 @@ jobs_blame(const ErrorData *e)
 		category == ERRCODE_SYSTEM_ERROR || category == ERRCODE_CONNECTION_EXCEPTION ||
 		category == ERRCODE_TRANSACTION_ROLLBACK)
 		return BLAME_ENGINE;
-	/* an endpoint's: of the model's secret */
+	/* an endpoint's refusal of the model's secret */
 	if (category == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION)
 		return BLAME_JOB;
 	if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR) || category == ERRCODE_CONFIG_FILE_ERROR)
@@ -204,7 +207,7 @@ jobs_item_free(JobItem *it)
 	dlist_delete(&it->node);
 	it->job->n_items--;
 	it->job->bytes -= it->bytes;
-	/* others may have room now */
+	/* other rows may have room now */
 	it->job->full = it->job->full && it->job->bytes > 0 && it->bytes == 0;
 	MemoryContextDelete(it->cxt);
 }
@@ -243,7 +246,7 @@ read_key(JobItem *it, Datum array)
 	MemoryContextSwitchTo(old);
 }
 
-/* Rows of a key that has a newer one: they are forgotten here, too. */
+/* Delete older queue rows with the key of a claimed one; if they are in hand, drop them here, too. */
 static void
 fold(JobRun *j, Datum ids)
 {
@@ -273,7 +276,7 @@ fold(JobRun *j, Datum ids)
 	}
 }
 
-/* When the next row falls due; a short lease check, too, for rows of a lost worker. */
+/* Return when the next row that is not leased falls due; 0 if there is none. */
 static TimestampTz
 next_due(JobRun *j)
 {
@@ -313,7 +316,7 @@ add_claimed(JobRun *j, uint64 n)
 											TYPALIGN_DOUBLE)));
 }
 
-/* ERROR if a column or function of the statement is not there any more. */
+/* ERROR if a column or function of the statement does not exist any more. */
 static void
 check_statement(const char *sql, int n, Oid *types)
 {
@@ -321,7 +324,7 @@ check_statement(const char *sql, int n, Oid *types)
 		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
 }
 
-/* The names in the input stand for what they stood for: before anything of it is evaluated. */
+/* Check that the names in the input refer to the recorded objects, before any part of it is evaluated. */
 static void
 check_read(JobRun *j)
 {
@@ -346,7 +349,7 @@ check_statements(JobRun *j)
 	check_statement(j->sql.update, j->n_key + 1, types);
 }
 
-/* Of a job that was made before this was recorded: what its input uses now. */
+/* Return the objects that the input uses now, for a job that was created before these were recorded. */
 static JobUses
 read_uses(const JobDef *def)
 {
@@ -358,8 +361,8 @@ read_uses(const JobDef *def)
 }
 
 /*
- * The statements and the call, as the owner: whether the job still fits its tables, and
- * whether its owner may still use the model, is found out here.
+ * Make the statements and the call, as the owner.  This finds out whether the job still fits its
+ * tables, and whether its owner may still use the model.
  */
 static void
 prepare(JobRun *j)
@@ -394,8 +397,8 @@ prepare(JobRun *j)
 }
 
 /*
- * Lease up to n rows; their number.  The index's entries of rows that are gone remain while
- * anybody has an old snapshot, so it is not read from its start each time.
+ * Lease up to n rows; return their number.  Index entries of deleted rows remain as long as any
+ * session has an old snapshot, so the index is not read from its start each time.
  */
 static int
 lease(JobRun *j, int n)
@@ -409,7 +412,10 @@ lease(JobRun *j, int n)
 	if (j->from_id == 0)
 		j->from_start = now;
 	v[3] = Int64GetDatum(j->from_id);
-	/* also looks whether the job is paused: rows may have come after that, and the worker may not know yet */
+	/*
+	 * also checks whether the job is paused: rows may have been added after that, and the worker may
+	 * not have noticed it yet
+	 */
 	if (SPI_execute_with_args("WITH c AS (SELECT id FROM vllm.job_queue WHERE job = $1 AND id >= $4"
 							  " AND EXISTS (SELECT FROM vllm.job j WHERE j.id = $1 AND j.state = 'active')"
 							  " AND (worker IS NULL OR lease_until < pg_catalog.clock_timestamp())"
@@ -474,11 +480,11 @@ typedef struct LookArgs
 	int			n;
 	Look	   *looks;
 	bool		keep;
-	Size		bytes;			/* kept, of this job */
-	MemoryContext cxt;			/* of what is not the items' */
+	Size		bytes;			/* kept bytes of this job */
+	MemoryContext cxt;			/* memory that is not the items' */
 } LookArgs;
 
-/* False: it is to be kept, and there is no room. */
+/* Return false if the input is to be kept and there is no room. */
 static bool
 take_input(JobRun *j, LookArgs *a, JobItem *it, Look *l, Datum d)
 {
@@ -503,7 +509,7 @@ take_input(JobRun *j, LookArgs *a, JobItem *it, Look *l, Datum d)
 	return true;
 }
 
-/* The row that the cursor is at; false: it has no room. */
+/* Take the cursor's current row; return false if it has no room. */
 static bool
 take_row(JobRun *j, LookArgs *a)
 {
@@ -528,7 +534,7 @@ take_row(JobRun *j, LookArgs *a)
 	return l->seen;
 }
 
-/* SPI's memory goes with the subtransaction */
+/* The subtransaction frees SPI's memory. */
 static void
 look_step(JobRun *j, void *arg)
 {
@@ -571,7 +577,7 @@ jobs_look(JobRun *j, JobItem **items, int n, Look *looks, bool keep)
 	memset(looks, 0, sizeof(Look) * n);
 	if (n == 0)
 		return;
-	/* no row is to blame for this */
+	/* an error here is not a single row's fault */
 	check_read(j);
 	if (jobs_attempt(look_step, j, &all) == NULL)
 		return;
@@ -582,7 +588,7 @@ jobs_look(JobRun *j, JobItem **items, int n, Look *looks, bool keep)
 		LookArgs	one = {&items[i], 1, &looks[i], keep, bytes, CurrentMemoryContext};
 		ErrorData  *e;
 
-		/* the text is analysed for each of them */
+		/* each row's statement is analysed again */
 		job_uses_check_types(&j->uses, j->def->input, j->def->owner);
 		e = jobs_attempt(look_step, j, &one);
 		if (e != NULL)
@@ -662,7 +668,10 @@ keep_error(JobItem *it, const ErrorData *e)
 	return copy;
 }
 
-/* Pieces whose answers are kept are not asked for; true: that is all of them. */
+/*
+ * Take the results of pieces that are cached, so that they need no request; return true if that is
+ * all of them.
+ */
 static bool
 find_kept(JobRun *j, JobItem *it, BatchPool *pool)
 {
@@ -679,7 +688,7 @@ find_kept(JobRun *j, JobItem *it, BatchPool *pool)
 	return known == it->n_pieces;
 }
 
-/* What is known about the row now: something to ask, or to write at once. */
+/* Set the item's state from what was read: there are requests to start, or something to write at once. */
 static void
 take_look(JobRun *j, JobItem *it, const Look *l, BatchPool *pool)
 {
@@ -746,7 +755,7 @@ typedef struct BackfillState
 	char	   *key[INDEX_MAX_KEYS];
 } BackfillState;
 
-/* False: none is running. */
+/* Return false if no back-fill is running. */
 static bool
 read_backfill(JobRun *j, BackfillState *b)
 {
@@ -809,7 +818,7 @@ write_backfill(JobRun *j, Datum key, int rows, bool more)
 		elog(ERROR, "could not store the back-fill's state");
 }
 
-/* The next rows in the order of their keys go into the queue. */
+/* Queue the next rows in the order of their keys. */
 void
 jobs_backfill(JobRun *j, void *arg)
 {

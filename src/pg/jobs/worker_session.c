@@ -2,12 +2,12 @@
  * worker_session.c
  *	  The session in which a worker runs the jobs of many owners.
  *
- * An owner's code runs in a restricted context: PostgreSQL refuses temporary tables, LISTEN,
- * PREPARE, cursors that outlive the transaction and other roles there, and what it sets is
- * undone behind it (job_role_end()).  The rest would stay with the session: locks that no
- * transaction owns, futures with their answers, the sequences' last values, plans.  Such locks and futures go
- * with the transaction that took them; everything goes, as by DISCARD ALL, before the code of another
- * owner runs, and after an error, which may have come before what would have tidied up.
+ * An owner's code runs in a restricted context.  There PostgreSQL refuses temporary tables, LISTEN,
+ * PREPARE, cursors that outlive the transaction and changes of role, and settings are restored
+ * afterwards (job_role_end()).  Other state would stay in the session: locks that don't belong to a
+ * transaction, futures with their results, the sequences' last values, plans.  Such locks and futures
+ * are released after the transaction that took them.  All session state is discarded, as by DISCARD
+ * ALL, before code of another owner runs, and after an error, which may have prevented a cleanup.
  *
  * Tests: tests/t/065_jobs_hostile.pl.
  */
@@ -27,13 +27,10 @@
 #include "pg/jobs/job_worker.h"
 #include "pg/call/futures.h"
 
-/* whose code the session has seen since it was reset; InvalidOid: it is to be reset */
+/* the owner whose code the session has run since its reset; InvalidOid: to be reset */
 static Oid	seen = InvalidOid;
 
-/*
- * Settings that must not be what somebody has put into the configuration, or the database's owner into ALTER
- * DATABASE.
- */
+/* Override settings that the configuration, or the database's owner by ALTER DATABASE, may have set. */
 void
 jobs_session_begin(void)
 {
@@ -47,7 +44,7 @@ jobs_session_begin(void)
 		{"quote_all_identifiers", "off"}, {"transform_null_equals", "off"}, {"jit", "off"},
 		{"vllm.batch_dedup", "on"}, COMPAT_TRANSACTION_TIMEOUT
 		{"vllm.engine_timeout", "1s"}, {"vllm.queue_timeout", "1s"},
-		/* code that crashes shall do so here, where it is known whose it is */
+		/* code that crashes has to crash in this process, where the job is known */
 		{"max_parallel_workers_per_gather", "0"}, {"max_parallel_maintenance_workers", "0"}
 	};
 
@@ -64,7 +61,7 @@ jobs_session_for(Oid owner)
 		return;
 	StartTransactionCommand();
 	PortalHashTableDeleteAll();
-	/* those of jobs_session_begin() stay */
+	/* the settings of jobs_session_begin() stay */
 	ResetAllOptions();
 	DropAllPreparedStatements();
 	Async_UnlistenAll();

@@ -1,18 +1,19 @@
 /*
  * worker_share.c
- *	  Owners of jobs share the worker.
+ *	  Sharing the worker between the owners of jobs.
  *
- * One worker serves the jobs of all owners of a database, and anybody can have many jobs, give
- * them a high priority, a queue of a million rows, and inputs that take seconds.  A priority
- * says which of an owner's jobs come first, and orders owners that leave one another room.
+ * One worker serves the jobs of all owners of a database, and any user can have many jobs, give them
+ * a high priority, a queue of a million rows, and inputs that take seconds.  A priority decides which
+ * of an owner's jobs come first; it orders jobs of different owners only while these leave each other
+ * room.
  *
- * TIME.  A transaction that has run an owner's code for long makes that owner rest for as long
- * as it took, while jobs of others have something to do.  Those of his jobs that are passed over
- * come before his others when he has rested.  And in each turn
- * comes one job of each owner, then the second of each, so thousands of jobs are in nobody's way.
+ * TIME.  After a transaction that has run an owner's code for long, that owner rests for as long as
+ * it took, while jobs of other owners have something to do.  Jobs that were put off meanwhile come
+ * before the owner's other jobs afterwards.  Each iteration serves one job of each owner, then the
+ * second of each, and so on; so an owner with thousands of jobs doesn't delay the others.
  *
- * ROOM.  When several owners have rows for the engine, the next one is that of the owner who has the
- * fewest in flight.
+ * ROOM.  When several owners have rows for the engine, the next row started is that of the owner with
+ * the fewest rows in flight.
  *
  * Tests: tests/t/067_jobs_share.pl.
  */
@@ -23,19 +24,22 @@
 
 #include "pg/jobs/job_worker.h"
 
-/* ms that a transaction may take without a rest behind it */
+/* ms that a transaction may take without a rest after it */
 #define SHORT	20
-/* ms until it is looked again whether others have something to do: there may be thousands of jobs */
+/*
+ * ms until the worker checks again whether other owners have something to do, as there may be
+ * thousands of jobs
+ */
 #define LOOK	10
 
 typedef struct Owner
 {
 	Oid			owner;			/* key */
 	TimestampTz rests_until;
-	TimestampTz looked_at;		/* whether others have something to do */
+	TimestampTz looked_at;		/* time of the last check for `others` */
 	bool		others;
-	int			jobs;			/* that have their places in the turn */
-	int			in_flight;		/* rows, as of jobs_share_count() */
+	int			jobs;			/* jobs that have a place in the iteration's order */
+	int			in_flight;		/* rows, counted by jobs_share_count() */
 } Owner;
 
 static HTAB *owners = NULL;
@@ -59,7 +63,7 @@ owner_of(const JobRun *j)
 	return o;
 }
 
-/* ---- turns ---- */
+/* ---- order of an iteration ---- */
 
 static int
 by_priority(const void *a, const void *b)
@@ -134,7 +138,7 @@ jobs_share_order(dlist_head *jobs, int *n)
 	for (int i = 0; i < *n; i++)
 		if (all[i]->passed == 0)
 			order[k++] = all[i];
-	/* the first of each owner, the second of each ... */
+	/* the first job of each owner, the second of each ... */
 	for (int i = 0; i < *n; i++)
 		owner_of(order[i])->jobs = 0;
 	for (int i = 0; i < *n; i++)
@@ -146,7 +150,7 @@ jobs_share_order(dlist_head *jobs, int *n)
 	return order;
 }
 
-/* Has it something to do now, as far as is known? */
+/* Return true if the job has something to do now, as far as is known. */
 static bool
 is_busy(const JobRun *j, TimestampTz now)
 {
@@ -266,7 +270,7 @@ jobs_share_next(dlist_head *jobs)
 void
 jobs_share_started(JobRun *j, int n)
 {
-	/* what could not be started now is not tried again before the next count */
+	/* a job whose item could not be started is not tried again before the next count */
 	j->to_start = n > 0 ? j->to_start - n : 0;
 	owner_of(j)->in_flight += n;
 }

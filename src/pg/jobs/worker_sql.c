@@ -1,11 +1,10 @@
 /*
  * worker_sql.c
- *	  The statements that a job's worker runs on source and target.
+ *	  The worker's statements on a job's source and target.
  *
- * They run as the job's owner with a search_path of pg_catalog, so every name in them has
- * its schema.  A key travels as text; it is compared with the operators of the primary
- * key's index, which may belong to an extension's type.  Inheritance is not followed, but
- * partitions are.
+ * They run as the job's owner with a search_path of pg_catalog, so every name in them has its
+ * schema.  A key is passed as text and compared with the operators of the primary key's index, which
+ * may belong to an extension's type.  Inheritance is not followed, but partitions are.
  *
  * Tests: tests/sql/23_jobs.sql.
  */
@@ -30,14 +29,14 @@ typedef struct KeyColumn
 	Oid			typid;
 	Oid			equal,
 				greater,
-				least;			/* at least: operators */
+				least;			/* operators: greater or equal */
 } KeyColumn;
 
 typedef struct Tables
 {
 	JobRun	   *job;
-	char	   *source;			/* with ONLY where it matters */
-	char	   *target;			/* side table, or NULL */
+	char	   *source;			/* with ONLY where needed */
+	char	   *target;			/* the side table, or NULL */
 	int			n;
 	KeyColumn  *key;
 } Tables;
@@ -107,7 +106,7 @@ read_key(Tables *t, Relation rel)
 	index_close(index, AccessShareLock);
 }
 
-/* left.key <op> right, for column i */
+/* Append left.key <op> right, for column i. */
 static void
 put_compare(StringInfo s, const Tables *t, int i, const char *left, bool equal, const char *right)
 {
@@ -117,7 +116,7 @@ put_compare(StringInfo s, const Tables *t, int i, const char *left, bool equal, 
 							 right, k->typid);
 }
 
-/* the key of `left` is what the parameters from $first on say */
+/* Append: the key of `left` equals the parameters from $first on. */
 static void
 put_match_params(StringInfo s, const Tables *t, const char *left, int first)
 {
@@ -148,7 +147,7 @@ put_match_columns(StringInfo s, const Tables *t, const char *left, const char *r
 	}
 }
 
-/* unnest($1, $2, ...) AS vllm_keys(k1, k2, ..., n) */
+/* Append unnest($1, $2, ...)  AS vllm_keys(k1, k2, ..., n). */
 static void
 put_keys(StringInfo s, const Tables *t)
 {
@@ -161,14 +160,14 @@ put_keys(StringInfo s, const Tables *t)
 	appendStringInfoString(s, "n)");
 }
 
-/* behind the key in the parameters from $2 on, column after column */
+/* Append: the row comes after the key in the parameters from $2 on, column after column. */
 static void
 put_behind(StringInfo s, const Tables *t, int i)
 {
 	char	   *param = psprintf("($%d::%s)", i + 2, t->key[i].type);
 
 	appendStringInfoChar(s, '(');
-	/* by this an index finds the place; what is behind it can't be found by OR */
+	/* this condition lets an index find the place, which the OR that follows can't */
 	if (i == 0 && t->n > 1)
 	{
 		generate_operator_clause(s, psprintf("src.%s", t->key[i].name), t->key[i].typid, t->key[i].least,
@@ -228,7 +227,7 @@ read_sql(const Tables *t)
 	initStringInfo(&s);
 	appendStringInfoString(&s, "SELECT vllm_keys.n, x.found, x.version, x.input FROM ");
 	put_keys(&s, t);
-	/* it was text when the job was made: a column's type may be another by now */
+	/* the input was text when the job was created, but a column's type may have changed */
 	appendStringInfo(&s, " LEFT JOIN LATERAL (SELECT true, pg_catalog.concat(src.tableoid, src.ctid, "
 						 "src.xmin), CAST((%s) AS text) FROM %s AS src WHERE ",
 					 t->job->def->input, t->source);
@@ -307,8 +306,8 @@ sweep_sql(const Tables *t)
 }
 
 /*
- * A restore puts jobs and their queue in place before the tables have all their rows, and
- * triggers last: until then a row that is not found need not be gone.
+ * A restore creates jobs and their queue before the tables have all their rows, and creates triggers
+ * last.  Until then a row that is not found need not be deleted.
  */
 static void
 require_triggers(const JobDef *def)
@@ -320,7 +319,10 @@ require_triggers(const JobDef *def)
 				 errhint("If this is not a restore that goes on, drop the job and make it again.")));
 }
 
-/* A key column of the source that was renamed has another name here. */
+/*
+ * ERROR if the side table lacks a key column: one that was renamed in the source has another name
+ * there.
+ */
 static void
 require_side_key(const JobDef *def)
 {

@@ -1,11 +1,11 @@
 /*
  * worker_transaction.c
- *	  The transactions of the jobs' worker: short, watched, and each with its own error.
+ *	  The job worker's transactions: short, limited in time, each with its own error.
  *
- * TIME.  A transaction is cancelled when most of vllm.job_transaction_time has passed, and
- * again and again: code of the job's owner can catch a cancel.  If it has not ended when all
- * of it has passed the worker ends itself, which can't be caught, and the next one stops
- * the job.
+ * TIME.  A transaction is cancelled when most of vllm.job_transaction_time has passed, and then
+ * repeatedly, as code of the job's owner can catch a cancel.  If the transaction has not ended when
+ * all of the time has passed, the worker ends itself, which can't be caught, and the next worker
+ * stops the job.
  *
  * Tests: tests/t/060_jobs.pl, 065_jobs_hostile.pl.
  */
@@ -25,7 +25,7 @@
 #include "pg/jobs/job_worker.h"
 #include "pg/vllm_pg.h"
 
-/* part of a transaction's time after which it is cancelled, and ms until it is again */
+/* fraction of a transaction's time after which it is cancelled, and ms between further cancels */
 #define CANCEL_AFTER	0.8
 #define CANCEL_AGAIN	20
 
@@ -34,7 +34,7 @@ static TimeoutId watch_timeout;
 static TimestampTz watch_end;
 static int32 watch_job;
 
-/* In a signal handler. */
+/* Runs in a signal handler. */
 static void
 watch(void)
 {
@@ -69,7 +69,7 @@ start_watch(JobRun *j)
 						 CANCEL_AGAIN);
 }
 
-/* What comes next is not to blame if it has fired where nobody looked. */
+/* Discard a cancel that has not been processed: it must not hit the next transaction. */
 static void
 end_watch(void)
 {
@@ -95,7 +95,7 @@ jobs_transaction(JobStep step, JobRun *j, void *arg, const char *what)
 		jobs_session_for(j->def->owner);
 	PG_TRY();
 	{
-		/* now() is the transaction's, not the worker's start */
+		/* makes now() the transaction's start instead of the worker's */
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		start_watch(j);

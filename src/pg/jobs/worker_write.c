@@ -1,22 +1,22 @@
 /*
  * worker_write.c
- *	  Writing answers back.
+ *	  Writing results to the target.
  *
- * In one short transaction, for many items: lock those source rows that nobody else has
- * locked, compute their inputs again, store the answers of those whose input is still
- * the same, and settle their queue rows.  A row that somebody is changing is left for
- * later, so that this never waits for a row lock and can't take part in a deadlock;
- * job.h says why a queue row may be removed only under the lock.
+ * One short transaction for many items locks those source rows that no other transaction has locked,
+ * computes their inputs again, stores the results of those whose input is unchanged, and settles
+ * their queue rows.  A row that another transaction is changing is left for later, so this never
+ * waits for a row lock and can't be part of a deadlock; job.h says why a queue row may be removed
+ * only under the lock.
  *
- *	found	input		answer		becomes of the queue row
- *	no		-			-			removed, and its chunks
- *	yes		another		-			stays, due at once; an attempt if the row is the same
- *	yes		the same	a value		removed
- *	yes		the same	an error	stays with one attempt more, due later; or a failure
- *	yes, but locked					stays with us, tried again
+ *	found	input		result		the queue row
+ *	no		-			-			is removed, and the row's chunks
+ *	yes		different	-			stays, due at once; an attempt if the row is unchanged
+ *	yes		the same	a value		is removed
+ *	yes		the same	an error	stays with one attempt more, due later; or becomes a failure
+ *	yes, but locked					stays with the worker, tried again
  *
- * A row without a key stands for all that have gone at once: the side table is swept, piece
- * by piece, for chunks without a row.
+ * A queue row without a key stands for a TRUNCATE: the side table is swept, part by part, for chunks
+ * without a row.
  *
  * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl.
  */
@@ -42,28 +42,28 @@
 #include "pg/jobs/job_worker.h"
 #include "pg/vllm_pg.h"
 
-/* ms from one write that found the row locked to the next; after so many it goes back */
+/* ms between writes that find the row locked; after MAX_SKIPS writes it is given back */
 #define LOCKED_RETRY	200
 #define MAX_SKIPS		25
-/* blocks of a side table that one statement looks through */
+/* blocks of a side table that one statement sweeps */
 #define SWEEP_BLOCKS	64
-/* s until a row that was given back, or whose input changed too often, is due */
+/* s until a row that was given back is due */
 #define GIVEN_BACK		5
 /* s of the longest back-off */
 #define MAX_BACKOFF		600
 
-/* Where notifications go (docs/user/jobs.md). */
+/* channel of notifications (docs/user/jobs.md) */
 #define CHANNEL			"llm_job"
-/* part of PostgreSQL's queue of notifications from which on none is sent */
+/* fraction of PostgreSQL's queue of notifications above which none is sent */
 #define CHANNEL_FULL	0.5
 
 typedef enum Outcome
 {
-	OUT_LATER = 0,				/* locked: stays with us */
+	OUT_LATER = 0,				/* locked: stays with the worker */
 	OUT_DONE,
 	OUT_AGAIN,					/* due at once */
-	OUT_GIVE_BACK,				/* due in GIVEN_BACK s, no attempt */
-	OUT_RETRY,					/* an attempt, due after back-off */
+	OUT_GIVE_BACK,				/* due in GIVEN_BACK s, not an attempt */
+	OUT_RETRY,					/* counts as an attempt, due after back-off */
 	OUT_FAILED
 } Outcome;
 
@@ -81,7 +81,7 @@ typedef struct Write
 				side_insert;
 } Write;
 
-/* What one step in a subtransaction works on. */
+/* The items that a step in a subtransaction works on. */
 typedef struct WriteStep
 {
 	Write	   *w;
@@ -89,7 +89,7 @@ typedef struct WriteStep
 				to;
 } WriteStep;
 
-/* ---- looking ---- */
+/* ---- decisions ---- */
 
 static void
 lock_rows(Write *w, JobItem **items, const int *index, int n)
@@ -149,8 +149,8 @@ outcome_of_error(Write *w, int i, ErrorData *e)
 			return OUT_FAILED;
 		case BLAME_ENGINE:
 			/*
-			 * an engine that ended with this row alone in it; what may have cost something is not repeated
-			 * for ever
+			 * an engine that ended with this row alone counts as an attempt, and so does an error
+			 * that may have cost something, which must not be repeated for ever
 			 */
 			if (!it->alone && !it->charged)
 				return OUT_GIVE_BACK;
@@ -164,7 +164,7 @@ outcome_of_error(Write *w, int i, ErrorData *e)
 	return it->attempts + 1 >= w->job->def->max_attempts ? OUT_FAILED : OUT_RETRY;
 }
 
-/* OUT_DONE: its answer, NULL or removal shall be stored. */
+/* Decide about an item.  OUT_DONE: its result, NULL or removal is to be stored. */
 static Outcome
 decide(Write *w, int i)
 {
@@ -279,7 +279,10 @@ store_chunks(Write *w, JobItem *it)
 	}
 }
 
-/* Chunks of rows that are gone: of a TRUNCATE, of a partition; false: there are more. */
+/*
+ * Delete chunks of deleted rows, after a TRUNCATE or for a dropped partition; return false if blocks
+ * are left.
+ */
 static bool
 sweep(JobRun *j, JobItem *it)
 {
@@ -289,7 +292,7 @@ sweep(JobRun *j, JobItem *it)
 	Oid			types[2] = {TIDOID, TIDOID};
 	int			plans;
 
-	/* with the table its chunks are gone */
+	/* the table has been dropped with its chunks */
 	if (rel == NULL)
 		return true;
 	plans = jobs_plan_by_index();
@@ -325,7 +328,7 @@ store_step(JobRun *j, void *arg)
 
 		if (s->w->out[i] != OUT_DONE)
 			continue;
-		/* texts and answers of one row at a time */
+		/* memory for texts and results of one row at a time */
 		MemoryContextReset(tmp);
 		if (it->key == NULL)
 			s->w->out[i] = OidIsValid(j->def->target_table) && !sweep(j, it) ? OUT_LATER : OUT_DONE;
@@ -353,15 +356,16 @@ store(Write *w)
 		if (e == NULL)
 			continue;
 		w->out[i] = outcome_of_error(w, i, e);
-		/* what the transaction met, not the engine: a lock, say */
+		/* an error of this transaction, not of the engine: for example a lock */
 		if (w->out[i] == OUT_GIVE_BACK && w->r->items[i]->skips < MAX_SKIPS)
 			w->out[i] = OUT_LATER;
 	}
 }
 
 /*
- * Answers go to the table of kept ones, if the model keeps them: whatever became of their rows, as they were
- * paid for.  In a subtransaction: if that fails rows are done all the same.
+ * Store results in the result cache, if the model's results are cached, whatever became of their
+ * rows, as they were paid for.  Runs in a subtransaction: if it fails, the rows are settled all the
+ * same.
  */
 static void
 keep_step(JobRun *j, void *arg)
@@ -388,7 +392,7 @@ ids_of(const Write *w, Outcome out, int *n)
 										   TYPALIGN_DOUBLE));
 }
 
-/* $1 job, $2 ids: see QUEUE_ROWS */
+/* Run a statement over QUEUE_ROWS: $1 job, $2 ids. */
 static void
 settle(JobRun *j, const char *sql, Datum ids)
 {
@@ -450,7 +454,10 @@ notify(JobRun *j, int done, int failed)
 {
 	StringInfoData s;
 
-	/* a session that listens and does not end its transaction lets it fill: then nothing can be committed */
+	/*
+	 * a session that listens and does not end its transaction lets the queue fill up, and when it is
+	 * full no transaction can commit
+	 */
 	if (done + failed == 0 || DatumGetFloat8(OidFunctionCall0(F_PG_NOTIFICATION_QUEUE_USAGE)) > CHANNEL_FULL)
 		return;
 	initStringInfo(&s);
@@ -524,13 +531,13 @@ jobs_write(JobRun *j, void *arg)
 			items[n++] = r->items[i];
 		}
 	jobs_as_owner(j, &role);
-	/* what is deferred would run at commit, with other rights */
+	/* deferred constraints would run at commit, with other rights */
 	(void) SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0);
 	lock_rows(&w, items, index, n);
 	jobs_look(j, items, n, looks, false);
 	for (int i = 0; i < n; i++)
 		w.looks[index[i]] = looks[i];
-	/* with the rows locked, so that nobody renames columns any more */
+	/* read with the rows locked, so that no column can be renamed any more */
 	now = job_find(j->def->name);
 	changed = now == NULL || !jobs_same_work(now, j->def);
 	for (int i = 0; i < r->n; i++)
@@ -571,7 +578,7 @@ jobs_too_slow(JobRun *j, void *arg)
 		lock_rows(&w, &it, &index, 1);
 		job_role_end(&role);
 	}
-	/* somebody is changing the row: not the last attempt, whatever their number */
+	/* if another transaction is changing the row, this is not its last attempt, whatever their number */
 	r->failed = locked && it->attempts + 1 >= j->def->max_attempts;
 	settle_error(j, it, r->last_error, r->failed > 0);
 	note_stats(j, 0, r->last_error);
