@@ -73,9 +73,9 @@ bool		catalog_is_owner(const ModelRow *m, Oid role);
 /* Lock a name, a model's or an adapter's, against other changes until the end of the transaction. */
 void		catalog_lock(const char *name);
 /*
- * Lock the uses of a name until the end of the transaction: _use() by a transaction that creates an
- * object which uses the name, _drop() by one that drops the name if no object uses it.  _use() does
- * not conflict with catalog_lock().
+ * Lock the uses of a name until the end of the transaction.  catalog_lock_use() is for a transaction
+ * that creates an object which uses the name, catalog_lock_drop() for one that drops the name if no
+ * object uses it.  catalog_lock_use() does not conflict with catalog_lock().
  */
 void		catalog_lock_use(const char *name);
 void		catalog_lock_drop(const char *name);

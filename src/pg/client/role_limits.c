@@ -2,7 +2,7 @@
  * role_limits.c
  *	  The role whose share and limits a request counts for, and their fields in its message.
  *
- * That is the role that has logged in.  Its settings have the values that ALTER ROLE ...  SET gave
+ * That is the role that has logged in.  Its settings have the values that ALTER ROLE ... SET gave
  * them at login; neither SET ROLE nor a function of another role changes them.  Two kinds of sessions
  * send requests for other roles: a job worker, for the jobs' owners, in the background; and the HTTP
  * server, which becomes the role of each API key.  For these the settings of that role are looked up
@@ -72,7 +72,7 @@ is_http_server(void)
 	return is_http;
 }
 
-/* Apply one "name=value" of ALTER ROLE ...  SET.  Other settings and invalid values are ignored. */
+/* Apply one "name=value" of ALTER ROLE ... SET.  Other settings and invalid values are ignored. */
 static void
 take_setting(RoleLimits *l, char *setting)
 {

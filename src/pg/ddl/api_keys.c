@@ -2,14 +2,14 @@
  * api_keys.c
  *	  API keys of the HTTP server: llm_create_api_key, llm_revoke_api_key, vllm.http_login.
  *
- * A key stands for a role.  Only its SHA-256 is stored (vllm.api_key): a key has 256 bits of
- * chance, so there is nothing that a slow hash would protect.  The creator of a key for a role must be able
- * to SET ROLE to it, so a key gives nobody more than they have.
+ * A key stands for a role.  Only its SHA-256 is stored (vllm.api_key): a key has 256 random bits, so
+ * a slow hash would not make it safer.  The creator of a key for a role must be able to SET ROLE to
+ * it, so a key gives its holder no more rights than its creator has.
  *
- * The HTTP server hashes a request's key itself and asks vllm.http_login() for the role: the key's
- * text never comes to the server, whatever is logged there, and the HTTP server's role can't read the table.
- * The index finds candidates by a part of the hash, the rest is compared in
- * constant time.
+ * The HTTP server hashes a request's key itself and asks vllm.http_login() for the role.  The key's
+ * text never reaches the database server, whatever is logged there, and the HTTP server's role can't
+ * read the table.  The index finds candidates by a part of the hash; the rest is compared in constant
+ * time.
  *
  * Tests: tests/sql/31_keys.sql, tests/t/083_http.pl.
  */
@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(llm_revoke_api_key);
 PG_FUNCTION_INFO_V1(llm_http_login);
 
 #define KEY_PREFIX	"sk-"
-#define KEY_BYTES	32			/* of chance */
+#define KEY_BYTES	32			/* random bytes */
 #define HASH_BYTES	32
 
 static char *
@@ -68,7 +68,10 @@ require_may_become(Oid role)
 			 errmsg("must be superuser to change the API key of a role that was dropped")));
 }
 
-/* A statement on the table with its owner's rights; the number of rows.  SPI is connected. */
+/*
+ * Run a statement on the table with its owner's rights; return the number of rows.  SPI must be
+ * connected.
+ */
 static uint64
 table_execute(const char *sql, int n, Oid *types, Datum *values, const char *nulls, bool read_only)
 {
@@ -81,7 +84,7 @@ table_execute(const char *sql, int n, Oid *types, Datum *values, const char *nul
 	return SPI_processed;
 }
 
-/* The role of a key and whether it is in force; false: there is no such key. */
+/* Find the role of a key and whether it is in force; return false if there is no such key. */
 static bool
 find_key(const char *name, Oid *role, bool *in_force)
 {
@@ -97,7 +100,7 @@ find_key(const char *name, Oid *role, bool *in_force)
 	return true;
 }
 
-/* A new key's text, in the caller's memory. */
+/* Return the text of a new key, in the caller's memory. */
 static char *
 make_key(void)
 {
@@ -115,7 +118,10 @@ make_key(void)
 	return key;
 }
 
-/* The HTTP server sets the role from its own role, which must be a member of it. */
+/*
+ * Send a NOTICE if the HTTP server can't SET ROLE to the role, because its own role is not a member
+ * of it.
+ */
 static void
 notice_http_role(Oid role)
 {
@@ -178,7 +184,7 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 	v[3] = ObjectIdGetDatum(GetUserId());
 	v[4] = PG_ARGISNULL(2) ? (Datum) 0 : PG_GETARG_DATUM(2);
 	nulls[4] = PG_ARGISNULL(2) ? 'n' : ' ';
-	/* the row that was found is locked; where there was none another session may have made one meanwhile */
+	/* an existing row is locked; if there was none, another session may have inserted one meanwhile */
 	if (table_execute(again ? "UPDATE vllm.api_key SET hash = $2, role = $3, created = clock_timestamp(), "
 					  "created_by = $4, expires = $5, revoked = NULL WHERE name = $1" :
 					  "INSERT INTO vllm.api_key (name, hash, role, created, created_by, expires) "
@@ -190,7 +196,7 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(key));
 }
 
-/* llm_revoke_api_key(name text): false if it was not in force any more */
+/* llm_revoke_api_key(name text): false if the key was not in force any more */
 Datum
 llm_revoke_api_key(PG_FUNCTION_ARGS)
 {
@@ -216,7 +222,7 @@ llm_revoke_api_key(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(in_force);
 }
 
-/* Equal, in a time that does not tell where they differ? */
+/* Return true if the hashes are equal, in a time that does not depend on where they differ. */
 static bool
 hashes_equal(const char *a, const char *b)
 {
@@ -228,8 +234,8 @@ hashes_equal(const char *a, const char *b)
 }
 
 /*
- * The keys whose hash begins like this one, and their roles.  Each request asks, so it is planned once a
- * session.
+ * Find the keys whose hash begins like this one, and their roles.  Each request does this, so the
+ * plan is kept for the session.
  */
 static void
 find_candidates(Datum hash)
@@ -255,7 +261,7 @@ find_candidates(Datum hash)
 	job_role_end(&role);
 }
 
-/* vllm.http_login(hash bytea): the role that a key's SHA-256 stands for, or NULL */
+/* vllm.http_login(hash bytea): the role of the key with this SHA-256, or NULL */
 Datum
 llm_http_login(PG_FUNCTION_ARGS)
 {

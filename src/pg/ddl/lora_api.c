@@ -2,8 +2,8 @@
  * lora_api.c
  *	  v1_load_lora_adapter, v1_unload_lora_adapter: vLLM's endpoints of these names.
  *
- * What they do is llm_create_lora() with llm_load_lora(), and llm_drop_lora(), with the same privileges,
- * where vllm.allow_runtime_lora lets requests do it at all.  The texts are vLLM's.
+ * They call llm_create_lora() with llm_load_lora(), and llm_drop_lora(), with the same privileges, if
+ * vllm.allow_runtime_lora allows requests to do this.  The texts are vLLM's.
  *
  * Tests: tests/sql/33_lora.sql, tests/t/083_http.pl.
  */
@@ -19,7 +19,7 @@
 PG_FUNCTION_INFO_V1(llm_v1_load_lora_adapter);
 PG_FUNCTION_INFO_V1(llm_v1_unload_lora_adapter);
 
-/* vLLM's sentences stand alone, so that they are the message of HTTP's error, too: parameter NULL. */
+/* parameter NULL: vLLM's sentence is the whole message, as it becomes that of the HTTP error. */
 static void
 bad_body(const char *message, const char *parameter)
 {
@@ -29,7 +29,7 @@ bad_body(const char *message, const char *parameter)
 			 parameter ? errdetail("parameter=%s", parameter) : 0));
 }
 
-/* The body, if requests may do such things. */
+/* Return the body, if requests may load and unload adapters. */
 static Jsonb *
 get_body(FunctionCallInfo fcinfo)
 {
@@ -56,7 +56,7 @@ member(Jsonb *body, const char *name)
 	return v == NULL || v->type == jbvNull ? NULL : v;
 }
 
-/* NULL: not given, or empty */
+/* Return NULL if the member is missing or empty. */
 static char *
 text_member(Jsonb *body, const char *name)
 {

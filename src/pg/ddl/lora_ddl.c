@@ -2,14 +2,14 @@
  * lora_ddl.c
  *	  llm_create_lora, llm_alter_lora, llm_drop_lora, llm_load_lora, llm_unload_lora.
  *
- * As with models (model_ddl.c): create, alter and drop change a row of vllm.lora and roll back with the
- * transaction; create and a new path make the engine look at the files first.  Load and unload
- * act on the engine at once and are not transactional.  What the engine keeps of a dropped adapter goes when
- * the transaction commits (lora_invalidate.c).
+ * As with models (model_ddl.c), create, alter and drop change a row of vllm.lora and roll back with
+ * the transaction; create, and alter with a new path, make the engine check the files first.  Load
+ * and unload act on the engine at once and are not transactional.  The engine unloads a dropped
+ * adapter when the transaction commits (lora_invalidate.c).
  *
- * Privileges: create, and alter the path: superusers and pg_read_server_files, who may use the model;
- * everything else: the adapter's owner and superusers.  An adapter of vllm.lora_dir is loaded and
- * unloaded by the owner of its model.
+ * Privileges: create, and changing the path: superusers and members of pg_read_server_files who may
+ * use the model; everything else: the adapter's owner and superusers.  An adapter of vllm.lora_dir is
+ * loaded and unloaded by the owner of its model.
  *
  * Tests: tests/sql/33_lora.sql, tests/t/091_lora.pl.
  */
@@ -33,9 +33,9 @@ PG_FUNCTION_INFO_V1(llm_drop_lora);
 PG_FUNCTION_INFO_V1(llm_load_lora);
 PG_FUNCTION_INFO_V1(llm_unload_lora);
 
-/* ---- what is asked of the engine ---- */
+/* ---- requests to the engine ---- */
 
-/* Send a message about an adapter of m and wait until the engine has done it; pin < 0: not said. */
+/* Send a message about an adapter of m and wait until the engine has processed it; pin < 0: not given. */
 static void
 tell_engine(WireKind kind, const ModelRow *m, int pin)
 {
@@ -53,7 +53,10 @@ tell_engine(WireKind kind, const ModelRow *m, int pin)
 	vcall_end(call);
 }
 
-/* Are the files good?  Not yet whether they fit the model, which might have to be loaded for that. */
+/*
+ * Make the engine check the files.  Whether they fit the model is not checked, as the model might
+ * have to be loaded for that.
+ */
 static void
 check_files(ModelRow *m, LoraRow *l)
 {
@@ -72,7 +75,7 @@ goes_up(const char *path)
 	return false;
 }
 
-/* An absolute path that goes down only: what is written is where the files are. */
+/* Check that the path is absolute and has no "..", so that the files are where the text says. */
 static char *
 check_path(char *path)
 {
@@ -102,14 +105,14 @@ not_in(const char *function)
 	PreventCommandIfParallelMode(function);
 }
 
-/* The model that an adapter is to be for, NULL: vllm.model. */
+/* Return the model for an adapter, NULL: vllm.model. */
 static ModelRow *
 base_model(const char *name)
 {
 	ModelRow   *m = catalog_model_for_use(name);
 
 	catalog_require_local(m, "llm_create_lora()");
-	/* it must not be dropped meanwhile */
+	/* locked, so that it can't be dropped meanwhile */
 	catalog_lock(m->name);
 	if (m->lora == NULL)
 		m = catalog_model_for_use(m->name);
@@ -123,7 +126,7 @@ base_model(const char *name)
 
 /* ---- create, alter, drop ---- */
 
-/* What old has another is to have. */
+/* Give the new row the owner and grants of the old one. */
 static void
 keep_rights(LoraRow *l, const LoraRow *old)
 {
@@ -177,7 +180,7 @@ llm_create_lora(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* llm_alter_lora(name text, path text, new_name text): NULL leaves things as they are */
+/* llm_alter_lora(name text, path text, new_name text): NULL leaves a value unchanged */
 Datum
 llm_alter_lora(PG_FUNCTION_ARGS)
 {
@@ -228,8 +231,8 @@ lora_drop(const char *name, bool cascade)
 }
 
 /*
- * Each may be renamed, or get another model, while its lock is awaited; new ones wait for the model's, which
- * we have.
+ * While the function waits for an adapter's lock, the adapter may be renamed, or get another model.
+ * New ones wait for the model's lock, which this session holds.
  */
 void
 lora_drop_all(const char *model)
@@ -266,7 +269,7 @@ llm_drop_lora(PG_FUNCTION_ARGS)
 
 /* ---- load and unload ---- */
 
-/* The model with the adapter, which the current user may load and unload. */
+/* Return the model with the adapter, if the current user may load and unload it. */
 static ModelRow *
 loadable(const char *name)
 {

@@ -1,12 +1,13 @@
 /*
  * lora_list.c
- *	  What the view llm_loras reads: the rows of vllm.lora, and what the engine has of them.
+ *	  Rows of the view llm_loras: the rows of vllm.lora, and the engine's state of each adapter.
  *
- * The engine tells, as a JSON array, which adapters the database's requests have asked for: by name, model
- * and path, of which there is a hash, as JSON has no place for all bytes that a path may have.  What has no
- * row is one of vllm.lora_dir if it lies there, else the row was renamed, or has been rolled back: nobody
- * finds it by that name, and it is not shown.  Nor is what only requests that have begun still use.
- * Paths are for those who may read them, so they are compared here and not in SQL.
+ * The engine returns, as a JSON array, the adapters that the database's requests have asked for: by
+ * name, model and a hash of the path, as JSON can't contain all bytes that a path may have.  An
+ * adapter without a row is one of vllm.lora_dir if it is in that directory.  Else its row was renamed
+ * or rolled back; no request finds it by that name, so it is not shown.  Adapters that only running
+ * requests still use are not shown either.  Only some roles may read paths, so they are compared here
+ * and not in SQL.
  *
  * Tests: tests/sql/33_lora.sql, tests/t/091_lora.pl.
  */
@@ -36,7 +37,7 @@ PG_FUNCTION_INFO_V1(llm_lora_list);
 #define N_COLS		18
 #define UINT64_HEX	"%016" PRIx64
 
-/* An adapter that the engine has. */
+/* An adapter in the engine's list. */
 typedef struct InEngine
 {
 	JsonbContainer *object;
@@ -61,7 +62,7 @@ member(JsonbContainer *object, const char *name)
 	return getKeyJsonValueFromContainer(object, name, strlen(name), NULL);
 }
 
-/* NULL: no engine serves. */
+/* Return NULL if no engine serves. */
 static Jsonb *
 ask_engine(void)
 {
@@ -84,7 +85,7 @@ ask_engine(void)
 	return DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(list))));
 }
 
-/* InEngine *, but those that are about to leave. */
+/* Return InEngine *, without those that are being unloaded. */
 static List *
 engine_list(void)
 {
@@ -149,7 +150,7 @@ names_of(JsonbContainer *array)
 	return text_array(elems, n);
 }
 
-/* A figure of the engine's, as the type wants it; NULL if it has not told. */
+/* Return a value of the engine's, as the given type; NULL if it is missing. */
 static Datum
 figure(const InEngine *e, const char *name, Oid type, bool *isnull)
 {

@@ -3,17 +3,17 @@
  *	  llm_create_model, llm_inspect_model, llm_drop_model, llm_load_model,
  *	  llm_unload_model, llm_update_weights, llm_grant, llm_revoke (the last two of adapters, too).
  *
- * Create, drop, grant and revoke change a row of vllm.model and roll back with the
- * transaction; model_invalidate.c tells the engine about the outcome.  Create makes the
- * engine look at the files first, so that a row is never there for a model that
- * can't load.  Load and unload act on the engine at once and are not transactional.
+ * Create, drop, grant and revoke change a row of vllm.model and roll back with the transaction;
+ * model_invalidate.c informs the engine of the outcome.  Create makes the engine check the files
+ * first, so there is never a row for a model that can't be loaded.  Load and unload act on the engine
+ * at once and are not transactional.
  *
- * A remote model is a row and no more: its endpoint hears of it with the first request, or llm_load_model(),
- * which asks whether it serves the model.
+ * A remote model is only a row: its endpoint is not contacted before the first request, or before
+ * llm_load_model(), which asks whether it serves the model.
  *
- * Privileges: create and inspect a local model: superusers and pg_read_server_files (a path is opened by the
- * server's user); create a remote model: roles with EXECUTE on the function, as vllm.allowed_hosts limits the
- * endpoints; everything else: the model's owner and superusers.
+ * Privileges: create and inspect a local model: superusers and pg_read_server_files (the server's
+ * user opens the path); create a remote model: roles with EXECUTE on the function, as
+ * vllm.allowed_hosts limits the endpoints; everything else: the model's owner and superusers.
  *
  * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql, tests/sql/33_remote_models.sql.
  */
@@ -72,7 +72,7 @@ optional_arg(FunctionCallInfo fcinfo, int arg)
 	return PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg));
 }
 
-/* Send a message about a model and wait until the engine has done it. */
+/* Send a message about a model and wait until the engine has processed it. */
 static void
 tell_engine(WireKind kind, const ModelRow *m)
 {
@@ -88,7 +88,7 @@ tell_engine(WireKind kind, const ModelRow *m)
 	vcall_end(call);
 }
 
-/* The engine looks at the files of a new model. */
+/* Make the engine check the files of a new model. */
 static void
 check_files(const ModelRow *m)
 {
@@ -146,7 +146,7 @@ check_openai(const ModelRow *m)
 	remote_options_check(m->options, m->name);
 }
 
-/* Are the arguments such that the provider can be asked? */
+/* Check that the arguments are sufficient for the provider. */
 static void
 check_provider(const ModelRow *m)
 {
@@ -218,10 +218,10 @@ llm_create_model(PG_FUNCTION_ARGS)
 				 errmsg("adapter \"%s\" already exists", m.name),
 				 errdetail("Adapters and models share their names.")));
 	release_created(&m);
-	/* an endpoint is not asked: whether it can be reached is no matter of this transaction */
+	/* an endpoint is not asked, since the transaction must not depend on whether it is reachable */
 	if (!catalog_is_remote(&m))
 		check_files(&m);
-	/* of a model of this name whose row was deleted by hand */
+	/* left by a model of this name whose row was deleted by hand */
 	(void) secret_delete(m.name);
 	catalog_insert(&m);
 	PG_RETURN_VOID();
@@ -307,12 +307,12 @@ llm_unload_model(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* ---- other weights ---- */
+/* ---- new weights ---- */
 
 /*
- * The engine changes over at once, and takes requests with the old path as well until the transaction has
- * ended.  If it is rolled back the engine forgets the model as it is then, and loads the old files for the
- * next request.
+ * The engine changes the weights at once, and accepts requests with the old path as well until the
+ * transaction has ended.  If the transaction is rolled back, the engine forgets the model in its new
+ * version, and loads the old files for the next request.
  */
 static void
 update_weights(const ModelRow *m, const char *mode)
@@ -377,7 +377,7 @@ llm_update_weights(PG_FUNCTION_ARGS)
 
 /* ---- grant and revoke ---- */
 
-/* The roles without, or with, this one. */
+/* Return the roles without this one, or with grant also with it. */
 static Oid *
 change_roles(const Oid *old, int *n, Oid role, bool grant)
 {
@@ -393,7 +393,7 @@ change_roles(const Oid *old, int *n, Oid role, bool grant)
 	return roles;
 }
 
-/* Add (grant) or take away the role of argument 1 from the model, or adapter, of argument 0. */
+/* Add (grant) the role of argument 1 to the model, or adapter, of argument 0, or remove it. */
 static void
 change_grant(FunctionCallInfo fcinfo, bool grant)
 {

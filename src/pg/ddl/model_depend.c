@@ -1,22 +1,22 @@
 /*
  * model_depend.c
- *	  What uses a model, or an adapter, by its name, and what becomes of that when it is dropped.
+ *	  Objects that use a model, or an adapter, by its name, and dropping them with it.
  *
- *	what uses it							with cascade
- *	a job									goes, with its triggers and its queue
- *	a trigger of llm_embed_trigger()		goes
- *	option "fallback" or "cascade"			goes, or what it says of the model does
- *	an adapter								goes (lora_ddl.c)
+ *	used by									with cascade
+ *	a job									is dropped, with its triggers and its queue
+ *	a trigger of llm_embed_trigger()		is dropped
+ *	option "fallback" or "cascade"			is removed, or the model is removed from it
+ *	an adapter								is dropped (lora_ddl.c)
  *
- * pg_depend can't be told about rows of an extension, so all of these are looked for.  Options and triggers
- * count if the owner of the model, or of the table, may use the model: anybody may write any name there, and
- * nobody shall keep others' models from being dropped by that.
+ * pg_depend can't have entries for rows of an extension, so all of these are searched for.  Options
+ * and triggers count only if the owner of the model, or of the table, may use the model: any user can
+ * write any name there, and must not keep other roles' models from being dropped by that.
  *
- * A transaction that makes one of these holds catalog_lock_use() of the name until it ends; one that drops
- * the model holds catalog_lock_drop(), so nothing is overlooked that is on its way.
+ * A transaction that creates such an object holds catalog_lock_use() of the name until it ends; one
+ * that drops the model holds catalog_lock_drop().  So no object that is being created is overlooked.
  *
- * WHAT IS TOLD.  Triggers everybody sees in pg_trigger.  Jobs and options that the current user could not see
- * in llm_jobs and llm_models are only counted; the server's log has their names.
+ * MESSAGES.  All users can see triggers in pg_trigger.  Jobs and options that the current user could
+ * not see in llm_jobs and llm_models are only counted; the server's log has their names.
  *
  * Tests: tests/sql/43_depend.sql, tests/isolation/specs/model_depend.spec.
  */
@@ -45,21 +45,21 @@
 #include "pg/jobs/job.h"
 #include "pg/util/own_call.h"
 
-/* that a DETAIL names; the others it counts, as PostgreSQL's DROP does */
+/* objects that a DETAIL names; the others are counted, as by PostgreSQL's DROP */
 #define MAX_TOLD	100
 
 typedef struct User
 {
-	char	   *what;			/* with its kind */
-	bool		seen;			/* by the current user */
+	char	   *what;			/* the object with its kind */
+	bool		seen;			/* the current user may see it */
 	const char *kind;
-	const JobDef *job;			/* one of these */
+	const JobDef *job;			/* exactly one of these is set */
 	Oid			trigger;
-	Oid			relid;			/* of the trigger */
-	const ModelRow *model;		/* whose option it is */
+	Oid			relid;			/* the trigger's table */
+	const ModelRow *model;		/* the model that has the option */
 } User;
 
-/* ---- finding ---- */
+/* ---- searching ---- */
 
 static User *
 add_user(List **users, char *what, const char *kind, bool seen)
@@ -87,14 +87,14 @@ find_jobs(List **users, const char *name)
 			continue;
 		if (!OidIsValid(owner))
 			owner = j->owner;
-		/* as llm_jobs */
+		/* the rule of llm_jobs */
 		add_user(users, psprintf("job \"%s\"", j->name), "a job", superuser() ||
 				 has_privs_of_role(GetUserId(), owner) ||
 				 has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))->job = j;
 	}
 }
 
-/* The model that a trigger names; NULL: it names none. */
+/* Return the model that a trigger names; NULL if it names none. */
 static char *
 model_of_trigger(HeapTuple tuple, Relation pg_trigger)
 {
@@ -111,7 +111,7 @@ model_of_trigger(HeapTuple tuple, Relation pg_trigger)
 	return pstrdup(s);
 }
 
-/* Triggers of partitions go with that of their parent. */
+/* Triggers of partitions are dropped with that of their parent. */
 static void
 find_triggers(List **users, const char *name)
 {
@@ -159,7 +159,7 @@ find_options(List **users, const char *name)
 	}
 }
 
-/* What uses the model, or the adapter, of that name. */
+/* Return the objects that use the model, or the adapter, of that name. */
 static List *
 users_of(const char *name)
 {
@@ -181,7 +181,7 @@ typedef struct Told
 {
 	StringInfoData client;
 	StringInfoData log;
-	int			n;				/* that the client is told */
+	int			n;				/* objects that the client is told */
 	int			hidden;
 	int			all;
 } Told;
@@ -216,7 +216,7 @@ tell_users(Told *t, const char *name)
 	}
 }
 
-/* Nobody uses it, or an ERROR; what: "model" or "adapter", name: its name. */
+/* ERROR if any object uses it.  what: "model" or "adapter", name: its name */
 static void
 refuse_users(Told *t, const char *what, const char *function, const char *name)
 {
@@ -275,7 +275,7 @@ depend_refuse_lora(const char *name)
 
 /* ---- dropping ---- */
 
-/* Triggers of partitions go with it; PostgreSQL locks the partitions. */
+/* Triggers of partitions are dropped with it; PostgreSQL locks the partitions. */
 static bool
 drop_trigger(const User *u)
 {
@@ -286,7 +286,7 @@ drop_trigger(const User *u)
 	bool		found;
 
 	LockRelationOid(u->relid, AccessExclusiveLock);
-	/* it may be gone */
+	/* the trigger may have been dropped meanwhile */
 	rel = table_open(TriggerRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(u->trigger));
 	scan = systable_beginscan(rel, TriggerOidIndexId, true, NULL, 1, &key);
@@ -300,7 +300,7 @@ drop_trigger(const User *u)
 	return true;
 }
 
-/* A model that is loaded is loaded again: the engine compares options as texts. */
+/* A loaded model will be loaded again, as the engine compares options as texts. */
 static bool
 drop_option(const User *u, const char *name)
 {

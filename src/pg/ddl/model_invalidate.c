@@ -1,29 +1,28 @@
 /*
  * model_invalidate.c
- *	  Telling the engine, or the remote program, that a model of the catalog is gone.
+ *	  Making the engine, or the remote program, forget models that were dropped or never committed.
  *
- * The catalog is transactional and the engine is not.  llm_create_model makes the
- * engine look at the files, llm_drop_model leaves weights behind: what a transaction
- * has made must be forgotten when it rolls back, what it has dropped when it commits.
- * A name may stand for one version (path and options) in this transaction and for
- * another in all others, and what others use must not be taken from them: hence a
- * WK_MODEL_FORGET names the version.  DROP EXTENSION and DROP DATABASE forget all of
- * a database (empty name) at commit, on both sides.
+ * The catalog is transactional and the engine is not.  llm_create_model makes the engine read the
+ * files; llm_drop_model leaves the weights loaded.  So the engine must forget a model that a
+ * transaction has created when that rolls back, and one that it has dropped when it commits.  A name
+ * may stand for one version (path and options) in this transaction and for another one in all others,
+ * and a version that others use must not be forgotten; hence WK_MODEL_FORGET names the version.  DROP
+ * EXTENSION and DROP DATABASE make both programs forget all models of a database (empty name) at
+ * commit.
  *
- * Of a remote model the remote program has counters only; what is said of the engine here holds for it.
+ * The remote program has only counters of a remote model; the rules for the engine apply to it, too.
  *
- * A log holds what the current transaction has made and dropped, in order, each entry
- * with the nesting level it belongs to; entries move to the parent when a savepoint is
- * released and leave when it is rolled back.  The first entry of a name says what the
- * others see, the last one what is left here.  At an end, every version in the
- * log that is neither falls due (at commit: the last one alone counts).  Entries live
- * in TopMemoryContext, because at the end of a transaction nothing may throw or allocate.
+ * A log has the models that the current transaction has created and dropped, in order, each entry
+ * with its nesting level.  Entries move to the parent level when a savepoint is released and are
+ * removed when it is rolled back.  The first entry of a name says which version other transactions
+ * see, the last one which version this transaction sees.  At the end of a level, every version in the
+ * log that is neither of the two becomes due (at commit, only the last one counts).  Entries live in
+ * TopMemoryContext, because at the end of a transaction no code may throw or allocate.
  *
- * What can't be posted at once (no free slot) goes to the supervisor: VllmShared.forgets,
- * which it posts when a slot is free and which is emptied when the engine has ended.
- * When that is full, entries stay on the list `due` of the backend and are tried again
- * at the end of its later transactions.  A transaction that makes the same version again takes back
- * what is still due of it.
+ * A message that can't be sent at once (no free slot) goes to VllmShared.forgets; the supervisor
+ * sends it when a slot is free, and empties the list when the engine has ended.  When that list is
+ * full, entries stay on the backend's list `due` and are tried again at the end of its later
+ * transactions.  A transaction that creates the same version again removes its due messages.
  *
  * Tests: tests/sql/06_models.sql, tests/t/008_forget.pl.
  */
@@ -55,22 +54,22 @@ typedef struct Release
 {
 	dlist_node	node;
 	int			level;			/* GetCurrentTransactionNestLevel() */
-	bool		created;		/* else dropped */
-	bool		falls_due;		/* settle() */
-	struct Release *first;		/* pending one of this name */
+	bool		created;		/* else it was dropped */
+	bool		falls_due;		/* set by settle() */
+	struct Release *first;		/* first entry in pending of this name */
 	VllmForget	what;
 
-	/* of the first one */
+	/* for the first entry of a name */
 	dlist_node	in_bucket;
-	struct Release *last;		/* settle() */
-	struct Release *below;		/* settle(): the last one that stays when the levels roll back */
+	struct Release *last;		/* set by settle() */
+	struct Release *below;		/* set by settle(): the last entry that remains when the levels roll back */
 } Release;
 
 #define N_BUCKETS	4096
 
-/* Levels never fall along the list: what is deeper has ended before more is added. */
+/* Levels never decrease along the list: deeper levels have ended before more entries are added. */
 static dlist_head pending = DLIST_STATIC_INIT(pending);
-static dlist_head first_ones[N_BUCKETS];	/* of pending, by name */
+static dlist_head first_ones[N_BUCKETS];	/* of pending, by hash of the name */
 static dlist_head due = DLIST_STATIC_INIT(due);
 
 static object_access_hook_type prev_object_access_hook = NULL;
@@ -105,7 +104,7 @@ queue_remove(const VllmForget *f)
 	LWLockRelease(s->lock);
 }
 
-/* False: it is full. */
+/* Return false if it is full. */
 static bool
 queue_add(const VllmForget *f)
 {
@@ -129,7 +128,7 @@ queue_add(const VllmForget *f)
 typedef struct Body
 {
 	size_t		len;
-	char		data[256];		/* four fields, the longest a name */
+	char		data[256];		/* four fields; the longest is a name */
 } Body;
 
 static void
@@ -152,7 +151,7 @@ post(const VllmForget *f)
 	wire_put_str(&out, WTAG_MODEL, f->name, strlen(f->name));
 	if (f->hash != 0)
 		wire_put_int(&out, WTAG_MODEL_HASH, (int64) f->hash);
-	/* says whose message it is, no more */
+	/* only marks the message as one for the remote program */
 	if (f->remote)
 		wire_put_str(&out, WTAG_URL, "", 0);
 	return vclient_post(WK_MODEL_FORGET, body.data, body.len);
@@ -180,7 +179,7 @@ release_post_queued(void)
 
 /* ---- the log of a transaction ---- */
 
-/* To the end of those of its name. */
+/* Append to the entries of its name. */
 static void
 push_pending(Release *r)
 {
@@ -210,7 +209,8 @@ add_release(Oid database, const char *name, uint64 hash, bool remote, bool creat
 	dlist_mutable_iter it;
 
 	if (strlen(utf8) >= WIRE_NAME_LEN)
-		return;					/* no request for it can reach the engine */
+		return;					/* such a name doesn't fit into a message, so no request for it can
+								 * reach the engine */
 	if (!registered)
 	{
 		RegisterXactCallback(xact_callback, NULL);
@@ -227,7 +227,7 @@ add_release(Oid database, const char *name, uint64 hash, bool remote, bool creat
 	push_pending(r);
 	if (!created || vllm_shared == NULL)
 		return;
-	/* somebody dropped it before: that must not come after what is done with this one */
+	/* a pending message from an earlier drop must not come after the requests to this version */
 	queue_remove(&r->what);
 	dlist_foreach_modify(it, &due)
 	{
@@ -274,7 +274,7 @@ post_due(void)
 	}
 }
 
-/* Does an entry fall due when the levels end that settle() has been told? */
+/* Return true if an entry becomes due when the levels given to settle() end. */
 static bool
 is_due(const Release *r, bool commit)
 {
@@ -284,13 +284,16 @@ is_due(const Release *r, bool commit)
 
 	if (commit)
 		return !(last->created && last->what.hash == r->what.hash);
-	/* what others see is the row that the transaction dropped first, if there was one */
+	/* other transactions see the row that this transaction dropped first, if any */
 	if (!first->created && first->what.hash == r->what.hash)
 		return false;
 	return !(below != NULL && below->created && below->what.hash == r->what.hash);
 }
 
-/* The levels from `level` on end: what is not valid any more falls due, the rest goes. */
+/*
+ * End the levels from `level` on: versions that are not valid any more become due, the other entries
+ * are removed.
+ */
 static void
 settle(int level, bool commit)
 {

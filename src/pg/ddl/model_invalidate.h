@@ -1,6 +1,6 @@
 /*
  * model_invalidate.h
- *	  Telling the engine, or the remote program, that a model of the catalog is gone.
+ *	  Making the engine, or the remote program, forget models that were dropped or never committed.
  */
 #ifndef VLLM_PG_DDL_MODEL_INVALIDATE_H
 #define VLLM_PG_DDL_MODEL_INVALIDATE_H
@@ -9,11 +9,11 @@
 
 #include "pg/catalog/model_catalog.h"
 
-/* This transaction makes the row m, or deletes it; to be called before it does. */
+/* Call these before the transaction creates, or deletes, the row m. */
 void		release_created(const ModelRow *m);
 void		release_dropped(const ModelRow *m);
 
-/* The supervisor's part: post what backends found no slot for, if one is free now. */
+/* Called by the supervisor: send the messages for which backends found no slot, if one is free now. */
 void		release_post_queued(void);
 
 #endif

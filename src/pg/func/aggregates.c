@@ -1,15 +1,15 @@
 /*
  * aggregates.c
- *	  Aggregates over the model: llm_agg, llm_summarize_agg.
+ *	  Aggregates that ask a model: llm_agg, llm_summarize_agg.
  *
- * The transition collects the texts of a group, the final function is llm_reduce() over
- * them (reduce.c).  Groups can come in parts from parallel workers, in any order, and so do rows:
- * without an ORDER BY in the call the texts are sorted by their bytes, so that the answer
- * doesn't depend on the plan.  With one (or DISTINCT) PostgreSQL sorts, never in parallel,
- * and that order is kept.
+ * The transition function collects the texts of a group; the final function runs llm_reduce() over
+ * them (reduce.c).  Parallel workers may process parts of a group, in any order, and rows come in any
+ * order.  So without an ORDER BY in the call the texts are sorted by their bytes, and the output
+ * doesn't depend on the plan.  With ORDER BY (or DISTINCT), PostgreSQL sorts, never in parallel, and
+ * that order is kept.
  *
- * The state is a StringInfo of texts, each behind its length, in the aggregate's
- * memory; a worker's goes to the leader as it is.
+ * The state is a StringInfo of texts, each after its length, in the aggregate's memory; a worker
+ * sends its state to the leader unchanged.
  *
  * Tests: tests/sql/22_agg.sql.
  */
@@ -193,7 +193,7 @@ llm_agg_deserial(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(s);
 }
 
-/* ---- the answer ---- */
+/* ---- the result ---- */
 
 static int
 compare_texts(const void *a, const void *b)
@@ -226,7 +226,7 @@ texts_array(const AggState *s, bool sort)
 	return PointerGetDatum(construct_array(elems, s->n, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-/* The call's own order, or a window's, is kept. */
+/* Return true if the order of the call itself, or of a window, is to be kept. */
 static bool
 has_order(FunctionCallInfo fcinfo)
 {
@@ -235,10 +235,10 @@ has_order(FunctionCallInfo fcinfo)
 	return agg == NULL || agg->aggorder != NIL || agg->aggdistinct != NIL;
 }
 
-/* Options in the json that are ours, and not of generating. */
+/* Options in the json that are the aggregate's own, not for generating. */
 static const char *const own_options[] = {"combine", "split", "chat_template"};
 
-/* Set the argument of this name; false if it is none of ours. */
+/* Set the argument of this name; return false if it is not one of ours. */
 static bool
 take_option(FunctionCallInfo call, const JsonNode *m)
 {
@@ -259,7 +259,10 @@ take_option(FunctionCallInfo call, const JsonNode *m)
 	return false;
 }
 
-/* The others stay in params, each as it was written: a schema's keys have an order. */
+/*
+ * Take our own options out of the json.  The others stay in params, each as it was written, as a
+ * schema's keys have an order.
+ */
 static void
 take_options(FunctionCallInfo call, const char *json)
 {

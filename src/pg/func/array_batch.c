@@ -1,24 +1,23 @@
 /*
  * array_batch.c
- *	  llm_generate_batch: the answers to an array of prompts; llm_embed_batch: the
- *	  embeddings of an array of texts; llm_generate_query: the answers to the rows of a
- *	  query.
+ *	  llm_generate_batch: outputs for an array of prompts; llm_embed_batch: embeddings
+ *	  of an array of texts; llm_generate_query: outputs for the rows of a query.
  *
- * Both read rows ahead into a ring, keep their requests in flight together (a pool of
- * row_request.h, so that window, duplicates and cancelling are those of the
- * batch node) and hand the answers out in the order of the rows:
+ * All of them read rows ahead into a ring, keep their requests in flight together (a pool of
+ * row_request.h, so window, duplicates and cancelling work as in the batch node) and return the
+ * results in the order of the rows:
  *
  *		emitted <= started <= read
  *
- * They are value-per-call sets: in a select list an answer leaves when it and those
- * before it are there.  Pool and ring live in the set's memory context; that it goes
- * (end, LIMIT, closed cursor, ERROR) cancels what is in flight.
+ * They are value-per-call sets: in a target list a row is returned as soon as it and all rows before
+ * it are finished.  Pool and ring live in the set's memory context, so the end of the set (last row,
+ * LIMIT, closed cursor, ERROR) cancels the requests in flight.
  *
- * The query runs in a cursor, opened as PL/pgSQL opens one.  Between calls we know it by
- * its name only: COMMIT and ROLLBACK TO may drop a cursor before the statement that
- * reads from us.  Nor is it ours for certain: whatever else runs in the statement may close
- * it and declare one of that name, so each fetch looks whether the rows are of the types that they
- * had.  Its rows may hold values of types of others, whose casts are not called: type_trust.c.
+ * The query runs in a cursor, opened as PL/pgSQL opens one.  Between calls only its name is kept,
+ * since COMMIT and ROLLBACK TO may drop a cursor before the statement that reads from it.  Nor is the
+ * name certain to be ours: other code in the statement may close the cursor and declare another one
+ * of that name, so each fetch checks that the rows have the same types as before.  The rows may hold
+ * values of other roles' types; their casts are not called: type_trust.c.
  *
  * Tests: tests/sql/14_generate_batch.sql, tests/sql/17_embed.sql.
  */
@@ -50,14 +49,14 @@ PG_FUNCTION_INFO_V1(llm_generate_query);
 /* rows in the ring; more than any window in use */
 #define MAX_AHEAD	1024
 
-/* rows that are fetched from the cursor at once */
+/* rows per fetch from the cursor */
 #define FETCH_ROWS	50
 
 typedef struct ArrayBatchRow
 {
-	HeapTuple	tuple;			/* of the query; NULL: an array's element */
-	Datum		prompt;			/* of the array */
-	bool		isnull;			/* the prompt is: no request */
+	HeapTuple	tuple;			/* from the query; NULL: an array's element */
+	Datum		prompt;			/* from the array */
+	bool		isnull;			/* the prompt is NULL: no request */
 	BatchRequest *request;
 } ArrayBatchRow;
 
@@ -65,33 +64,33 @@ typedef struct Ahead
 {
 	const char *function;		/* for the context of errors */
 	const char *what;			/* name of a row in errors */
-	Oid			rettype;		/* of func */
-	MemoryContext cxt;			/* the set's */
+	Oid			rettype;		/* the result type of func */
+	MemoryContext cxt;			/* the set's memory context */
 	MemoryContext tmp;			/* reset after each prompt */
 	BatchPool  *pool;
 	const EngineFunc *func;
-	SqlRequest	request;		/* of the row that starts: the head, then its input */
+	SqlRequest	request;		/* the current row's request: the head, then its input */
 	int			head_len;
-	FunctionCallInfo input;		/* its prompt, as the first argument of func */
+	FunctionCallInfo input;		/* the current prompt, as the first argument of func */
 
 	ArrayBatchRow rows[MAX_AHEAD];
 	uint64		emitted,
 				started,
 				read;
-	Size		bytes;			/* of the tuples in the ring */
+	Size		bytes;			/* memory of the tuples in the ring */
 	bool		eof;
-	void		(*read_rows) (struct Ahead *a);	/* one more at least, or sets eof */
+	void		(*read_rows) (struct Ahead *a);	/* reads at least one more row, or sets eof */
 
-	/* an array */
+	/* for an array */
 	Datum	   *elems;
 	bool	   *nulls;
 	int			n_elems;
 
-	/* a query */
+	/* for a query */
 	char		portal[NAMEDATALEN];
 	TupleDesc	desc;
-	AttrNumber	attno;			/* of the prompt */
-	FmgrInfo	to_text;		/* fn_oid = 0: it is text as it is */
+	AttrNumber	attno;			/* the prompt's column */
+	FmgrInfo	to_text;		/* fn_oid = 0: the column is text, no cast is needed */
 	ExprContext *econtext;
 } Ahead;
 
@@ -120,7 +119,7 @@ make_ahead(const char *function, const char *engine_func, Oid rettype, MemoryCon
 	return a;
 }
 
-/* Options and model from a call that has them by the same names as a->func. */
+/* Make the head from a call whose arguments have the same names as those of a->func. */
 static void
 make_head(Ahead *a, FunctionCallInfo call)
 {
@@ -134,7 +133,7 @@ make_head(Ahead *a, FunctionCallInfo call)
 
 /* ---- the ring ---- */
 
-/* The prompt of a row that has one; in the current context. */
+/* Return the prompt of a row that has one, in the current context. */
 static Datum
 prompt_of(Ahead *a, const ArrayBatchRow *row)
 {
@@ -148,7 +147,7 @@ prompt_of(Ahead *a, const ArrayBatchRow *row)
 		FunctionCall1Coll(&a->to_text, DEFAULT_COLLATION_OID, d) : d;
 }
 
-/* Start a row's request; false: no slot is free.  wait: then wait for one. */
+/* Start a row's request; return false if no slot is free.  wait: wait for a slot. */
 static bool
 start_row(Ahead *a, ArrayBatchRow *row, bool wait)
 {
@@ -171,7 +170,7 @@ start_row(Ahead *a, ArrayBatchRow *row, bool wait)
 	return row->request != NULL;
 }
 
-/* May more rows be read?  The next one to leave always may. */
+/* Return true if another row may be read.  The next row to be returned always may. */
 static bool
 has_space(Ahead *a)
 {
@@ -182,7 +181,7 @@ has_space(Ahead *a)
 		batch_pool_room(a->pool) > 0;
 }
 
-/* Read and start rows as far as the window goes. */
+/* Read and start rows as far as the window allows. */
 static void
 fill(Ahead *a)
 {
@@ -190,7 +189,7 @@ fill(Ahead *a)
 	{
 		while (a->started < a->read)
 		{
-			/* the next one to leave has nothing in flight before it to wait for */
+			/* nothing is in flight before the next row to be returned, so it waits for a slot */
 			bool		first = a->started == a->emitted;
 
 			if (!first && batch_pool_room(a->pool) <= 0)
@@ -213,7 +212,7 @@ row_context(void *arg)
 	errcontext("function %s, %s " UINT64_FORMAT, a->function, a->what, a->emitted + 1);
 }
 
-/* The next row to leave, finished; NULL: there are no more. */
+/* Return the next row, with its request finished; NULL if there are no more. */
 static ArrayBatchRow *
 next_row(Ahead *a)
 {
@@ -236,7 +235,7 @@ next_row(Ahead *a)
 	}
 }
 
-/* The row's answer or error; the row leaves the ring. */
+/* Return the row's result or raise its error; remove the row from the ring. */
 static Datum
 row_value(Ahead *a, ArrayBatchRow *row, bool *isnull)
 {
@@ -267,7 +266,7 @@ row_value(Ahead *a, ArrayBatchRow *row, bool *isnull)
 	return value;
 }
 
-/* ---- llm_generate_batch(prompts text[], ... as llm_generate), llm_embed_batch ---- */
+/* ---- llm_generate_batch(prompts text[], ... like llm_generate), llm_embed_batch ---- */
 
 static void
 read_array(Ahead *a)
@@ -294,7 +293,7 @@ open_array(FunctionCallInfo fcinfo, MemoryContext cxt, const char *function, con
 					  TYPALIGN_INT, &a->elems, &a->nulls, &a->n_elems);
 	MemoryContextSwitchTo(old);
 	a->read_rows = read_array;
-	/* as in the function for one: nothing else is looked at if there is no prompt */
+	/* like the function for one prompt: if all prompts are NULL, nothing else is checked */
 	for (int i = 0; i < a->n_elems; i++)
 		if (!a->nulls[i])
 		{
@@ -336,16 +335,16 @@ llm_generate_batch(PG_FUNCTION_ARGS)
 	return array_batch(fcinfo, "llm_generate_batch", "llm_generate", TEXTOID);
 }
 
-/* llm_embed_batch(inputs text[], ... as llm_embed) */
+/* llm_embed_batch(inputs text[], ... like llm_embed) */
 Datum
 llm_embed_batch(PG_FUNCTION_ARGS)
 {
 	return array_batch(fcinfo, "llm_embed_batch", "llm_embed", FLOAT4ARRAYOID);
 }
 
-/* ---- llm_generate_query(query text, prompt_col name, ... as llm_generate) ---- */
+/* ---- llm_generate_query(query text, prompt_col name, ... like llm_generate) ---- */
 
-/* Are they rows of our query?  Another cursor's would be read as what they are not. */
+/* Check that the rows are those of our query: rows of another cursor would be read with wrong types. */
 static void
 check_rows(const Ahead *a, TupleDesc desc)
 {
@@ -394,7 +393,7 @@ read_query(Ahead *a)
 	SPI_finish();
 }
 
-/* The set ends or is abandoned; after an ERROR the transaction has done it. */
+/* Called when the set ends or is abandoned; after an ERROR the transaction has closed the cursor. */
 static void
 close_query(Datum arg)
 {
@@ -445,7 +444,7 @@ find_prompt_column(Ahead *a, const char *name)
 		type_check_trusted(name, att->atttypid);
 		fmgr_info_cxt(func, &a->to_text, a->cxt);
 	}
-	/* text has no length, so a cast to it takes the value only */
+	/* text has no type modifier, so a cast to it takes only the value */
 	if (path != COERCION_PATH_RELABELTYPE && (path != COERCION_PATH_FUNC || a->to_text.fn_nargs != 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),

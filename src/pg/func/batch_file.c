@@ -1,18 +1,18 @@
 /*
  * batch_file.c
- *	  llm_run_batch, llm_run_batch_table, llm_run_batch_file: many bodies, as OpenAI's batch files have them.
+ *	  llm_run_batch, llm_run_batch_table, llm_run_batch_file: many request bodies, as in OpenAI's batch files.
  *
- * Both are one query over llm_api(), so that the batch node keeps the requests in flight
- * and their answers in order: a row that is refused becomes an answer that says so, and the
- * others go on.  (An engine that is lost is no answer: it ends the statement.)
+ * All forms run one query over llm_api(), so that the batch node keeps the requests in flight and
+ * returns their results in order.  A row that is refused gets an error body as its result, and the
+ * others go on.  (A lost engine is not a result: it ends the statement.)
  *
- * The table form is for runs of hours: it commits after each part, and what has an answer
- * already is not asked again, so that the same CALL goes on where one has ended.
+ * The table form is for runs of hours: it commits after each part, and does not ask rows again that
+ * have a result already.  So the same CALL continues a run that was interrupted.
  *
- * The file form reads the file into a temporary table, line by line: whatever a line
- * holds, it is answered, and nothing in it ends the file, as a backslash and a dot would
- * for COPY.  The other file is written by COPY when all is answered, never half of it;
- * what COPY would refuse there is refused before anything is asked.
+ * The file form reads the file into a temporary table, line by line.  Each line gets a result,
+ * whatever it contains, and nothing in a line ends the file, as a backslash and a dot would for
+ * COPY.  COPY writes the output file when all results exist, so it is never incomplete.  Conditions
+ * that COPY would refuse there are checked before any request.
  *
  * Tests: tests/sql/30_bodies.sql, tests/t/082_bodies.pl.
  */
@@ -53,8 +53,8 @@ PG_FUNCTION_INFO_V1(llm_run_batch_file);
 #define FETCH	100				/* rows at a time */
 
 /*
- * In a PG_CATCH() block: is the error one of these lines' own, which makes them no JSON here: brackets deeper
- * than the stack, a character that the database's encoding lacks?  Then it is forgotten.
+ * Called in a PG_CATCH() block: ignore an error of the line itself, which makes it invalid JSON here:
+ * brackets deeper than the stack, a character that the database's encoding lacks.
  */
 static void
 forgive_line(MemoryContext cxt)
@@ -88,7 +88,7 @@ llm_json_or_null(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(line);
 }
 
-/* The schema of the extension's functions, as an identifier. */
+/* Return the schema of the extension's functions, as an identifier. */
 static const char *
 schema_of(FunctionCallInfo fcinfo)
 {
@@ -96,8 +96,8 @@ schema_of(FunctionCallInfo fcinfo)
 }
 
 /*
- * SELECT n, custom_id, body of the answer FROM rows, which has the columns n, custom_id,
- * url, body and problem; the answers come in the order of n.
+ * Append: SELECT n, custom_id, body of the result FROM rows, which has the columns n, custom_id, url,
+ * body and problem; the results come in the order of n.
  */
 static void
 append_answers(StringInfo s, FunctionCallInfo fcinfo, const char *rows)
@@ -111,14 +111,14 @@ append_answers(StringInfo s, FunctionCallInfo fcinfo, const char *rows)
 					 schema_of(fcinfo), rows);
 }
 
-/* A setting for the rest of the function; undone by AtEOXact_GUC(). */
+/* Change a setting for the rest of the function; AtEOXact_GUC() undoes it. */
 static void
 set_local(const char *name, const char *value)
 {
 	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* Run what returns no rows. */
+/* Run a statement that returns no rows. */
 static void
 run(const char *sql, int expected)
 {
@@ -126,7 +126,7 @@ run(const char *sql, int expected)
 		elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(SPI_result));
 }
 
-/* Rows of a cursor into the function's result. */
+/* Copy the rows of a query to the function's result. */
 static void
 take_rows(ReturnSetInfo *rsinfo, const char *sql)
 {
@@ -155,8 +155,9 @@ take_rows(ReturnSetInfo *rsinfo, const char *sql)
 }
 
 /*
- * What is wrong with the query is told of the query as it was given.  Its columns are cast; the locks that it
- * takes on its tables stay, so that no column gets another type before it runs.
+ * Check the query before it is embedded, so that errors refer to the text that the caller gave.  Its
+ * columns are cast, so their types must be trusted.  The locks on its tables are kept, so that no
+ * column gets another type before the query runs.
  */
 static void
 check_query(const char *query)
@@ -232,7 +233,7 @@ table_name(Oid table)
 	return DatumGetCString(DirectFunctionCall1(regclassout, ObjectIdGetDatum(table)));
 }
 
-/* It stays what it is to the transaction's end. */
+/* The lock keeps the table's definition until the transaction ends. */
 static void
 lock_table(Oid table)
 {
@@ -244,8 +245,9 @@ lock_table(Oid table)
 }
 
 /*
- * The columns that a part's statements name with a table before them: without a column of that name, SQL
- * takes x.name for a call of a function name(x), which anybody may have made.  They are cast, too.
+ * Check the columns that a part's statements qualify with a table.  Without a column of that name,
+ * SQL takes x.name for a call of a function name(x), which any user may have created.  The columns
+ * are cast, so their types must be trusted.
  */
 static void
 check_columns(Oid table, const char *const *names, int n)
@@ -263,7 +265,7 @@ check_columns(Oid table, const char *const *names, int n)
 	}
 }
 
-/* The only column of the only row. */
+/* Return the only column of the only row. */
 static int64
 run_number(const char *sql)
 {
@@ -296,12 +298,12 @@ check_ids(Oid table, const char *input)
 
 typedef struct BatchFilePart
 {
-	char	   *input;			/* names, quoted */
+	char	   *input;			/* quoted names */
 	char	   *output;
-	char	   *rest;			/* FROM ... WHERE: the rows that have no answer */
+	char	   *rest;			/* FROM ... WHERE: the rows without a result */
 } BatchFilePart;
 
-/* After each commit the tables may have other names and other columns. */
+/* After each commit the tables may have other names and other columns, so look them up again. */
 static void
 begin_part(BatchFilePart *p, Oid input, Oid output)
 {
@@ -339,7 +341,7 @@ run_parts(FunctionCallInfo fcinfo, Oid input, Oid output, int part_rows)
 	begin_part(&p, input, output);
 	check_ids(input, p.input);
 	n = run_number(psprintf("SELECT pg_catalog.count(*) %s", p.rest));
-	/* not more often than that: what is inserted may not stay there */
+	/* at most so many parts, since rows that are inserted need not stay there */
 	for (int64 done = 0; done < n; done += part_rows)
 	{
 		if (done > 0)
@@ -381,12 +383,12 @@ llm_run_batch_table(PG_FUNCTION_ARGS)
 #define LINES	"pg_temp.vllm_batch_lines"
 #define ANSWERS "pg_temp.vllm_batch_answers"
 
-/* A line is a line: no quotes, no columns. */
+/* Each line is one value: no quotes, no columns. */
 #define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02', ENCODING 'UTF8')"
 
 /*
- * Queries run under the caller's search_path, which may find another schema's operators and types first: so
- * each has its schema.
+ * Queries run with the caller's search_path, which may find operators and types of other schemas
+ * first; so each has its schema.
  */
 #define LINE_ROWS \
 	"SELECT n, line OPERATOR(pg_catalog.->>) 'custom_id' AS custom_id, line OPERATOR(pg_catalog.->>) 'url' " \
@@ -412,7 +414,7 @@ llm_run_batch_table(PG_FUNCTION_ARGS)
 	"END)::pg_catalog.text AS line " \
 	"FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM ("
 
-/* One more line, without its end; false at the end of the file. */
+/* Read one line, without its end; return false at the end of the file. */
 static bool
 read_line(FILE *file, const char *path, StringInfo line)
 {
@@ -429,8 +431,8 @@ read_line(FILE *file, const char *path, StringInfo line)
 }
 
 /*
- * A line as text; one that is not UTF-8, or not of the database's characters, becomes something that is not
- * JSON either.
+ * Return a line as text.  A line that is not UTF-8, or not convertible to the database's encoding,
+ * becomes a text that is not JSON either.
  */
 static Datum
 line_text(const StringInfoData *line)
@@ -465,7 +467,7 @@ check_role(Oid role, const char *name, const char *what)
 				 errdetail("Only roles with privileges of the \"%s\" role may %s files.", name, what)));
 }
 
-/* Before the work: may the output be written, as far as that can be known without writing? */
+/* Check before the work whether the output may be written, as far as that is possible without writing. */
 static void
 check_files(const char *input, const char *output)
 {

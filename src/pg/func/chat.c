@@ -3,8 +3,8 @@
  *	  llm_chat, llm_chat_text, llm_ask, llm_render_chat, llm_tokenize_chat (rows of
  *	  engine_func.def), llm_chat_stream, and the aggregate llm_chat_agg.
  *
- * Messages go to the engine as they are; it has the model's template and tokenizer, and
- * its own threads for both.  Rendering with a template that is given needs no model.
+ * Messages are sent to the engine unchanged; it has the model's template and tokenizer, and threads
+ * for both.  Rendering with a given template needs no model.
  *
  * Tests: tests/sql/15_chat.sql.
  */
@@ -28,10 +28,10 @@ PG_FUNCTION_INFO_V1(llm_chat_agg_step);
 PG_FUNCTION_INFO_V1(llm_chat_agg_final);
 
 #define ASK_ARG_SYSTEM		1
-#define RENDER_ARG_SOURCE	2		/* chat_template */
+#define RENDER_ARG_SOURCE	2		/* index of chat_template */
 #define RENDER_ARG_MODEL	7
 
-/* Could this be the name of one of the model's templates, and not a template itself? */
+/* Return true if the text may be the name of one of the model's templates, not a template itself. */
 static bool
 is_name(const text *t)
 {
@@ -48,7 +48,7 @@ put_text(WireOut *out, WireTag tag, FunctionCallInfo fcinfo, int arg)
 	wire_put_text(out, tag, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
 }
 
-/* A function's own arguments, by their names */
+/* Append a function's argument, found by its name. */
 static void
 put_arg(WireOut *out, WireTag tag, FunctionCallInfo fcinfo, const char *name)
 {
@@ -88,7 +88,7 @@ chat_put_template(SqlRequest *r, FunctionCallInfo fcinfo)
 	wire_put_int(&out, WTAG_CONTINUE_FINAL, go_on);
 }
 
-/* The conversation, the first argument of all but llm_ask(). */
+/* Append the conversation, the first argument of all functions except llm_ask(). */
 ErrorData *
 chat_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
@@ -108,7 +108,7 @@ chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	chat_put_template(r, fcinfo);
 }
 
-/* A string of SQL as one of JSON. */
+/* Append an SQL string as a JSON string. */
 static void
 append_json_string(StringInfo s, const text *t)
 {
@@ -119,8 +119,8 @@ append_json_string(StringInfo s, const text *t)
 }
 
 /*
- * What a template leaves to the model begins with white space in many models, which is no part of an answer
- * that is compared: llm_ask(...) = 'yes'.
+ * With many models the output after a chat template begins with white space, which must not take part
+ * in comparisons: llm_ask(...) = 'yes'.
  */
 Datum
 ask_result(const Reply *reply, Oid rettype, bool *isnull)
@@ -243,7 +243,7 @@ render_chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 		generate_model_head(r, WK_CHAT_RENDER, fcinfo, RENDER_ARG_MODEL);
 	else
 	{
-		/* the template is all that is needed */
+		/* nothing but the template is needed */
 		r->kind = WK_CHAT_RENDER;
 		r->deterministic = true;
 		vclient_put_identity(&out);
@@ -251,7 +251,7 @@ render_chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	chat_put_template(r, fcinfo);
 }
 
-/* llm_tokenize_chat(the same) */
+/* llm_tokenize_chat(same arguments) */
 void
 tokenize_chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
@@ -262,7 +262,10 @@ tokenize_chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	chat_put_template(r, fcinfo);
 }
 
-/* ---- llm_chat_stream(as llm_chat): thoughts and pieces of calls have columns of their own ---- */
+/*
+ * ---- llm_chat_stream(like llm_chat): reasoning and parts of tool calls have columns of their own
+ * ----
+ */
 
 static void
 chat_stream_request(SqlRequest *r, FunctionCallInfo fcinfo)
@@ -322,7 +325,7 @@ llm_chat_agg_final(PG_FUNCTION_ARGS)
 
 	if (s == NULL)
 		PG_RETURN_NULL();
-	/* the state may be asked again: it stays as it is */
+	/* the final function may run again on the same state, so it must not change it */
 	t = palloc(VARHDRSZ + s->len + 1);
 	SET_VARSIZE(t, VARHDRSZ + s->len + 1);
 	memcpy(VARDATA(t), s->data, s->len);

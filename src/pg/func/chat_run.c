@@ -1,20 +1,19 @@
 /*
  * chat_run.c
- *	  llm_chat_run(): a chat in which the model calls SQL functions; llm_call_tool(): one
- *	  such call, for who has the chat elsewhere.
+ *	  llm_chat_run(): a chat in which the model calls SQL functions; llm_call_tool(): a
+ *	  single such call, for callers that run the chat elsewhere.
  *
- * A round is a call of llm_chat(), which is over and has given back all that it held before a
- * tool runs.  Each call of a tool is a subtransaction of its own: what it had written is undone
- * if it fails, and its error is the tool's result, for the model to read.  What ends the
- * statement ends it here, too: a cancel, a timeout, the end of the session, a
- * serialization failure, an internal error.
+ * A round is a call of llm_chat(), which has finished and released everything before a tool runs.
+ * Each call of a tool is a subtransaction of its own.  If the tool fails, its writes are undone, and
+ * its error becomes its result, which the model reads.  Errors that end the statement end it here,
+ * too: a cancel, a timeout, the end of the session, a serialization failure, an internal error.
  *
- * Unless the caller said otherwise the subtransaction is read-only, and rolled back even if the call
- * succeeds: PostgreSQL's read-only mode lets some writes pass (large objects before 16,
- * temporary tables, settings), and some versions let RESET end it.
+ * Unless the caller says otherwise, the subtransaction is read-only, and rolled back even if the call
+ * succeeds: PostgreSQL's read-only mode lets some writes pass (large objects before 16, temporary
+ * tables, settings), and in some versions RESET can end it.
  *
- * What the model can do is what the caller listed: only these functions, by OID, with values that
- * are cast to the types of their arguments, under the privileges that the caller has.
+ * The model can call only the functions that the caller listed, by OID, with values that are cast to
+ * the types of their arguments, and with the caller's privileges.
  *
  * Tests: tests/sql/28_chat_run.sql.
  */
@@ -57,7 +56,7 @@ typedef struct ChatRound
 	bool		read_only;
 	int			n_tools;
 	Tool	  **tools;
-	StringInfoData messages;	/* the conversation, without its last bracket */
+	StringInfoData messages;	/* the conversation, without its closing bracket */
 	int			n_messages;
 	int64		prompt_tokens,
 				completion_tokens;
@@ -72,7 +71,7 @@ typedef struct ChatRound
 
 /* ---- llm_chat() ---- */
 
-/* The extension's function of this name; others may have made one beside it. */
+/* Return the extension's function of this name; another role may have created one with the same name. */
 static Oid
 find_chat(FunctionCallInfo fcinfo)
 {
@@ -105,7 +104,7 @@ check_execute(Oid funcid)
 		aclcheck_error(r, OBJECT_FUNCTION, get_func_name(funcid));
 }
 
-/* Arguments of the same name go on to llm_chat(). */
+/* Arguments of the same name are passed on to llm_chat(). */
 static void
 prepare_chat(ChatRound *run, FunctionCallInfo fcinfo, const char *tools)
 {
@@ -207,7 +206,7 @@ count_of(const JsonNode *usage, const char *name)
 	return m != NULL && m->kind == JSON_NUMBER ? strtoll(m->text, NULL, 10) : 0;
 }
 
-/* A tool_choice that forces a call holds for the first round only, or the model would never answer. */
+/* A tool_choice that forces a call applies to the first round only, or the model could never finish. */
 static void
 free_choice(ChatRound *run)
 {
@@ -215,7 +214,7 @@ free_choice(ChatRound *run)
 	JsonNode   *tree;
 	StringInfoData rest;
 
-	/* json null: not what vllm.default_params says either */
+	/* json null overrides vllm.default_params, too */
 	if (run->arg_tool_choice >= 0)
 		run->call->args[run->arg_tool_choice] = (NullableDatum) {CStringGetTextDatum("null"), false};
 	if (params == NULL || params->isnull)
@@ -236,7 +235,7 @@ free_choice(ChatRound *run)
 	params->value = PointerGetDatum(cstring_to_text_with_len(rest.data, rest.len));
 }
 
-/* One round: the answer, which is in the conversation then; NULL: an error is to be NULL. */
+/* Run one round and add the output to the conversation; return NULL if an error is to be NULL. */
 static const JsonNode *
 ask(ChatRound *run)
 {
@@ -269,7 +268,7 @@ find_tool(const ChatRound *run, const char *name)
 	return NULL;
 }
 
-/* May the model be told of this error, and go on? */
+/* Return true if the model gets the error as a result and the chat goes on. */
 static bool
 is_for_the_model(int sqlerrcode)
 {
@@ -279,7 +278,7 @@ is_for_the_model(int sqlerrcode)
 		case ERRCODE_INSUFFICIENT_RESOURCES:
 		case ERRCODE_SYSTEM_ERROR:
 		case ERRCODE_INTERNAL_ERROR:
-		case ERRCODE_TRANSACTION_ROLLBACK:	/* only the whole transaction can be tried again */
+		case ERRCODE_TRANSACTION_ROLLBACK:	/* only the whole transaction can be retried */
 			return false;
 		default:
 			return true;
@@ -309,8 +308,8 @@ error_json(const char *message, const char *detail, const char *hint, const char
 }
 
 /*
- * What was written past the read-only mode is undone, and the model isn't told that it was
- * done.  Temporary tables are a function's scratch paper.
+ * Raise an error for writes that read-only mode let pass: they are undone, so the model must not be
+ * told that they succeeded.  Temporary tables are allowed, as a function's scratch space.
  */
 static void
 check_unwritten(const Tool *t)
@@ -322,7 +321,7 @@ check_unwritten(const Tool *t)
 				 errmsg("tool %s must not write in a read-only call", t->name)));
 }
 
-/* In a subtransaction: the result, or the error, which the model gets instead. */
+/* Call the tool in a subtransaction; return the result, or the error in its place. */
 static char *
 call_safely(const ChatRound *run, Tool *t, const char *arguments)
 {
@@ -336,7 +335,7 @@ call_safely(const ChatRound *run, Tool *t, const char *arguments)
 	PG_TRY();
 	{
 		if (run->read_only)
-			XactReadOnly = true;	/* the end of the subtransaction puts it back */
+			XactReadOnly = true;	/* the end of the subtransaction restores it */
 		result = tool_call(t, json_tree(cstring_to_text(arguments)));
 		if (run->read_only)
 			check_unwritten(t);
@@ -367,7 +366,7 @@ call_safely(const ChatRound *run, Tool *t, const char *arguments)
 	return result;
 }
 
-/* A member of an object that is a string, or NULL. */
+/* Return a member that is a string, or NULL. */
 static const char *
 string_of(const JsonNode *object, const char *name)
 {
@@ -376,7 +375,7 @@ string_of(const JsonNode *object, const char *name)
 	return m != NULL && m->kind == JSON_STRING ? m->text : NULL;
 }
 
-/* A JSON text in a string, as OpenAI has it, or the object itself, as others do. */
+/* Return the arguments: a string with JSON text, as in OpenAI's format, or an object, as in others. */
 static const char *
 arguments_of(const JsonNode *function)
 {
@@ -389,7 +388,7 @@ arguments_of(const JsonNode *function)
 	return pnstrdup(m->raw, m->raw_len);
 }
 
-/* The message that answers a call. */
+/* Return the message with a call's result. */
 static char *
 run_call(const ChatRound *run, const JsonNode *call)
 {
@@ -407,7 +406,7 @@ run_call(const ChatRound *run, const JsonNode *call)
 	return result_message(id != NULL ? id : "", name != NULL ? name : "", result);
 }
 
-/* ---- the whole ---- */
+/* ---- the functions ---- */
 
 static void
 read_tools(ChatRound *run, ArrayType *array)
@@ -432,7 +431,7 @@ read_tools(ChatRound *run, ArrayType *array)
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("a tool must not be null")));
 		t = tool_of_function(DatumGetObjectId(values[i]));
-		(void) LookupExplicitNamespace(t->schema, false);	/* USAGE */
+		(void) LookupExplicitNamespace(t->schema, false);	/* checks USAGE */
 		check_execute(t->funcid);
 		for (int j = 0; j < i; j++)
 			if (strcmp(run->tools[j]->name, t->name) == 0)

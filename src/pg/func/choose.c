@@ -3,14 +3,14 @@
  *	  Decisions by log-probability: llm_choose, llm_choice_probs, llm_filter,
  *	  llm_filter_prob, llm_loglikelihood, llm_perplexity (rows of engine_func.def).
  *
- * The engine says how likely each token is behind those before it (WK_LOGPROBS); nothing is
- * generated and no text is parsed.  What is made of the numbers depends on labels and
- * options, which the request holds: a result is read from the request and its reply
- * (NOTE has what is of no concern to the engine).
+ * The engine returns each token's log-probability after the tokens before it (WK_LOGPROBS); nothing
+ * is generated and no text is parsed.  How the result is computed from these numbers depends on
+ * labels and options, which the request contains.  So a result is read from the request and its reply
+ * (NOTE has the values that the engine doesn't need).
  *
- * A prompt is plain text, as in llm_generate(), or with chat the turn of a user, behind which
- * the model's template lets the assistant speak.  chat NULL: with a template if the
- * model has one; then both go to the engine.
+ * A prompt is plain text, as in llm_generate(), or with chat the turn of a user, after which the
+ * model's template starts the assistant's turn.  chat NULL: with a template if the model has one;
+ * both forms are sent to the engine.
  *
  * Tests: tests/sql/18_choose.sql, tests/t/028_choose.pl.
  */
@@ -40,7 +40,7 @@
 /* the engine's POOL_MAX_CHOICES */
 #define MAX_LABELS	4096
 
-/* Where a function has its arguments; -1 = nowhere. */
+/* Indexes of a function's arguments; -1 = none. */
 typedef struct ChooseArgs
 {
 	int			model;
@@ -59,7 +59,7 @@ static const ChooseArgs perplexity_args = {1, 2, -1, -1};
 #define CHOOSE_ARG_NORMALIZATION	2
 #define FILTER_ARG_THRESHOLD	2
 
-/* What llm_filter() asks; documented in docs/user/embeddings.md. */
+/* The prompt of llm_filter(); documented in docs/user/embeddings.md. */
 static const char filter_template[] =
 	"Condition: {0}\n"
 	"Text: {1}\n"
@@ -114,7 +114,7 @@ must_not_be_empty(const char *what)
 	return e;
 }
 
-/* White space before an answer is the template's affair. */
+/* The template determines the white space before the output. */
 static size_t
 without_space(const char *s, size_t n)
 {
@@ -123,7 +123,7 @@ without_space(const char *s, size_t n)
 	return n;
 }
 
-/* A prompt, a user's message, or both. */
+/* Append a prompt, a user's message, or both. */
 static ErrorData *
 put_prompt(SqlRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a, const text *prompt)
 {
@@ -379,17 +379,17 @@ typedef struct ChooseChoice
 {
 	const char *label;			/* UTF-8, in the request */
 	size_t		len;
-	int			n;				/* tokens */
-	double		logprob;		/* of all */
-	double		score;			/* normalized */
-	double		prob;			/* among the choices */
+	int			n;				/* number of tokens */
+	double		logprob;		/* sum over all tokens */
+	double		score;			/* normalized logprob */
+	double		prob;			/* probability among the choices */
 	bool		greedy;
 } ChooseChoice;
 
 typedef struct ChooseAnswer
 {
 	int			n;
-	ChooseChoice *c;				/* without labels, if the request has none */
+	ChooseChoice *c;				/* label is NULL if the request has no labels */
 	int			best;
 	const char *note;			/* not terminated */
 	size_t		note_len;
@@ -423,7 +423,7 @@ note_is(const ChooseAnswer *a, const char *s)
 	return a->note_len == strlen(s) && memcmp(a->note, s, a->note_len) == 0;
 }
 
-/* Shares of the choices, and which has the largest: the first of equals. */
+/* Compute the probabilities of the choices, and which has the largest; of equal ones the first. */
 static void
 weigh(ChooseAnswer *a)
 {

@@ -1,12 +1,11 @@
 /*
  * chunk.c
- *	  llm_chunk_text: a text in chunks that a model takes.
+ *	  llm_chunk_text: splits a text into chunks that fit a model.
  *
- * The engine has the tokenizer and does the cutting (one request a text): it answers
- * with where the chunks lie in the text's UTF-8, and vllm.chunk_rows cuts them out of
- * our own copy.  llm_chunk_text is an SQL function over the two that the planner
- * inlines, so that in FROM the batch node sees the request and has those of many rows in
- * flight.
+ * The engine has the tokenizer and splits the text (one request for each text).  It returns the
+ * chunks' positions in the text's UTF-8, and vllm.chunk_rows cuts them out of the backend's copy.
+ * llm_chunk_text is an SQL function over the two that the planner inlines, so that in FROM the batch
+ * node finds the request and keeps those of many rows in flight.
  *
  * Tests: tests/sql/20_chunk.sql, tests/unit/text/test_chunk.c.
  */
@@ -26,7 +25,7 @@
 
 PG_FUNCTION_INFO_V1(llm_chunk_rows);
 
-#define SPAN_INTS	4			/* first byte, one behind the last; first token, one behind the last */
+#define SPAN_INTS	4			/* first byte, byte after the last; first token, token after the last */
 
 /* vllm.chunk_spans(input text, method text, size int, overlap int, model text) */
 void
@@ -49,7 +48,7 @@ chunk_head(SqlRequest *r, FunctionCallInfo fcinfo)
 		wire_put_int(&out, WTAG_CHUNK_OVERLAP, PG_GETARG_INT32(3));
 }
 
-/* int4[], four a chunk */
+/* int4[], four numbers for each chunk */
 Datum
 chunk_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -67,7 +66,7 @@ typedef struct Cutter
 	const char *utf8;			/* the text */
 	int			len;
 	const int32 *span;
-	int			n;				/* numbers in it */
+	int			n;				/* number of values in span */
 } Cutter;
 
 static Cutter
@@ -111,7 +110,7 @@ chunk_texts(text *input, ArrayType *spans)
 	return texts;
 }
 
-/* vllm.chunk_rows(input text, spans int[]): strict */
+/* vllm.chunk_rows(input text, spans int[]): a strict function */
 Datum
 llm_chunk_rows(PG_FUNCTION_ARGS)
 {

@@ -1,17 +1,17 @@
 /*
  * classify.c
  *	  Labels and rewards: llm_class, llm_classify_probs, llm_reward, llm_reward_tokens,
- *	  llm_reward_steps, and what llm_classify and llm_token_classify are made of (rows of
+ *	  llm_reward_steps, and the parts of llm_classify and llm_token_classify (rows of
  *	  engine_func.def).
  *
- * The two that return rows are SQL functions which the planner inlines: llm_classify unnests vllm.classify(),
- * an array of llm_label; llm_token_classify calls vllm.token_labels() for what vllm.token_scores() says of
- * the tokens.  So the engine's part is a plain call, which the batch node takes out.
+ * The two that return rows are SQL functions which the planner inlines: llm_classify unnests
+ * vllm.classify(), an array of llm_label; llm_token_classify calls vllm.token_labels() on the result
+ * of vllm.token_scores().  So the engine's part is a plain call, which the batch node can take.
  *
- * GROUPS.  vllm.token_labels() makes words of tokens and entities of words, by the
- * strategies of Hugging Face's token-classification pipeline: none, simple, first,
- * average, max.  A token continues a word if it stands right behind the last one and
- * neither a space, punctuation nor an ideograph is between; so it needs no tokenizer.
+ * GROUPS.  vllm.token_labels() groups tokens to words and words to entities, with the strategies of
+ * Hugging Face's token-classification pipeline: none, simple, first, average, max.  A token continues
+ * a word if it directly follows the previous token and there is no space, punctuation or ideograph in
+ * between; so no tokenizer is needed.
  *
  * Tests: tests/sql/19_classify.sql.
  */
@@ -82,7 +82,7 @@ reward_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	pool_head(r, fcinfo, &f);
 }
 
-/* A reward for each token: in vLLM's words, a token_classify. */
+/* Return a reward for each token: vLLM's token_classify task. */
 void
 reward_tokens_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
@@ -168,7 +168,7 @@ more_probable(const void *a, const void *b)
 	return x->index - y->index;
 }
 
-/* One number a step, or a row of those that were asked for. */
+/* Return one number for each step, or a row of the numbers that were asked for. */
 Datum
 reward_steps_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -208,7 +208,7 @@ classify_result(const Reply *reply, Oid rettype, bool *isnull)
 	return PointerGetDatum(construct_array(rows, n, elemtype, -1, false, TYPALIGN_DOUBLE));
 }
 
-/* The label with the greatest number. */
+/* Return the label with the greatest number. */
 Datum
 class_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -254,9 +254,9 @@ token_classify_result(const Reply *reply, Oid rettype, bool *isnull)
 
 typedef struct Entity
 {
-	int			pos;			/* of its first token */
+	int			pos;			/* position of its first token */
 	int			from,
-				to;				/* characters */
+				to;				/* in characters */
 	int			label;
 	double		score;
 } Entity;
@@ -264,7 +264,7 @@ typedef struct Entity
 typedef struct ClassifyTokens
 {
 	const text *input;
-	int		   *at;				/* byte of each character, NULL: one byte each */
+	int		   *at;				/* byte offset of each character, NULL: each character is one byte */
 	int			n_chars;
 	Datum	   *labels;
 	int			n_labels;
@@ -280,7 +280,10 @@ byte_of(const ClassifyTokens *t, int c)
 	return t->at ? t->at[c] : c;
 }
 
-/* The engine has read UTF-8: so a text of SQL_ASCII is that, though SQL counts its bytes. */
+/*
+ * The engine has read the text as UTF-8.  So a text of SQL_ASCII counts as UTF-8 here, although SQL
+ * counts its bytes.
+ */
 static int
 text_encoding(void)
 {
@@ -304,7 +307,7 @@ find_characters(ClassifyTokens *t)
 	t->n_chars = c;
 }
 
-/* A character that is a word by itself, or none: space, punctuation, an ideograph. */
+/* Return true for a character that is not part of a word: space, punctuation, an ideograph. */
 static bool
 stands_alone(const ClassifyTokens *t, int c)
 {
@@ -323,7 +326,7 @@ stands_alone(const ClassifyTokens *t, int c)
 		(w >= 0x20000 && w <= 0x2FA1F) || (w >= 0x2000 && w <= 0x206F) || (w >= 0x3000 && w <= 0x303F);
 }
 
-/* Does token i belong to the word that ends at character `to`? */
+/* Return true if token i belongs to the word that ends at character `to`. */
 static bool
 continues(const ClassifyTokens *t, int i, int to)
 {
@@ -350,7 +353,7 @@ token_scores(const ClassifyTokens *t, int i, double *scores)
 		scores[j] = t->scores[(Size) i * t->n_labels + j];
 }
 
-/* A word's label and score, of its tokens i .. end - 1. */
+/* Compute a word's label and score from its tokens i .. end - 1. */
 static void
 judge_word(const ClassifyTokens *t, Aggregation how, int i, int end, double *scores, double *other, Entity *e)
 {
@@ -368,7 +371,7 @@ judge_word(const ClassifyTokens *t, Aggregation how, int i, int end, double *sco
 	e->score = scores[e->label] / (how == AGG_AVERAGE ? end - i : 1);
 }
 
-/* One entity per token, or per word; special tokens stand nowhere in the text. */
+/* Make one entity for each token or word; special tokens have no position in the text. */
 static int
 find_words(const ClassifyTokens *t, Aggregation how, Entity *e)
 {
@@ -398,7 +401,7 @@ find_words(const ClassifyTokens *t, Aggregation how, Entity *e)
 	return n;
 }
 
-/* The label without B- and I-, and whether it begins an entity. */
+/* Return the label without B- and I-, and whether it begins an entity. */
 static text *
 tag_of(const ClassifyTokens *t, int label, bool *begins)
 {
@@ -427,7 +430,7 @@ put_entity(const ClassifyTokens *t, const Entity *e, text *label, double score, 
 	Datum		values[6];
 	bool		nulls[6] = {0};
 
-	/* nothing, in the words of all such models */
+	/* O means "no entity" in all such models */
 	if (VARSIZE_ANY_EXHDR(label) == 1 && *VARDATA_ANY(label) == 'O')
 		return;
 	values[0] = Int32GetDatum(e->pos);
@@ -439,7 +442,7 @@ put_entity(const ClassifyTokens *t, const Entity *e, text *label, double score, 
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
-/* Neighbours with the same tag become one, unless the second says B-. */
+/* Merge adjacent entities with the same tag, unless the second one has B-. */
 static void
 put_groups(const ClassifyTokens *t, const Entity *e, int n, ReturnSetInfo *rsinfo)
 {

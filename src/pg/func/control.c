@@ -1,7 +1,7 @@
 /*
  * control.c
- *	  llm_cancel, llm_engine_restart, llm_reset_prefix_cache, llm_version, vllm.control, and the question
- *	  with which the install script begins.
+ *	  llm_cancel, llm_engine_restart, llm_reset_prefix_cache, llm_version, vllm.control, and the check
+ *	  at the start of the install script.
  *
  * Tests: tests/sql/09_cancel.sql, tests/sql/12_restart.sql.
  */
@@ -41,7 +41,7 @@ llm_check_preload(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* The rule of pg_cancel_backend. */
+/* The rule is that of pg_cancel_backend. */
 static bool
 may_cancel(Oid role)
 {
@@ -70,7 +70,7 @@ llm_cancel(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(result == VCANCEL_DONE);
 }
 
-/* Ask the supervisor for a new engine; the number of the one that has to go. */
+/* Ask the supervisor for a new engine; return the epoch of the one that has to end. */
 static uint32
 request_restart(void)
 {
@@ -84,7 +84,7 @@ request_restart(void)
 	return epoch;
 }
 
-/* llm_engine_restart(): who may is a matter of EXECUTE */
+/* llm_engine_restart(): the EXECUTE privilege decides who may call it */
 Datum
 llm_engine_restart(PG_FUNCTION_ARGS)
 {
@@ -101,7 +101,7 @@ llm_engine_restart(PG_FUNCTION_ARGS)
 		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
 										   compat_wait_event(&wait_event, "VllmRestart"));
 	ConditionVariableCancelSleep();
-	/* waits until it serves; raises 57P03 with the reason if it doesn't */
+	/* waits until the engine serves; raises 57P03 with the reason if it doesn't */
 	vclient_require_engine();
 	PG_RETURN_VOID();
 }
@@ -161,7 +161,7 @@ llm_control(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(engine_command(text_to_cstring(PG_GETARG_TEXT_PP(0)), NULL));
 }
 
-/* llm_reset_prefix_cache(): who may is a matter of EXECUTE */
+/* llm_reset_prefix_cache(): the EXECUTE privilege decides who may call it */
 Datum
 llm_reset_prefix_cache(PG_FUNCTION_ARGS)
 {

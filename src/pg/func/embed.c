@@ -1,10 +1,10 @@
 /*
  * embed.c
  *	  llm_embed, llm_embed_pinned, llm_embed_multi, llm_encode (rows of engine_func.def),
- *	  llm_model_digest, and an embedding as bytes.
+ *	  llm_model_digest, and conversion of an embedding to bytes.
  *
- * llm_embed_bytes is a SQL function over llm_embed, so that it is batched with it.
- * llm_embed_batch is in array_batch.c, llm_submit_embed in futures.c.
+ * llm_embed_bytes is an SQL function over llm_embed, so that it is batched like that. llm_embed_batch
+ * is in array_batch.c, llm_submit_embed in futures.c.
  *
  * Tests: tests/sql/17_embed.sql.
  */
@@ -52,7 +52,7 @@ embed_multi_head(SqlRequest *r, FunctionCallInfo fcinfo)
 #define PINNED_ARG_MODEL	2
 #define DIGEST_LEN			64
 
-/* A model whose files are here, as llm_embed() takes one. */
+/* Return a local model, chosen as by llm_embed(). */
 static ModelRow *
 model_with_digest(FunctionCallInfo fcinfo, int arg)
 {
@@ -92,8 +92,8 @@ llm_model_digest(PG_FUNCTION_ARGS)
 }
 
 /*
- * Its result depends on its arguments alone, so it is IMMUTABLE: whatever else the model's name stands for is
- * an error, and no setting makes NULL of one.
+ * The result depends only on the arguments, so the function is IMMUTABLE.  If the model's name refers
+ * to another model now, that is an error, and no setting turns that into NULL.
  */
 void
 embed_pinned_head(SqlRequest *r, FunctionCallInfo fcinfo)
@@ -137,7 +137,8 @@ static const struct
 {
 	const char *task;
 	int			kind;
-	int			wants;			/* where tokens stand: then the reply is one of rows */
+	int			wants;			/* POOL_WANT_*; with the tokens' offsets the reply has one row for each
+								 * token */
 }			encode_tasks[] = {
 	{"embed", POOL_EMBED, 0},
 	{"token_embed", POOL_EMBED, POOL_WANT_OFFSETS},
@@ -177,7 +178,7 @@ encode_head(SqlRequest *r, FunctionCallInfo fcinfo)
 			 errhint("Tasks are embed, token_embed, classify, token_classify and reward.")));
 }
 
-/* A row per token or step if the task has such, else one vector. */
+/* Return one row for each token or step if the task has such results, else one vector. */
 Datum
 encode_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -212,7 +213,7 @@ half_of_float(float value)
 
 		return sign | ((m + half - 1 + (m >> shift & 1)) >> shift);
 	}
-	/* a carry of the mantissa goes to the exponent, up to infinity */
+	/* a carry of the mantissa goes into the exponent, up to infinity */
 	bits = (uint32) (exponent + 15) << 23 | mantissa;
 	bits += 0xFFF + (bits >> 13 & 1);
 	return sign | Min(bits >> 13, 0x7C00);
@@ -229,7 +230,7 @@ bfloat_of_float(float value)
 	return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
 
-/* One of names by its place; ERROR else. */
+/* Return the index of the argument in names; ERROR if it is not there. */
 static int
 choice_arg(FunctionCallInfo fcinfo, int arg, const char *name, const char *const *names, int n)
 {

@@ -1,10 +1,10 @@
 /*
  * embeds_generate.c
- *	  llm_embeds_generate, llm_embeds_output: prompts that are embeddings; llm_token_embeddings,
- *	  where such rows come from (rows of engine_func.def).
+ *	  llm_embeds_generate, llm_embeds_output: prompts given as embeddings; llm_token_embeddings,
+ *	  which returns such rows (rows of engine_func.def).
  *
- * Embeddings as input can express what no text can, and as output they reveal weights:
- * vllm.enable_prompt_embeds, off by default, is a superuser's to give.
+ * Embeddings as input can express things that no text can, and as output they reveal weights: only a
+ * superuser can switch vllm.enable_prompt_embeds on, which is off by default.
  *
  * Tests: tests/sql/32_embeds.sql, tests/t/085_sampling.pl.
  */
@@ -56,7 +56,10 @@ refuse(int sqlstate, char *message)
 	return e;
 }
 
-/* real[][] of a row a token, or the rows of a real[] side by side.  The numbers are the engine's to check. */
+/*
+ * The input is real[][] with one row for each token, or a real[] with the rows one after the other.
+ * The engine checks the numbers.
+ */
 ErrorData *
 embeds_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {

@@ -2,12 +2,12 @@
  * format.c
  *	  llm_format(template text, VARIADIC "any"): {0}, {1}, ... become the arguments.
  *
- * A prompt is made of columns; PostgreSQL's format() would do, but prompts are full of %
- * and name an argument more than once.  {{ and }} are braces.  A NULL argument is nothing, as
- * in format()'s %s; a placeholder without an argument is an error, arguments without a
- * placeholder are not.
+ * Prompts are made from columns.  PostgreSQL's format() would do, but prompts are full of % and use
+ * an argument more than once.  {{ and }} stand for braces.  A NULL argument becomes the empty string,
+ * as with %s of format().  A placeholder without an argument is an error; an argument without a
+ * placeholder is not.
  *
- * STABLE: how a value becomes text may depend on settings (dates).
+ * The function is STABLE, since the text form of a value may depend on settings (dates).
  *
  * Tests: tests/sql/18_choose.sql.
  */
@@ -38,7 +38,8 @@ bad_template(char *message, const char *hint)
 }
 
 /*
- * s: behind a brace.  The placeholder's number, -1 if it is none; *len: its bytes, with the brace behind it.
+ * Parse a placeholder; s is after the brace.  Return its number, -1 if it is none; *len: its bytes,
+ * including the closing brace.
  */
 static int
 placeholder(const char *s, size_t n, size_t *len)
@@ -91,7 +92,7 @@ format_template(StringInfo out, const char *template, size_t n, text *const *arg
 	return NULL;
 }
 
-/* How to print the arguments; kept between calls. */
+/* The output function of an argument; kept between calls. */
 typedef struct Printer
 {
 	Oid			type;
@@ -119,7 +120,7 @@ print(FunctionCallInfo fcinfo, int i, int n, Oid type, Datum value)
 	return cstring_to_text(OutputFunctionCall(&p[i].out, value));
 }
 
-/* VARIADIC array: its elements, all of which one printer does. */
+/* Return the texts of a VARIADIC array's elements, which share one printer. */
 static text **
 array_args(FunctionCallInfo fcinfo, int *n)
 {

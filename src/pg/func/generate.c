@@ -2,11 +2,10 @@
  * generate.c
  *	  llm_generate, llm_generate_full (rows of engine_func.def), llm_generate_stream.
  *
- * The stream is a value-per-call set: in a select list the executor asks for a row
- * when the one before has been sent, so rows leave as tokens arrive.  Before it
- * sleeps it flushes what the protocol has buffered (whole messages always), else
- * the client would see bursts of 8 kB.  Its ClientCall belongs to the set's memory
- * context: a closed cursor, a LIMIT or an ERROR cancels it.
+ * The stream is a value-per-call set: in a target list the executor asks for a row when it has sent
+ * the one before, so rows are sent as tokens arrive.  Before it sleeps it flushes the protocol's
+ * buffer (always whole messages), else the client would get bursts of 8 kB.  Its ClientCall belongs
+ * to the set's memory context: a closed cursor, a LIMIT or an ERROR cancels it.
  *
  * Tests: tests/sql/02_generate.sql, tests/sql/04_stream.sql.
  */
@@ -22,7 +21,7 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
-/* libpq.h would want Kerberos' headers for a struct that is not used here */
+/* libpq.h would include Kerberos headers for a struct that is not used here */
 #undef ENABLE_GSS
 #include "libpq/libpq.h"
 
@@ -80,7 +79,7 @@ generate_head_of(SqlRequest *r, const GenOptions *options, int flags)
 	r->on_error = options_on_error(options);
 	catalog_put(model, &out);
 	options_put(options, &out);
-	/* chats have theirs anyhow */
+	/* chats have a reasoning parser anyway */
 	if (options_limit_thoughts(options))
 		generate_put_parser(&out, WTAG_REASONING_PARSER, vllm_reasoning_parser);
 	if (flags & GEN_STREAM)
@@ -183,7 +182,7 @@ typedef struct GenerateStream
 	int			seq;
 	bool		finished;
 	FallbackRoute route;
-	TimestampTz end;			/* by timeout_ms */
+	TimestampTz end;			/* deadline by timeout_ms */
 } GenerateStream;
 
 static void
@@ -209,7 +208,7 @@ stream_ids_request(SqlRequest *r, FunctionCallInfo fcinfo)
 	stream_of(r, fcinfo, generate_ids_input);
 }
 
-/* Send the rows that the protocol has buffered; only ever whole messages. */
+/* Send the rows in the protocol's buffer, which holds only whole messages. */
 static void
 flush_to_client(void)
 {
@@ -217,7 +216,7 @@ flush_to_client(void)
 		(void) pq_flush_if_writable();
 }
 
-/* The next frame of an answer, or the request's error. */
+/* Return the request's error, or NULL and the next frame. */
 static ErrorData *
 next_frame(ClientCall *call, CallFrame *f)
 {
@@ -248,7 +247,10 @@ generate_next(ClientCall *call, CallFrame *f)
 		ThrowErrorData(err);
 }
 
-/* Of a stream that has said nothing yet another model may be asked (fallback.h). */
+/*
+ * Like next_frame(), but a stream that has returned no rows yet may be continued with another model
+ * (fallback.h).
+ */
 static void
 next_of_stream(GenerateStream *s, MemoryContext cxt, CallFrame *f)
 {
@@ -285,7 +287,7 @@ part_or_null(const char *s, size_t n, bool *isnull)
 	return s != NULL ? PointerGetDatum(text_from_wire(s, n)) : (Datum) 0;
 }
 
-/* (seq, text, token_ids, finish_reason), and of a chat (reasoning, tool_calls) */
+/* (seq, text, token_ids, finish_reason), and for a chat (reasoning, tool_calls) */
 static Datum
 stream_row(GenerateStream *s, const CallFrame *f, TupleDesc desc)
 {

@@ -1,18 +1,18 @@
 /*
  * generate_as.c
- *	  Answers of an SQL type: llm_generate_as, llm_extract, llm_generate_json (rows of
+ *	  Outputs of an SQL type: llm_generate_as, llm_extract, llm_generate_json (rows of
  *	  engine_func.def).
  *
- * The type's exact schema goes with the request, so the model can write nothing else, and
- * the answer is cast here (shape.h).  Two things can go wrong: the answer is cut off
- * (max_tokens, the end of the context), or a CHECK says no that the schema can't say.  Both are
- * an ERROR, or NULL if on_error is 'null', as it is then where the engine could not answer (on_error.h).
+ * The request contains the type's exact schema, so the model can generate nothing else, and the
+ * output is cast here (shape.h).  Two things can go wrong: the output is cut off (max_tokens, the end
+ * of the context), or a CHECK that the schema can't express fails.  Both are an ERROR, or NULL if
+ * on_error is 'null', like errors of the engine (on_error.h).
  *
- * llm_extract() asks with a prompt of its own, which has the schema as a reader wants it: as a
- * user's turn where the model has a chat template, else as plain text.
+ * llm_extract() makes the prompt itself, with a readable form of the schema: as a user's turn if the
+ * model has a chat template, else as plain text.
  *
- * How a result is to be read stands in the request's NOTE: 'n' for on_error => 'null', '?' for a
- * value that may be null, and 't' with the sample's type modifier, NULL::varchar(5) having one.
+ * The request's NOTE says how to read the result: 'n' for on_error => 'null', '?' for a value that
+ * may be null, and 't' with the sample's type modifier, as NULL::varchar(5) has one.
  *
  * Tests: tests/sql/28_types.sql, tests/t/086_types.pl.
  */
@@ -36,13 +36,13 @@
 #define NOTE_NULLABLE		'?'
 #define NOTE_TYPMOD			't'
 
-/* what the text follows; documented in docs/user/typed-results.md */
+/* The prompt before the text; documented in docs/user/typed-results.md. */
 static const char extract_task[] = "Extract what the JSON schema asks for from the text. Answer with JSON "
 								   "only.\n\nJSON schema: %s\n\n";
 
 /* ---- requests ---- */
 
-/* Options that would leave something else than the JSON text. */
+/* Refuse options with which the output would not be the JSON text alone. */
 static void
 check_options(const GenOptions *o)
 {
@@ -61,7 +61,7 @@ check_options(const GenOptions *o)
 				 errdetail("parameter=%s", bad)));
 }
 
-/* Without max_tokens the limit is the rest of the context: half a JSON text is none. */
+/* Without max_tokens the limit is the rest of the context, since an incomplete JSON text is useless. */
 static void
 head(SqlRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int32 typmod)
 {
@@ -84,7 +84,7 @@ head(SqlRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int32 
 	wire_put_str(&out, WTAG_NOTE, note, n);
 }
 
-/* The shape of the argument "sample". */
+/* Return the shape of the argument "sample". */
 static TypeShape *
 sample_shape(FunctionCallInfo fcinfo, int32 *typmod)
 {
@@ -97,7 +97,10 @@ sample_shape(FunctionCallInfo fcinfo, int32 *typmod)
 	return type_shape(type, *typmod);
 }
 
-/* May what is looked for be missing?  An object says so of its members, an array is empty. */
+/*
+ * Return true if the extracted value may be missing.  For an object its members say so, and an array
+ * can be empty.
+ */
 static bool
 may_be_missing(const TypeShape *s)
 {
@@ -155,7 +158,7 @@ extract_json_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	chat_put_template(r, fcinfo);
 }
 
-/* Both the user's turn and, for models without a template, the plain prompt. */
+/* Append both the user's turn and, for models without a template, the plain prompt. */
 static ErrorData *
 extract_prompt(SqlRequest *r, FunctionCallInfo fcinfo, const char *schema)
 {
@@ -199,7 +202,7 @@ extract_json_input(SqlRequest *r, FunctionCallInfo fcinfo)
 
 /* ---- results ---- */
 
-/* What stands behind a letter of the note, NULL if it isn't there. */
+/* Return the note from a letter on, NULL if the letter isn't there. */
 static const char *
 noted(const Reply *reply, char what)
 {
@@ -212,7 +215,10 @@ noted(const Reply *reply, char what)
 	return NULL;
 }
 
-/* An answer that is no value: NULL, or an error, which the batch node keeps for its row. */
+/*
+ * Return NULL for an output that is not a valid value, or report the error, which the batch node
+ * keeps for its row.
+ */
 static Datum
 no_value(const Reply *reply, ErrorData *why, bool *isnull)
 {
@@ -225,7 +231,7 @@ no_value(const Reply *reply, ErrorData *why, bool *isnull)
 	return (Datum) 0;
 }
 
-/* Is the JSON text cut off?  Then why. */
+/* Return an error if the JSON text is cut off, else NULL. */
 static ErrorData *
 cut_off(const Reply *reply)
 {
@@ -255,14 +261,14 @@ generate_json_result(const Reply *reply, Oid rettype, bool *isnull)
 
 	if (cut != NULL)
 		return no_value(reply, cut, isnull);
-	/* whatever the grammar let pass, json is checked once more */
+	/* the json type's own check, in case the grammar let something pass */
 	*isnull = false;
 	return DirectFunctionCall1(json_in, CStringGetDatum(text_to_cstring(reply_text(reply))));
 }
 
 /*
- * The answer's tree; NULL and the error if it nests too deeply, which a grammar doesn't count.
- * Caught without a subtransaction: the parser holds nothing but memory.
+ * Parse the output; return NULL and set *refused if it nests too deeply, which a grammar doesn't
+ * limit.  The error is caught without a subtransaction: the parser holds no resources but memory.
  */
 static JsonNode *
 answer_tree(const Reply *reply, ErrorData **refused)

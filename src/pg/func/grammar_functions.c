@@ -1,11 +1,11 @@
 /*
  * grammar_functions.c
- *	  llm_grammar_accepts(schema json, instance text): is the text a JSON document that is
- *	  valid under the schema?
+ *	  llm_grammar_accepts(schema json, instance text): returns true if the text is a JSON document
+ *	  that is valid under the schema.
  *
- * The engine has the grammars; no model is needed.  What is asked is JSON Schema itself,
- * as the automaton answers it that constrains generation: a keyword that it can't
- * express is an ERROR with the keyword's name, never passed over.
+ * The engine has the grammars; no model is needed.  The check is that of JSON Schema itself, made by
+ * the automaton that constrains generation: a keyword that it can't express is an ERROR with the
+ * keyword's name, never ignored.
  *
  * Tests: tests/sql/24_grammar.sql, tests/unit/grammar/test_json_schema.c.
  */

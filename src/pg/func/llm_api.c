@@ -2,13 +2,14 @@
  * llm_api.c
  *	  llm_api (a row of engine_func.def), llm_api_stream.
  *
- * Bodies of OpenAI's and Anthropic's interfaces go to the engine as they are, which reads
- * and answers them (server/api/api_call.h).  What is the backend's: the body's "model" is looked up
- * in the catalog, under the current user's privileges, and unknown members become
- * warnings.  v1_chat_completions() and its kin are SQL functions that the planner inlines.
+ * Bodies of OpenAI's and Anthropic's interfaces are sent unchanged to the engine, which reads and
+ * answers them (server/api/api_call.h).  The backend looks the body's "model" up in the catalog, with
+ * the current user's privileges, and reports unknown members as warnings.  v1_chat_completions() and
+ * similar functions are SQL functions that the planner inlines.
  *
- * With on_error => 'return' an error that says no to the body, whoever finds it, becomes
- * the answer; one body is made in one place, so the engine is told of the backend's, too.
+ * With on_error => 'return', an error that refuses the body becomes the result, whether the engine or
+ * the backend finds it.  Error bodies are made only in the engine, so the backend sends its own
+ * errors to it.
  *
  * Tests: tests/sql/30_bodies.sql.
  */
@@ -40,10 +41,10 @@ PG_FUNCTION_INFO_V1(llm_api_stream);
 /* endpoints that need no model */
 #define MODELS_PATH		"/v1/models"
 #define RESPONSE_PATH	"/v1/responses/"
-/* what changes the catalog */
+/* endpoints that change the catalog */
 #define LOAD_LORA_PATH	"/v1/load_lora_adapter"
 #define UNLOAD_LORA_PATH	"/v1/unload_lora_adapter"
-/* what is stored when it is answered */
+/* endpoint whose responses are stored */
 #define RESPONSES_PATH	"/v1/responses"
 
 typedef enum UnknownParams
@@ -76,9 +77,9 @@ vllm_api_init(void)
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
-/* ---- the request ---- */
+/* ---- requests ---- */
 
-/* on_error => 'return' */
+/* Return true for on_error => 'return'. */
 static bool
 errors_as_body(FunctionCallInfo fcinfo)
 {
@@ -102,11 +103,11 @@ api_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	const char *unknown = unknown_values[vllm_unknown_params].name;
 
 	r->kind = WK_API;
-	/* or that of the body, as input() finds; a head may outlive the setting's value */
+	/* or the body's model, which input() sets; a copy, because a head may outlive the setting's value */
 	r->model = vllm_model != NULL ? pstrdup(vllm_model) : NULL;
 	r->timeout_ms = 0;
 	r->deterministic = false;
-	r->on_error = ON_ERROR_RAISE;	/* an argument says it */
+	r->on_error = ON_ERROR_RAISE;	/* an argument decides instead */
 	wire_put_int(&out, WTAG_API_AS_BODY, errors_as_body(fcinfo));
 	wire_put_str(&out, WTAG_API_UNKNOWN, unknown, strlen(unknown));
 	wire_put_int(&out, WTAG_API_TRUST_TEMPLATE, vllm_trust_request_chat_template);
@@ -117,7 +118,10 @@ api_head(SqlRequest *r, FunctionCallInfo fcinfo)
 		wire_put_text(&out, WTAG_API_REASONING_PARSER, vllm_reasoning_parser, strlen(vllm_reasoning_parser));
 }
 
-/* A member of the body, by json_object_field() or json_object_field_text(); NULL if there is none. */
+/*
+ * Return a member of the body, by json_object_field() or json_object_field_text(); NULL if there is
+ * none.
+ */
 static char *
 body_field(PGFunction get, FunctionCallInfo fcinfo, const char *name)
 {
@@ -133,14 +137,14 @@ body_field(PGFunction get, FunctionCallInfo fcinfo, const char *name)
 	return call->isnull ? NULL : TextDatumGetCString(value);
 }
 
-/* The same as text; NULL if the value is null. */
+/* Like body_field(), as text; NULL if the value is null. */
 static char *
 body_member(FunctionCallInfo fcinfo, const char *name)
 {
 	return body_field(json_object_field_text, fcinfo, name);
 }
 
-/* The name of the model that the body asks for; NULL: none. */
+/* Return the name of the model that the body asks for; NULL: none. */
 static char *
 body_model(FunctionCallInfo fcinfo)
 {
@@ -160,7 +164,7 @@ is_text(const char *s, const char *word)
 	return s != NULL && strcmp(s, word) == 0;
 }
 
-/* The path without slashes at its end, as the engine has it. */
+/* Return the path without trailing slashes, as the engine expects it. */
 static char *
 get_path(FunctionCallInfo fcinfo)
 {
@@ -171,7 +175,7 @@ get_path(FunctionCallInfo fcinfo)
 	return path;
 }
 
-/* What the caller may name: models, and adapters of them. */
+/* Append the models, and their adapters, that the caller may use. */
 static void
 put_list(WireOut *out)
 {
@@ -188,7 +192,7 @@ put_list(WireOut *out)
 		foreach(lora, lora_list(m->name))
 		{
 			const LoraRow *l = lfirst(lora);
-			/* of SQL_ASCII: a body can't have what is no text */
+			/* with SQL_ASCII: a body can't contain bytes that are not text */
 			bool		is_text = GetDatabaseEncoding() != PG_SQL_ASCII ||
 				pg_verify_mbstr(PG_UTF8, l->path, strlen(l->path), true);
 			const char *root = is_text && lora_may_see_path(l) ? l->path : l->name;
@@ -202,7 +206,7 @@ put_list(WireOut *out)
 	}
 }
 
-/* What the endpoint asks its model for. */
+/* Return the use that the endpoint makes of its model. */
 static ModelUse
 path_use(const char *path, FunctionCallInfo fcinfo)
 {
@@ -226,7 +230,7 @@ path_use(const char *path, FunctionCallInfo fcinfo)
 	return is_text(task, "embed") || is_text(task, "token_embed") ? USE_EMBED : USE_ANY;
 }
 
-/* What has no body, and controls the engine, is a function here. */
+/* Refuse endpoints that have no body and control the engine; they are separate SQL functions. */
 static void
 refuse_control(const char *path)
 {
@@ -261,7 +265,7 @@ put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 
 	if (strcmp(path, RESPONSES_PATH) == 0 && !is_text(body_member(fcinfo, "store"), "false"))
 	{
-		/* before the model works for nothing */
+		/* fail before the model does work that can't be stored */
 		PreventCommandIfReadOnly("/v1/responses without \"store\": false");
 		PreventCommandIfParallelMode("/v1/responses without \"store\": false");
 	}
@@ -289,8 +293,8 @@ put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 }
 
 /*
- * What is stored that the request needs.  Its errors are raised in any case: it runs a query, and
- * what that leaves behind only the end of the transaction clears away.
+ * Append the stored items that the request needs.  Their errors are raised with any on_error: the
+ * function runs a query, and only the end of the transaction can clean up after it.
  */
 static void
 put_stored(WireOut *out, FunctionCallInfo fcinfo)
@@ -306,7 +310,7 @@ put_stored(WireOut *out, FunctionCallInfo fcinfo)
 		wire_put_text(out, WTAG_API_PREVIOUS, stored, strlen(stored));
 }
 
-/* What is sent instead of a body that is refused. */
+/* Replace the body by the error that refuses it. */
 static void
 put_refusal(SqlRequest *r, const ErrorData *e)
 {
@@ -342,14 +346,14 @@ api_input(SqlRequest *r, FunctionCallInfo fcinfo)
 		wire_put_text(&out, WTAG_API_BODY, VARDATA_ANY(body), VARSIZE_ANY_EXHDR(body));
 	else
 	{
-		r->body.len = from;		/* nothing of what was put before */
+		r->body.len = from;		/* remove the fields appended so far */
 		wire_put_text(&out, WTAG_API_PATH, VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path));
 		put_refusal(r, refused);
 	}
 	return NULL;
 }
 
-/* ---- the answer ---- */
+/* ---- results ---- */
 
 static void
 raise_warnings(const char *fields, size_t n)
@@ -364,7 +368,7 @@ raise_warnings(const char *fields, size_t n)
 					 errhint("Setting vllm.unknown_params decides.")));
 }
 
-/* Its status, as HTTP has it. */
+/* Return the reply's HTTP status. */
 static int64
 status_of(const char *fields, size_t n)
 {
@@ -396,7 +400,7 @@ typedef struct ApiStream
 	SqlRequest	request;		/* its body must live as long as the call */
 	ClientCall *call;
 	bool		finished;
-	text	   *last;			/* the chunk before; in memory of its own */
+	text	   *last;			/* the previous chunk; in memory of its own */
 	MemoryContext cxt;
 } ApiStream;
 
@@ -418,7 +422,7 @@ stream_begin(ApiStream *s, FunctionCallInfo fcinfo, MemoryContext cxt)
 	s->call = vcall_begin(cxt, s->request.kind, &s->request.body, s->request.model, s->request.timeout_ms);
 }
 
-/* The chunk that was sent last has the whole of a response. */
+/* The last chunk contains the whole response: store it. */
 static void
 keep_last(ApiStream *s, const text *chunk)
 {
@@ -480,7 +484,7 @@ llm_api_stream(PG_FUNCTION_ARGS)
 		keep_last(s, DatumGetTextPP(row));
 		SRF_RETURN_NEXT(fctx, row);
 	}
-	/* the last frame has a chunk only if that is an error */
+	/* the final frame has a chunk only if that is an error */
 	s->finished = true;
 	raise_warnings(f.data, f.len);
 	if (s->last != NULL && status_of(f.data, f.len) == 200)

@@ -4,24 +4,23 @@
  *	  real[] (llm_cosine_distance, llm_l2_distance, llm_inner_product) and their signs as bits
  *	  (llm_binary_quantize).
  *
- * A search is a query that we write and run in the caller's name and snapshot:
+ * A search is a query that the function writes and runs as the caller, with the caller's snapshot:
  *
  *		SELECT tableoid, ctid, distance(column, $1) FROM source
  *		WHERE column IS NOT NULL AND (filter) ORDER BY 3, 1, 2 LIMIT k
  *
- * so that privileges, row security, partitions, parallel workers and interrupts are
- * PostgreSQL's own; its bounded sort is the heap of the k best, and the distance is one
- * pass of SIMD over the detoasted array.  Rows at the same distance come in the order of
- * table and ctid, so the order is total.
+ * so that privileges, row security, partitions, parallel workers and interrupts work as in
+ * PostgreSQL.  Its bounded sort keeps the k best in a heap, and the distance is one pass of SIMD over
+ * the detoasted array.  Rows at the same distance are ordered by table and ctid, so the order is
+ * total.
  *
- * With a column of codes (llm_binary_quantize) that query orders by the number of bits
- * that differ, for k * oversample rows, and reads no vector; those rows' distances are then
- * computed exactly, by ctid.  A column of pgvector's types is asked by its operators, so an
- * index on it serves.  Anybody can name a type of theirs vector, with a cast and operators in
- * a language of theirs: a type, cast or operator is pgvector's only if it is a member of the
- * extension and its code is in C.
+ * With a column of codes (llm_binary_quantize) the query orders by the number of different bits, for
+ * k * oversample rows, and reads no vectors; the distances of those rows are then computed exactly,
+ * by ctid.  A column of one of pgvector's types is searched with its operators, so an index on it can
+ * be used.  Any user can name a type "vector", with a cast and operators in any language: a type,
+ * cast or operator counts as pgvector's only if it is a member of the extension and its code is in C.
  *
- * A filter is one expression: it is parsed on its own before it goes into the query.
+ * A filter is one expression; it is parsed alone before it becomes part of the query.
  *
  * Tests: tests/sql/21_nearest.sql, tests/unit/pg/test_vecmath.c.
  */
@@ -73,7 +72,7 @@ typedef struct Vec
 	int			n;
 } Vec;
 
-/* real[], also of a float8[]: then it is a copy, which PG_FREE_IF_COPY() frees. */
+/* Return real[].  A float8[] is converted to a copy, which PG_FREE_IF_COPY() frees. */
 static ArrayType *
 vector_arg(FunctionCallInfo fcinfo, int arg)
 {
@@ -157,7 +156,7 @@ llm_inner_product(PG_FUNCTION_ARGS)
 	return two_vectors(fcinfo, METRIC_IP);
 }
 
-/* A bit a dimension: 1 = greater than zero. */
+/* One bit for each dimension: 1 = greater than zero. */
 Datum
 llm_binary_quantize(PG_FUNCTION_ARGS)
 {
@@ -175,16 +174,16 @@ llm_binary_quantize(PG_FUNCTION_ARGS)
 	PG_RETURN_VARBIT_P(bits);
 }
 
-/* ---- what a search is about ---- */
+/* ---- the arguments of a search ---- */
 
 typedef struct MetricRow
 {
 	const char *name;
-	const char *function;		/* of real[] */
-	const char *op;				/* pgvector's */
+	const char *function;		/* for real[] */
+	const char *op;				/* pgvector's operator */
 } MetricRow;
 
-/* smaller is nearer */
+/* for all of these, smaller is nearer */
 static const MetricRow metrics[] = {
 	[METRIC_COSINE] = {"cosine", "llm_cosine_distance", "<=>"},
 	[METRIC_L2] = {"l2", "llm_l2_distance", "<->"},
@@ -194,15 +193,15 @@ static const MetricRow metrics[] = {
 typedef struct NearestSearch
 {
 	Oid			rel;
-	char	   *source;			/* names, quoted */
+	char	   *source;			/* quoted names */
 	char	   *column;
 	char	   *codes;			/* NULL: none */
 	char	   *filter;			/* NULL: none */
 	int			k;
 	int			oversample;
 	const MetricRow *metric;
-	char	   *schema;			/* of our functions, quoted */
-	Oid			vector_oid;		/* pgvector's type; invalid: real[] */
+	char	   *schema;			/* schema of our functions, quoted */
+	Oid			vector_oid;		/* pgvector's type; invalid: the column is real[] */
 	char	   *vector_type;	/* its name, quoted with its schema */
 	Oid			vector_namespace;
 	char	   *vector_schema;
@@ -214,7 +213,7 @@ check_source(NearestSearch *s)
 	char		kind;
 	char	   *name;
 
-	/* a column that is found must stay: without it, s.name would be a call of a function name(s) */
+	/* the lock keeps a column that is found: without it, s.name would be a call of a function name(s) */
 	LockRelationOid(s->rel, AccessShareLock);
 	kind = get_rel_relkind(s->rel);
 	name = get_rel_name(s->rel);
@@ -301,7 +300,7 @@ check_column(NearestSearch *s, const char *column)
 				 errmsg("column \"%s\" is of type %s, not real[]", column, format_type_be(type))));
 }
 
-/* What the search calls of pgvector: its operator for the metric, and its cast of the query. */
+/* Check pgvector's operator for the metric, and its cast of the query, which the search calls. */
 static void
 check_operator(const NearestSearch *s)
 {
@@ -331,7 +330,7 @@ check_codes(NearestSearch *s, const char *column, int dimensions)
 {
 	Oid			type = column_type(s, column);
 	Oid			collation;
-	int32		bits;			/* -1: as many as a value has */
+	int32		bits;			/* -1: as many bits as a value has */
 
 	if (type != BITOID && type != VARBITOID)
 		ereport(ERROR,
@@ -346,7 +345,7 @@ check_codes(NearestSearch *s, const char *column, int dimensions)
 	s->codes = psprintf("s.%s", quote_identifier(column));
 }
 
-/* A place in the filter is none in the query that called us. */
+/* A position in the filter is not one in the calling query. */
 static void
 filter_context(void *arg)
 {
@@ -360,7 +359,7 @@ filter_context(void *arg)
 	}
 }
 
-/* One expression, and nothing behind it. */
+/* Check that the filter is one expression and nothing else. */
 static void
 check_filter(char *filter)
 {
@@ -409,7 +408,7 @@ metric_by_name(const char *name)
 			 errdetail("parameter=metric, value=%s", name)));
 }
 
-/* The arguments from "column" on; they begin at arg.  vector: what is looked for */
+/* Read the arguments from "column" on, which begin at arg.  vector: the query vector */
 static void
 read_search(NearestSearch *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum vector)
 {
@@ -440,8 +439,8 @@ read_search(NearestSearch *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum v
 /* ---- the query ---- */
 
 /*
- * The distance of the row s from $1.  The column may be of a domain, whose owner may have made a function or
- * an operator that takes it: ours fits best when both sides are of the very type.
+ * Append the distance of the row s from $1.  The column may be of a domain, whose owner may have
+ * created a function or an operator for it; with casts to the exact types ours fits best.
  */
 static void
 append_distance(StringInfo q, const NearestSearch *s)
@@ -455,7 +454,7 @@ append_distance(StringInfo q, const NearestSearch *s)
 						 s->metric->function, s->column);
 }
 
-/* A comment at the filter's end must not hide what follows it. */
+/* A comment at the end of the filter must not hide the text after it. */
 static void
 append_from(StringInfo q, const NearestSearch *s, const char *wanted)
 {
@@ -464,7 +463,7 @@ append_from(StringInfo q, const NearestSearch *s, const char *wanted)
 		appendStringInfo(q, " AND (%s\n)", s->filter);
 }
 
-/* best: table, ctid and distance of the k nearest, or of the candidates by code */
+/* Append `best`: table, ctid and distance of the k nearest rows, or of the candidates by code. */
 static void
 append_best(StringInfo q, const NearestSearch *s)
 {
@@ -481,11 +480,11 @@ append_best(StringInfo q, const NearestSearch *s)
 	append_distance(q, s);
 	appendStringInfoString(q, " AS d");
 	append_from(q, s, s->column);
-	/* an index gives no order beyond the distance */
+	/* an index gives no order among equal distances */
 	appendStringInfo(q, " ORDER BY %s LIMIT %d)", s->vector_type ? "3" : "3, 1, 2", s->k);
 }
 
-/* Join the rows of best; their distance is in `distance`. */
+/* Join `best` with its rows; append their distance to `distance`. */
 static void
 append_rows(StringInfo q, const NearestSearch *s, StringInfo distance)
 {
@@ -507,12 +506,12 @@ run(const NearestSearch *s, const char *query, Datum vector)
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	/* read only: the snapshot is that of the calling query */
+	/* read-only: uses the snapshot of the calling query */
 	if (SPI_execute_with_args(query, 1, &type, &vector, NULL, true, s->k) != SPI_OK_SELECT)
 		elog(ERROR, "the query of a search failed");
 }
 
-/* The query vector of argument `arg`, checked. */
+/* Return the query vector of argument `arg`, checked. */
 static Datum
 query_vector(FunctionCallInfo fcinfo, int arg)
 {
@@ -570,7 +569,7 @@ llm_nearest(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* ---- llm_nearest_rows(rows anyelement, query real[], "column" name, ... as llm_nearest) ---- */
+/* ---- llm_nearest_rows(rows anyelement, query real[], "column" name, ... like llm_nearest) ---- */
 
 Datum
 llm_nearest_rows(PG_FUNCTION_ARGS)
@@ -597,7 +596,7 @@ llm_nearest_rows(PG_FUNCTION_ARGS)
 	append_best(&q, &s);
 	initStringInfo(&from);
 	append_rows(&from, &s, &distance);
-	/* a whole row, as dropped columns and partitions want it; a mere s might be a column */
+	/* a whole row, which handles dropped columns and partitions; plain s could be a column */
 	appendStringInfo(&q, " SELECT (s.*)::%s%s ORDER BY %s, s.tableoid, s.ctid LIMIT %d", s.source, from.data,
 					 distance.data, s.k);
 	run(&s, q.data, vector);

@@ -1,11 +1,11 @@
 /*
  * outputs.c
- *	  llm_output, llm_beams: all that a reply says, as rows of engine_func.def.
+ *	  llm_output, llm_beams: the complete reply, as rows of engine_func.def.
  *
- * A reply of several answers is a list of fields: those before the first INDEX are the
- * prompt's, those behind an INDEX that answer's (fields.def).  It is read once, in order;
- * the arrays of log-probabilities become an array of llm_logprob, an element an entry: pos
- * counts from 1, and the position's own token is `chosen`.
+ * A reply with several answers is a list of fields: those before the first INDEX belong to the
+ * prompt, those after an INDEX to that answer (fields.def).  It is read once, in order.  The arrays
+ * of log-probabilities become an array of llm_logprob with one element for each entry: pos counts
+ * from 1, and `chosen` marks the position's own token.
  *
  * Tests: tests/sql/26_outputs.sql.
  */
@@ -40,7 +40,7 @@ typedef struct Entries
 typedef struct OutputsAnswer
 {
 	int			index;
-	WireField	text,			/* .s = NULL of these: absent */
+	WireField	text,			/* .s = NULL: absent */
 				reasoning,
 				tool_calls,
 				ids,
@@ -184,7 +184,7 @@ composite_array(Datum *rows, int n, Oid type)
 	return PointerGetDatum(construct_array(rows, n, type, -1, false, TYPALIGN_DOUBLE));
 }
 
-/* Do the arrays belong together?  bytes: of all entries. */
+/* Return true if the arrays fit together.  bytes: the texts of all entries. */
 static bool
 entries_fit(const Entries *e)
 {
@@ -209,7 +209,7 @@ entries_fit(const Entries *e)
 	return (size_t) bytes == e->bytes.n;
 }
 
-/* A token's text: of part of a character U+FFFD is left, which is no invalid text. */
+/* Return a token's text.  A partial character becomes U+FFFD, since the text must be valid. */
 static text *
 token_text(const char *s, int len)
 {
@@ -234,7 +234,7 @@ token_text(const char *s, int len)
 	return text_from_wire(clean.data, clean.len);
 }
 
-/* scratch: for what the row is made of */
+/* scratch: for the row's parts */
 static Datum
 logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, const char *s, bool chosen,
 			MemoryContext scratch)
@@ -264,7 +264,8 @@ logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, co
 }
 
 /*
- * llm_logprob[], or NULL where none were asked for.  There may be millions: only the array is left of them.
+ * Return llm_logprob[], or NULL if none were asked for.  There may be millions, so only the array's
+ * own memory remains.
  */
 static Datum
 logprobs(const Entries *e, Oid array_type, bool *isnull)
@@ -351,7 +352,7 @@ completions(const Answers *r, Oid array_type)
 	return composite_array(rows, r->n, type);
 }
 
-/* A text of the request's, or NULL. */
+/* Return a text of the request, or NULL. */
 static Datum
 request_text(const Reply *reply, int tag, bool *isnull)
 {
@@ -384,7 +385,7 @@ output_result(const Reply *reply, Oid rettype, bool *isnull)
 	nulls[0] = true;
 	values[1] = Int32GetDatum(0);
 	values[2] = request_text(reply, WTAG_PROMPT, &nulls[2]);
-	nulls[3] = r.prompt_ids.s == NULL;	/* embeddings */
+	nulls[3] = r.prompt_ids.s == NULL;	/* NULL for a prompt given as embeddings */
 	values[3] = nulls[3] ? (Datum) 0 : int_array(&r.prompt_ids);
 	values[4] = logprobs(&r.prompt, TupleDescAttr(desc, 4)->atttypid, &nulls[4]);
 	values[5] = completions(&r, TupleDescAttr(desc, 5)->atttypid);
@@ -438,7 +439,7 @@ output_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	generate_head_with(r, fcinfo, GEN_WANT_IDS | GEN_ANSWERS);
 }
 
-/* llm_chat_full(messages json, options of an llm_output() and of an llm_chat()) */
+/* llm_chat_full(messages json, options of llm_output() and of llm_chat()) */
 void
 chat_full_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {

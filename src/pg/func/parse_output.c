@@ -1,10 +1,9 @@
 /*
  * parse_output.c
  *	  llm_parse_tool_calls(output text, parser text, tools json), llm_parse_reasoning(output
- *	  text, parser text, chat_template_kwargs json): what a model wrote, taken apart.
+ *	  text, parser text, chat_template_kwargs json): split a model's output into its parts.
  *
- * The engine has the parsers, the same that its own answers go through; no model is
- * needed.
+ * The engine has the parsers, which it also uses for its own outputs; no model is needed.
  *
  * Tests: tests/sql/29_tools.sql.
  */
@@ -20,7 +19,7 @@
 #include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
-/* The third argument, JSON, is the same for many rows. */
+/* The third argument, JSON, is part of the head, as it is the same for many rows. */
 static void
 parse_head(SqlRequest *r, FunctionCallInfo fcinfo, WireTag json)
 {

@@ -1,10 +1,10 @@
 /*
  * pin_prefix.c
- *	  llm_pin_prefix, llm_unpin_prefix: a prompt stays computed, or no longer (rows of engine_func.def); what
- *	  the view llm_pinned_prefixes reads, and llm_unpin_prefix by number.
+ *	  llm_pin_prefix, llm_unpin_prefix: keep a prompt's KV cache, or stop keeping it (rows of
+ *	  engine_func.def); the rows of the view llm_pinned_prefixes, and llm_unpin_prefix by number.
  *
- * To the engine pinning is a request for one token that nobody looks at.  What is pinned it tells as a JSON
- * array of all roles' pins in the models of the database; each role is shown its own.
+ * For the engine, pinning is a request for one token whose output is ignored.  It returns the pins of
+ * all roles in the database's models as a JSON array; each role is shown only its own.
  *
  * Tests: tests/t/092_kv.pl.
  */
@@ -36,7 +36,7 @@ head(SqlRequest *r, FunctionCallInfo fcinfo, int pin)
 	WireOut		out;
 
 	generate_head_with(r, fcinfo, GEN_PIN);
-	/* each call counts, however often its prompt comes */
+	/* each call counts, even if its prompt is repeated */
 	r->deterministic = false;
 	out = vclient_out(&r->body);
 	wire_put_int(&out, WTAG_PIN, pin);
@@ -54,7 +54,7 @@ unpin_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	head(r, fcinfo, -1);
 }
 
-/* how many tokens the prompt has */
+/* Return the number of the prompt's tokens. */
 Datum
 pin_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -62,10 +62,10 @@ pin_result(const Reply *reply, Oid rettype, bool *isnull)
 	return Int32GetDatum((int32) reply->prompt_tokens);
 }
 
-/* ---- what is pinned ---- */
+/* ---- listing pins ---- */
 
 /*
- * An array of the engine's, which is not trusted to have in it what it should; NULL: no engine serves, so
+ * Return the engine's array of pins, whose content is not trusted; NULL if no engine serves, so
  * nothing is pinned.
  */
 static JsonbContainer *
@@ -83,7 +83,7 @@ ask_engine(void)
 	return JB_ROOT_IS_ARRAY(jb) && !JB_ROOT_IS_SCALAR(jb) ? &jb->root : NULL;
 }
 
-/* A member of the i-th pin; NULL = it has none of this name and type. */
+/* Return a member of the i-th pin; NULL if it has none of this name and type. */
 static JsonbValue *
 member(JsonbContainer *list, uint32 i, const char *name, enum jbvType type)
 {
@@ -155,7 +155,7 @@ llm_pin_list(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* llm_unpin_prefix(id bigint): false if nothing of this number is pinned */
+/* llm_unpin_prefix(id bigint): false if no pin has this number */
 Datum
 llm_unpin_id(PG_FUNCTION_ARGS)
 {

@@ -2,7 +2,7 @@
  * profile.c
  *	  llm_start_profile(), llm_stop_profile(): the engine's steps and requests as a Chrome trace.
  *
- * EXECUTE on the functions is required; to write a file takes what COPY takes.
+ * The functions require EXECUTE; writing a file requires the same rights as COPY.
  *
  * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.
  */
@@ -23,7 +23,7 @@
 PG_FUNCTION_INFO_V1(llm_start_profile);
 PG_FUNCTION_INFO_V1(llm_stop_profile);
 
-/* An argument that must not be negative; NULL is 0. */
+/* Return an argument that must not be negative; 0 for NULL. */
 static int
 count_argument(FunctionCallInfo fcinfo, int i, const char *name)
 {
@@ -48,7 +48,7 @@ llm_start_profile(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* As for COPY TO: before the profile is fetched, which can be done but once. */
+/* Check as for COPY TO, before the profile is fetched, because that is possible only once. */
 static char *
 check_file(text *filename)
 {
@@ -69,14 +69,14 @@ check_file(text *filename)
 	return path;
 }
 
-/* In place of what the file had, which an error on the way to here has left alone. */
+/* Replace the content of the file, which errors before this point have left unchanged. */
 static void
 write_file(FILE *file, const char *path, const text *json)
 {
 	char	   *s = text_to_cstring(json);
 	char	   *utf8 = pg_server_to_any(s, strlen(s), PG_UTF8);
 
-	/* a pipe or a terminal has no length */
+	/* a pipe or a terminal can't be truncated */
 	if ((ftruncate(fileno(file), 0) != 0 && errno != EINVAL) || fwrite(utf8, strlen(utf8), 1, file) != 1 ||
 		FreeFile(file) != 0)
 		ereport(ERROR,

@@ -1,20 +1,18 @@
 /*
  * reduce.c
- *	  llm_reduce: one answer to an instruction over many texts, in as many levels as the
- *	  model's context asks for (a row of engine_func.def).
+ *	  llm_reduce: one output for an instruction over many texts, in as many levels as the
+ *	  model's context requires (a row of engine_func.def).
  *
- * The texts are packed, in their order, into as few prompts as hold them: a chat of the
- * instruction (system) and the texts with an empty line between them (user).  While there
- * is more than one prompt, all prompts of the level are asked for at once and their
- * answers are the texts of the next one.  The last prompt is the request itself, so that the
- * batch node has the last level of many rows in flight together, and rows that
- * fit into one prompt, which are most of them, entirely.
+ * The texts are packed, in their order, into as few prompts as possible: a chat of the instruction
+ * (system) and the texts separated by empty lines (user).  While there is more than one prompt, all
+ * prompts of the level are requested at once, and their outputs are the texts of the next level.  The
+ * last prompt is the request itself.  So the batch node has the last level of many rows in flight
+ * together, and all requests of rows that fit into one prompt, as most do.
  *
- * The tree depends on the texts' order and number of tokens, the model's context and max_tokens
- * alone; nothing of it on timing.  A level at least halves the number of prompts, or
- * it is an error.
+ * The tree depends only on the texts' order and number of tokens, the model's context and max_tokens,
+ * not on timing.  Each level must at least halve the number of prompts, or it is an error.
  *
- * Everything lives in a context below the caller's; what is in flight is cancelled with it.
+ * All memory is in a context below the caller's; its end cancels the requests in flight.
  *
  * Tests: tests/sql/22_agg.sql.
  */
@@ -42,24 +40,24 @@ PG_FUNCTION_INFO_V1(llm_reduce_texts);
 
 #define SEPARATOR		"\n\n"
 
-/* of a context whose answers have no limit of their own, the part that is left to them */
+/* fraction of the context (1/4) that is left for an output without a limit of its own */
 #define ANSWER_SHARE	4
 
-/* tokens that a prompt may have more than its parts together */
+/* tokens that a prompt may have in addition to those of its parts */
 #define MARGIN			4
 
 typedef struct Reduce
 {
-	SqlRequest	head;			/* of every level's prompts */
+	SqlRequest	head;			/* for the prompts of every level */
 	FunctionCallInfo fcinfo;
 	BatchPool  *pool;
 	const EngineFunc *generate;
 	ModelRow   *model;
-	text	   *instruction;	/* of this level */
-	int			answer;			/* tokens of an answer, at most */
-	int			context;		/* of the model */
-	text	  **parts;			/* of this level */
-	int		   *tokens;			/* each one's, with a separator */
+	text	   *instruction;	/* of the current level */
+	int			answer;			/* most tokens of an output */
+	int			context;		/* the model's */
+	text	  **parts;			/* of the current level */
+	int		   *tokens;			/* of each part, with a separator */
 	int			n;
 } Reduce;
 
@@ -67,7 +65,7 @@ typedef struct Reduce
 
 typedef void (*MakeRequest) (Reduce *d, int i, SqlRequest *r);
 
-/* Ask for n things, in order; false: *err, raised when it is due. */
+/* Make n requests and return their values in order.  Return false and the first error in *err. */
 static bool
 ask_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, ErrorData **err)
 {
@@ -85,7 +83,7 @@ ask_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, 
 
 			initStringInfo(&r.body);
 			make(d, started, &r);
-			/* of parts of a whole none can be missing */
+			/* no part may be missing, so errors are never NULL here */
 			r.on_error = ON_ERROR_RAISE;
 			q[started] = batch_request_start(d->pool, f, &r, NULL, started == done);
 			MemoryContextSwitchTo(old);
@@ -112,12 +110,12 @@ ask_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, 
 	return true;
 }
 
-/* ---- tokens ---- */
+/* ---- counting tokens ---- */
 
 typedef struct ReduceCounted
 {
 	int			tokens;
-	int			context;		/* of the model */
+	int			context;		/* the model's */
 } ReduceCounted;
 
 static Datum
@@ -144,7 +142,7 @@ tokenizer_head(Reduce *d, SqlRequest *r, WireKind kind)
 	catalog_put(d->model, &out);
 }
 
-/* What a prompt has beside its texts. */
+/* Count the tokens of a prompt without its texts. */
 static void
 count_frame(Reduce *d, int i, SqlRequest *r)
 {
@@ -218,7 +216,7 @@ refuse_answers(const Reduce *d, int room)
 				  "Choose a smaller max_tokens.");
 }
 
-/* Answers that are longer than they should be. */
+/* The outputs are longer than expected. */
 static ErrorData *
 refuse_progress(const Reduce *d)
 {
@@ -228,11 +226,11 @@ refuse_progress(const Reduce *d)
 				  "Choose a smaller max_tokens.");
 }
 
-/* ---- splitting ---- */
+/* ---- splitting long parts ---- */
 
 typedef struct Splitting
 {
-	Reduce		d;				/* first: parts are the long ones */
+	Reduce		d;				/* must be the first member; its parts are the long ones */
 	int			room;
 } Splitting;
 
@@ -247,7 +245,7 @@ make_split(Reduce *d, int i, SqlRequest *r)
 	wire_put_text(&out, WTAG_PROMPT, VARDATA_ANY(d->parts[i]), VARSIZE_ANY_EXHDR(d->parts[i]));
 }
 
-/* Parts that are too long become several. */
+/* Split each part that is too long into several. */
 static bool
 split_parts(Reduce *d, int room, ErrorData **err)
 {
@@ -281,7 +279,7 @@ split_parts(Reduce *d, int room, ErrorData **err)
 
 /* ---- levels ---- */
 
-/* Where the prompt that begins with part `from` ends; room: tokens for parts. */
+/* Return the end of the prompt that begins with part `from`.  room: tokens for parts */
 static int
 prompt_end(const Reduce *d, int from, int room)
 {
@@ -309,11 +307,11 @@ put_parts(const Reduce *d, SqlRequest *r, int from, int to)
 	pfree(s.data);
 }
 
-/* A level's prompts: where each begins. */
+/* The prompts of a level, by their first parts. */
 typedef struct ReduceLevel
 {
-	Reduce		d;				/* first */
-	int		   *begin;			/* one more than there are */
+	Reduce		d;				/* must be the first member */
+	int		   *begin;			/* n + 1 entries */
 	int			n;
 } ReduceLevel;
 
@@ -330,7 +328,10 @@ make_prompt(Reduce *d, int i, SqlRequest *r)
 	put_parts(d, r, level->begin[i], level->begin[i + 1]);
 }
 
-/* Pack the parts, and make answers of them that are the next level's; *done: they are one prompt. */
+/*
+ * Pack the parts into prompts.  If there is only one, set *done; else replace the parts by the
+ * prompts' outputs.
+ */
 static bool
 reduce_level(Reduce *d, int room, bool *done, ErrorData **err)
 {
@@ -361,7 +362,7 @@ reduce_level(Reduce *d, int room, bool *done, ErrorData **err)
 	return true;
 }
 
-/* The context's room for texts beside the instruction and the answer. */
+/* Compute the room in the context for texts, besides the instruction and the output. */
 static bool
 find_room(Reduce *d, int *room, ErrorData **err)
 {
@@ -428,7 +429,7 @@ reduce_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	chat_put_template(r, fcinfo);
 }
 
-/* max_tokens as the head has it; 0: absent */
+/* Return max_tokens of the head; 0: absent. */
 static int
 head_max_tokens(const SqlRequest *r)
 {
@@ -471,7 +472,7 @@ reduce_input(SqlRequest *r, FunctionCallInfo fcinfo)
 		d.parts[i] = nulls[i] ? cstring_to_text("") : DatumGetTextPP(elems[i]);
 	if (!reduce(&d, !PG_ARGISNULL(ARG_SPLIT) && PG_GETARG_BOOL(ARG_SPLIT), &err))
 	{
-		/* err lies in cxt, which goes with the caller's */
+		/* err is in cxt, which lives as long as the caller's context */
 		MemoryContextSwitchTo(old);
 		return err;
 	}
@@ -481,7 +482,7 @@ reduce_input(SqlRequest *r, FunctionCallInfo fcinfo)
 	return NULL;
 }
 
-/* vllm.reduce_texts(inputs text[]): the texts that there are, in their order; NULL = none */
+/* vllm.reduce_texts(inputs text[]): the texts that are not NULL, in order; NULL if there are none */
 Datum
 llm_reduce_texts(PG_FUNCTION_ARGS)
 {

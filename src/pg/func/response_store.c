@@ -1,13 +1,14 @@
 /*
  * response_store.c
- *	  Responses that are kept: vllm.response, for previous_response_id and /v1/responses/ID.
+ *	  Stored responses: vllm.response, for previous_response_id and /v1/responses/ID.
  *
- * A row has the response and all items up to it, so that the next one needs no other.  Rows
- * are the role's that made them (row-level security); the store is a table like any other,
- * so what a transaction stores goes with it.
+ * A row has the response and all items up to it, so the next response needs no other row.  Rows
+ * belong to the roles that made them (row-level security).  The store is an ordinary table, so it is
+ * transactional.
  *
- * A role that may delete from a table may lock all of it, and nobody else could store a response then.  So a
- * role has the privilege to insert, and to update columns, and llm_forget_responses() deletes in its name.
+ * A role that may delete from a table may lock all of it, and then no other role could store a
+ * response.  So roles only have the privileges to insert and to update columns, and
+ * llm_forget_responses() deletes for them.
  *
  * Tests: tests/sql/30_bodies.sql.
  */
@@ -30,15 +31,19 @@ PG_FUNCTION_INFO_V1(llm_forget_responses);
 #define RESPONSES	"/v1/responses"
 
 /*
- * For who may see the rows of others, too.  The caller's search_path decides which operators are found, so
- * they are named, and the types are those that pg_catalog's have: regrole = regrole might be anybody's.
+ * Needed for roles that may see the rows of others.  The caller's search_path decides which operators
+ * are found, so they have their schema, and the operands have types of pg_catalog: an operator
+ * regrole = regrole might belong to any role.
  */
 #define OWN \
 	"owner::pg_catalog.oid OPERATOR(pg_catalog.=) " \
 	"pg_catalog.quote_ident(current_user)::pg_catalog.regrole::pg_catalog.oid AND " \
 	"id OPERATOR(pg_catalog.=) "
 
-/* The text in the only row and column of a query about `arg`, in the caller's memory; NULL: there is none. */
+/*
+ * Return the text in the only row and column of a query about `arg`, in the caller's memory; NULL if
+ * there is no row.
+ */
 static char *
 look_up(const char *sql, const char *arg)
 {
@@ -76,7 +81,7 @@ api_store_find(const char *path, const char *previous_id)
 				   OWN "pg_catalog.split_part($1, '/', 4)", path);
 }
 
-/* The path and the body of a request's fields. */
+/* Find the path and the body in a request's fields; return true for /v1/responses. */
 static bool
 is_response(const char *fields, size_t n, text **body)
 {
@@ -89,7 +94,7 @@ is_response(const char *fields, size_t n, text **body)
 	{
 		if (f.tag == WTAG_API_PATH)
 		{
-			/* without slashes at its end */
+			/* without trailing slashes */
 			while (f.n > 1 && f.s[f.n - 1] == '/')
 				f.n--;
 			found = f.n == strlen(RESPONSES) && strncmp(f.s, RESPONSES, f.n) == 0;
@@ -100,7 +105,10 @@ is_response(const char *fields, size_t n, text **body)
 	return found && *body != NULL;
 }
 
-/* "store": false must not even try: the transaction may be read-only. */
+/*
+ * Return true if the response is to be stored.  With "store": false storing must not even be tried,
+ * as the transaction may be read-only.
+ */
 static bool
 is_kept(text *body)
 {
@@ -134,7 +142,10 @@ api_store_response(const char *request, size_t request_len, text *response)
 	SPI_finish();
 }
 
-/* llm_forget_responses(before, id): of the caller's; their number.  NULL: whatever it is */
+/*
+ * llm_forget_responses(before, id): deletes the caller's responses and returns their number.  NULL:
+ * any
+ */
 Datum
 llm_forget_responses(PG_FUNCTION_ARGS)
 {

@@ -3,13 +3,13 @@
  *	  Scores of pairs of texts: llm_similarity, llm_score (rows of engine_func.def),
  *	  llm_score_batch, llm_score_pairs, and the aggregate llm_rerank_agg.
  *
- * What needs many scores for one value keeps its requests in flight together (a Scorer, in
- * a pool of row_request.h).  llm_rerank is a SQL function over llm_score, so its
- * pairs go through the batch node.
+ * Functions that need many scores for one value keep their requests in flight together (a Scorer,
+ * with a pool of row_request.h).  llm_rerank is an SQL function over llm_score, so its pairs go
+ * through the batch node.
  *
- * llm_rerank_agg scores a row when it comes and keeps the best top_n: its memory is the
- * window's and theirs, however large the group is.  Its state can be written out and
- * combined when nothing is in flight, so workers of a parallel query have one each.
+ * llm_rerank_agg scores each row when it arrives and keeps the best top_n: its memory is that of the
+ * window and of those rows, however large the group is.  When nothing is in flight, its state can be
+ * serialized and combined, so the workers of a parallel query have one each.
  *
  * Tests: tests/sql/18_score.sql.
  */
@@ -74,13 +74,13 @@ typedef struct Scorer
 	MemoryContext head_cxt;
 	BatchPool  *pool;
 	const EngineFunc *func;
-	SqlRequest	request;		/* of the pair that starts: the head, then its input */
+	SqlRequest	request;		/* of the current pair: the head, then its input */
 	int			head_len;
-	text	   *model;			/* of the head; NULL: none is named */
-	FunctionCallInfo input;		/* a pair, as the first arguments of llm_score */
+	text	   *model;			/* the head's model; NULL: none is named */
+	FunctionCallInfo input;		/* the current pair, as the first arguments of llm_score */
 } Scorer;
 
-/* Options and model; options: llm_score's arguments. */
+/* Make the head.  options: llm_score's arguments */
 static void
 make_head(Scorer *s, FunctionCallInfo options)
 {
@@ -97,7 +97,7 @@ make_head(Scorer *s, FunctionCallInfo options)
 	MemoryContextSwitchTo(old);
 }
 
-/* Its requests live as long as cxt. */
+/* Make a scorer whose requests live as long as cxt. */
 static Scorer *
 make_scorer(MemoryContext cxt, FunctionCallInfo options)
 {
@@ -115,7 +115,7 @@ make_scorer(MemoryContext cxt, FunctionCallInfo options)
 	return s;
 }
 
-/* NULL: no slot is free; with wait it is waited for. */
+/* Start a pair's request; return NULL if no slot is free.  wait: wait for a slot. */
 static BatchRequest *
 start_pair(Scorer *s, Datum query, Datum document, bool wait)
 {
@@ -135,7 +135,7 @@ start_pair(Scorer *s, Datum query, Datum document, bool wait)
 	return q;
 }
 
-/* Waits; releases the request.  *isnull: of an error that is forgiven. */
+/* Wait for a score and release its request.  *isnull: an error was forgiven. */
 static float
 score_of(Scorer *s, BatchRequest *q, bool *isnull)
 {
@@ -180,7 +180,10 @@ pair_context(void *arg)
 	errcontext("pair %d", *(int *) arg + 1);
 }
 
-/* real[]: of a[i] and b[i], or of a[0] and all b; NULL where a text is, or an error is to be. */
+/*
+ * Return real[] of a[i] and b[i], or of a[0] and all b; NULL where a text is NULL or an error is
+ * forgiven.
+ */
 static Datum
 score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 {
@@ -197,7 +200,7 @@ score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 	for (int i = 0; i < b->n; i++)
 	{
 		nulls[i] = a->nulls[a->n > 1 ? i : 0] || b->nulls[i];
-		/* nothing else is looked at if there is no pair: s stays NULL */
+		/* if all pairs have a NULL, nothing else is checked: s stays NULL */
 		if (!nulls[i] && s == NULL)
 			s = make_scorer(CurrentMemoryContext, fcinfo);
 	}
@@ -220,7 +223,7 @@ score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 											  TYPALIGN_INT));
 }
 
-/* The scorer's memory is the call's own: a query may make many calls. */
+/* The scorer's memory is freed after each call, as a query may make many calls. */
 static Datum
 score_in_own_memory(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 {
@@ -238,7 +241,7 @@ score_in_own_memory(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTex
 	return PointerGetDatum(result);
 }
 
-/* llm_score_batch(query text, documents text[], ... as llm_score) */
+/* llm_score_batch(query text, documents text[], ... like llm_score) */
 Datum
 llm_score_batch(PG_FUNCTION_ARGS)
 {
@@ -254,7 +257,7 @@ llm_score_batch(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(score_in_own_memory(fcinfo, &a, &b));
 }
 
-/* llm_score_pairs(a text[], b text[], ... as llm_score) */
+/* llm_score_pairs(a text[], b text[], ... like llm_score) */
 Datum
 llm_score_pairs(PG_FUNCTION_ARGS)
 {
@@ -286,7 +289,7 @@ check_top_n(int top_n)
 				 errhint("0 stands for all documents.")));
 }
 
-/* vllm.rerank_limit(top_n int): of llm_rerank's LIMIT; NULL = all */
+/* vllm.rerank_limit(top_n int): the value of llm_rerank's LIMIT; NULL = all */
 Datum
 llm_rerank_limit(PG_FUNCTION_ARGS)
 {
@@ -300,20 +303,20 @@ llm_rerank_limit(PG_FUNCTION_ARGS)
 
 /* ---- llm_rerank_agg(query text, id "any", document text, top_n int, model text) ---- */
 
-#define AGG_AHEAD	256			/* pairs in flight of a group, at most */
-#define AGG_ARG_ID	2			/* 0 is the state */
+#define AGG_AHEAD	256			/* most pairs of a group in flight */
+#define AGG_ARG_ID	2			/* argument 0 is the state */
 #define AGG_ARG_TOP_N	4
 #define AGG_ARG_MODEL	5
 
 typedef struct Candidate
 {
-	char	   *id;				/* NULL: is null */
+	char	   *id;				/* NULL: the id is NULL */
 	char	   *document;
 	float		score;
-	BatchRequest *request;		/* in flight */
+	BatchRequest *request;		/* while in flight */
 } Candidate;
 
-/* What all groups of an aggregate share, in the transition function's fn_extra. */
+/* State that all groups of an aggregate share, in the transition function's fn_extra. */
 typedef struct RankAgg
 {
 	Scorer	   *scorer;
@@ -323,10 +326,10 @@ typedef struct RankAgg
 typedef struct RankState
 {
 	MemoryContext cxt;
-	int			top_n;			/* 0 = all; -1: no row has said it yet */
-	Scorer	   *scorer;			/* RankAgg's; NULL: nothing was scored here */
+	int			top_n;			/* 0 = all; -1: not known before the first row */
+	Scorer	   *scorer;			/* RankAgg's; NULL: no row was scored here */
 	Candidate  *ahead;			/* a ring, in the order of rows */
-	uint32		room;			/* its size, a power of two */
+	uint32		room;			/* size of the ring, a power of two */
 	uint32		first;
 	uint32		n_ahead;
 	Candidate  *best;			/* top_n > 0: a heap, the worst on top */
@@ -334,7 +337,10 @@ typedef struct RankState
 				space;
 } RankState;
 
-/* Is a to come before b?  Equal scores by id: the same whatever the rows' order. */
+/*
+ * Return true if a comes before b.  Equal scores are ordered by id, so the result doesn't depend on
+ * the order of rows.
+ */
 static bool
 better(const Candidate *a, const Candidate *b)
 {
@@ -375,7 +381,7 @@ sift_down(Candidate *heap, int n)
 	}
 }
 
-/* A candidate with its score, whose strings are the state's. */
+/* Add a candidate with its score; its strings belong to the state. */
 static void
 rank(RankState *s, Candidate c)
 {
@@ -409,7 +415,7 @@ rank(RankState *s, Candidate c)
 	}
 }
 
-/* The oldest pair in flight; waits for its score. */
+/* Wait for the score of the oldest pair in flight, and rank it. */
 static void
 take_first(RankState *s)
 {
@@ -451,7 +457,7 @@ set_top_n(RankState *s, int top_n)
 	s->top_n = top_n;
 }
 
-/* The aggregate's model among llm_score's arguments, of which the others aren't given. */
+/* Set the aggregate's model among llm_score's arguments; the others are not given. */
 static void
 fill_options(FunctionCallInfo call, FunctionCallInfo fcinfo)
 {
@@ -495,7 +501,7 @@ shared_parts(FunctionCallInfo fcinfo)
 	}
 	else if (!same_model(agg->scorer, call->args[SCORE_ARG_MODEL]))
 		make_head(agg->scorer, call);
-	/* they are put in order: a score that there isn't has no place */
+	/* the result is an order, so a missing score would have no place */
 	agg->scorer->request.on_error = ON_ERROR_RAISE;
 	return agg;
 }
@@ -515,7 +521,7 @@ grow_ring(RankState *s)
 	s->first = 0;
 }
 
-/* Wait until one more may start: the group's own oldest first, else whatever ends. */
+/* Wait until one more request may start: for the group's own oldest, else for any. */
 static void
 make_room(RankState *s)
 {
@@ -528,7 +534,7 @@ make_room(RankState *s)
 		grow_ring(s);
 }
 
-/* (state, query, id, document[, top_n[, model]]); rows without query or document don't count */
+/* (state, query, id, document[, top_n[, model]]); rows without query or document are ignored */
 Datum
 llm_rerank_agg_step(PG_FUNCTION_ARGS)
 {
@@ -557,7 +563,7 @@ llm_rerank_agg_step(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(s);
 }
 
-/* All of the second's to the first, which is made if there is none. */
+/* Add the second state to the first, which is created if there is none. */
 Datum
 llm_rerank_agg_combine(PG_FUNCTION_ARGS)
 {
@@ -638,7 +644,7 @@ compare_candidates(const void *a, const void *b)
 	return better(a, b) ? -1 : better(b, a) ? 1 : 0;
 }
 
-/* llm_ranked(id, relevance_score, document)[], the best first; no rows: NULL */
+/* llm_ranked(id, relevance_score, document)[], the best first; NULL if there are no rows */
 Datum
 llm_rerank_agg_final(PG_FUNCTION_ARGS)
 {
@@ -654,7 +660,7 @@ llm_rerank_agg_final(PG_FUNCTION_ARGS)
 	if (s->n == 0)
 		PG_RETURN_NULL();
 	desc = lookup_rowtype_tupdesc(elemtype, -1);
-	/* the state may be asked again: it stays a heap */
+	/* the final function may run again on the same state, so it must stay a heap */
 	sorted = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Candidate) * s->n);
 	memcpy(sorted, s->best, sizeof(Candidate) * s->n);
 	qsort(sorted, s->n, sizeof(Candidate), compare_candidates);

@@ -2,8 +2,8 @@
  * sleep_wake.c
  *	  llm_sleep, llm_wake_up, llm_is_sleeping, llm_pause, llm_resume, llm_is_paused.
  *
- * Each is a control command; what it means stands in src/server/models/sleep.c.  EXECUTE on the functions is
- * required, not ownership of the model.
+ * Each is a control command; src/server/models/sleep.c says what it means.  The functions require
+ * EXECUTE, not ownership of the model.
  *
  * Tests: tests/t/093_sleep.pl.
  */
@@ -28,16 +28,16 @@ PG_FUNCTION_INFO_V1(llm_pause);
 PG_FUNCTION_INFO_V1(llm_resume);
 PG_FUNCTION_INFO_V1(llm_is_paused);
 
-/* The engine's answer to a command about a model, or with NULL about all of them. */
+/* Return the engine's reply to a command about a model, or (NULL) about all of them. */
 static char *
 tell(const char *command, const char *model)
 {
 	if (vllm_shared == NULL)
-		vclient_require_engine();	/* says why not */
+		vclient_require_engine();	/* raises the error that says why */
 	return text_to_cstring(engine_command(command, model));
 }
 
-/* The side of the engine that has served and finishes what it has; -1 = there is none. */
+/* Return the side of the engine that was replaced and finishes its requests; -1 = there is none. */
 static int
 retiring_side(void)
 {
@@ -49,7 +49,7 @@ retiring_side(void)
 	return side;
 }
 
-/* The side that serves: if another engine is just about to take over, its. */
+/* Return the side that serves; if another engine is about to take over, wait for that. */
 static int
 serving_side(void)
 {
@@ -75,8 +75,9 @@ serving_side(void)
 }
 
 /*
- * What a command says is meant for requests of an engine that retires, too (upgrade.c).  And for one that
- * has taken over while the other one did it, which may be long: that has inherited what was before.
+ * Send a command to all engines that it concerns.  It also applies to the requests of an engine that
+ * is being replaced (upgrade.c).  And if another engine has taken over during the command, which may
+ * be long, the command is repeated: that engine has inherited the state from before.
  */
 static void
 tell_all(const char *command, const char *model)
@@ -103,7 +104,7 @@ tell_all(const char *command, const char *model)
 		int			code = geterrcode();
 
 		vclient_select_side(-1);
-		/* it has finished meanwhile */
+		/* the old engine has ended meanwhile */
 		if ((code != ERRCODE_CANNOT_CONNECT_NOW && code != ERRCODE_SYSTEM_ERROR) || retiring_side() == side)
 			PG_RE_THROW();
 		MemoryContextSwitchTo(cxt);
@@ -157,7 +158,7 @@ llm_pause(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* WIRE_SLEEP_* of a tag's name */
+/* Return the WIRE_SLEEP_* bit of a tag. */
 static int
 tag_bit(const char *tag)
 {

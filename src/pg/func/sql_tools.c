@@ -2,11 +2,12 @@
  * sql_tools.c
  *	  llm_tool(): SQL functions as tools of a chat, and their calls.
  *
- * A call is a query, SELECT r.* FROM schema.function(name => $1, ...) r as one column, with parameters of
- * the arguments' own types, and its rows become JSON without casts of other roles' types (type_trust.c): the
- * planner adds defaults, the executor checks EXECUTE and runs set-returning functions, and no text of the
- * model is ever part of the query.  Which function the query calls is looked at before it runs: another one
- * of the same name that would fit better is not what the user listed.
+ * A call is a query, SELECT r.* FROM schema.function(name => $1, ...) r as one column, with
+ * parameters of the arguments' own types.  Its rows become JSON without casts of other roles' types
+ * (type_trust.c).  The planner adds defaults, the executor checks EXECUTE and runs set-returning
+ * functions, and no text of the model is ever part of the query.  Before the query runs, the code
+ * checks which function it calls: another one of the same name that fits better is not the one that
+ * the user listed.
  *
  * Tests: tests/sql/28_chat_run.sql.
  */
@@ -34,7 +35,7 @@
 
 PG_FUNCTION_INFO_V1(llm_tool);
 
-#define MAX_ROWS	1000		/* of a set that a tool returns */
+#define MAX_ROWS	1000		/* rows of a set that a tool returns */
 #define MAX_NAME	64			/* OpenAI's limit */
 
 static void
@@ -48,7 +49,7 @@ not_callable(Oid funcid, const char *why)
 
 /* ---- comments ---- */
 
-/* The argument that a line "name: ..." is about, *text behind it. */
+/* Return the argument that a line "name: ..." describes, with *text after the colon. */
 static ToolArg *
 about_argument(Tool *t, const char *line, int len, const char **text)
 {
@@ -67,7 +68,7 @@ about_argument(Tool *t, const char *line, int len, const char **text)
 	return NULL;
 }
 
-/* A function's comment: lines about arguments, and the rest. */
+/* Split a function's comment into lines about arguments and the rest. */
 static void
 read_comment(Tool *t)
 {
@@ -149,7 +150,7 @@ read_arguments(Tool *t, HeapTuple tup, Form_pg_proc f)
 		a->variadic = mode == PROARGMODE_VARIADIC;
 		a->shape = type_shape(types[i], -1);
 	}
-	/* a call by names can't leave VARIADIC out */
+	/* a call with named arguments can't omit VARIADIC */
 	for (int i = 0; i < t->n_args; i++)
 		t->args[i].has_default = i >= t->n_args - f->pronargdefaults && !t->args[i].variadic;
 	if (!has_columns)
@@ -252,7 +253,7 @@ check_names(const Tool *t, const JsonNode *object)
 	pfree(seen);
 }
 
-/* null for an argument with a default means that it isn't given: models write that. */
+/* Models write null to omit an argument: for one with a default, null counts as not given. */
 static void
 read_values(Tool *t, const JsonNode *object, Arguments *a)
 {
@@ -283,7 +284,7 @@ read_values(Tool *t, const JsonNode *object, Arguments *a)
 	}
 }
 
-/* Does the query call the function, and no other? */
+/* Return true if the query calls the function and no other. */
 static bool
 calls_function(SPIPlanPtr plan, Oid funcid)
 {
@@ -301,7 +302,7 @@ calls_function(SPIPlanPtr plan, Oid funcid)
 	return IsA(f->funcexpr, FuncExpr) && ((FuncExpr *) f->funcexpr)->funcid == funcid;
 }
 
-/* The rows of SPI's result as one JSON text, in cxt. */
+/* Return the rows of SPI's result as one JSON text, in cxt. */
 static char *
 rows_json(const Tool *t, MemoryContext cxt)
 {
@@ -344,7 +345,7 @@ tool_call(Tool *t, const JsonNode *object)
 	check_names(t, object);
 	read_values(t, object, &a);
 	initStringInfo(&query);
-	/* a row that is null comes out of FROM as one of nulls; in CASE, r.* is one value */
+	/* FROM turns a NULL row into a row of NULLs; CASE makes r.* one value */
 	appendStringInfo(&query, "SELECT %s FROM %s(%s) r",
 					 t->returns_void ? "NULL::pg_catalog.bool" :
 					 t->returns_set ? "CASE WHEN true THEN r.* END" :

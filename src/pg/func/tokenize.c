@@ -2,8 +2,8 @@
  * tokenize.c
  *	  llm_tokenize, llm_detokenize, llm_count_tokens (rows of engine_func.def).
  *
- * The engine's tokenizer threads answer these; they never queue behind a step.
- * An empty input is fine here.
+ * The engine's tokenizer threads serve these functions; their requests never wait for a step.  An
+ * empty input is allowed.
  */
 #include "postgres.h"
 
@@ -19,14 +19,14 @@
 #include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
-/* A named argument that is NULL means its default. */
+/* For a named argument, NULL means its default. */
 static bool
 bool_arg(FunctionCallInfo fcinfo, int arg, bool otherwise)
 {
 	return PG_ARGISNULL(arg) ? otherwise : PG_GETARG_BOOL(arg);
 }
 
-/* The model that argument `arg` names, with the adapter that an argument "lora" does. */
+/* Make the head for the model that argument `arg` names, with the adapter in an argument "lora". */
 void
 generate_model_head(SqlRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg)
 {
@@ -42,7 +42,7 @@ generate_model_head(SqlRequest *r, WireKind kind, FunctionCallInfo fcinfo, int a
 	catalog_put(model, &out);
 }
 
-/* ids: want them, else only their number. */
+/* ids: return the token ids, else only their number */
 static void
 tokenizer_head(SqlRequest *r, FunctionCallInfo fcinfo, int special_arg, int model_arg, bool ids)
 {

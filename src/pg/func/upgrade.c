@@ -1,13 +1,14 @@
 /*
  * upgrade.c
- *	  llm_engine_upgrade(): another engine takes over, and no request fails.
+ *	  llm_engine_upgrade(): replaces the engine without failing a request.
  *
- * The backend conducts, the supervisor acts (src/pg/supervisor/standby_engine.c has the steps).  The
- * backend's part in the middle is to load into the new engine what is in service in the old one: that tells
- * its models' names, files and options, and each goes to the new one as llm_load_model() would send it; then
- * what sleeps or is paused there does so here.  A wake-up reaches both engines (sleep_wake.c), as requests
- * may wait in either.  Whatever ends the function early, an error, a cancel or the end of the backend,
- * cancels the upgrade.
+ * The backend directs, the supervisor acts (src/pg/supervisor/standby_engine.c has the steps).  In
+ * between, the backend loads into the new engine the models that are in service in the old one.  The
+ * old engine returns its models' names, files and options, and each is sent to the new one as
+ * llm_load_model() would do.  Then the backend puts to sleep, or pauses, what sleeps or is paused in
+ * the old engine.  A wake-up is sent to both engines (sleep_wake.c), as requests may wait in either.
+ * If the function ends early, by an error, a cancel or the end of the backend, the upgrade is
+ * cancelled.
  *
  * Tests: tests/t/094_upgrade_engine.pl.
  */
@@ -28,7 +29,7 @@
 
 PG_FUNCTION_INFO_V1(llm_engine_upgrade);
 
-/* before_shmem_exit and PG_CATCH: the supervisor ends what has been begun */
+/* before_shmem_exit callback and PG_CATCH: have the supervisor undo the steps so far. */
 static void
 cancel_upgrade(int code, Datum arg)
 {
@@ -54,7 +55,7 @@ upgrade_state(char *why, Size size)
 	return u;
 }
 
-/* Wait until the supervisor has come to `want`; ERROR if that fails. */
+/* Wait until the supervisor has reached `want`; ERROR if the upgrade fails. */
 static void
 wait_for(VllmUpgrade want)
 {
@@ -67,7 +68,7 @@ wait_for(VllmUpgrade want)
 
 		if (u == want)
 			break;
-		/* NONE: the supervisor has been started anew */
+		/* NONE: the supervisor has been restarted */
 		if (u == VUP_FAILED || u == VUP_NONE)
 		{
 			ConditionVariableCancelSleep();
@@ -83,7 +84,7 @@ wait_for(VllmUpgrade want)
 	ConditionVariableCancelSleep();
 }
 
-/* Two engines have everything twice for a while. */
+/* While two engines run, all models are in memory twice. */
 static void
 check_memory(void)
 {
@@ -115,7 +116,7 @@ begin_upgrade(int drain_ms)
 	{
 		LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
 		busy = vllm_shared->upgrade != VUP_NONE && vllm_shared->upgrade != VUP_CANCELLED;
-		/* the one before the one that serves is to be gone */
+		/* the engine before the present one must have ended */
 		mine = vllm_shared->upgrade == VUP_NONE && vllm_shared->retiring_pid == 0;
 		if (mine)
 		{
@@ -150,7 +151,7 @@ put_back(WireOut *o, const WireField *f)
 		wire_put_str(o, f->tag, f->s, f->n);
 }
 
-/* They are models of all databases: who may upgrade need not know where their files are. */
+/* The models are those of all databases; the caller of the upgrade need not know their paths. */
 static void
 hide_path(WireOut *o)
 {
@@ -165,7 +166,7 @@ load_context(void *arg)
 		errcontext("loading model \"%s\" into the new inference engine", (char *) arg);
 }
 
-/* The fields of one model, as a request to load it, to the new engine. */
+/* Send the new engine a request to load one model; body has its fields. */
 static void
 load_one(const StringInfoData *body, char *name)
 {
@@ -179,7 +180,7 @@ load_one(const StringInfoData *body, char *name)
 	error_context_stack = cb.previous;
 }
 
-/* A command of the engine that serves, for the new one. */
+/* Send the new engine a command from the serving one. */
 static void
 pass_one(const StringInfoData *body, char *name)
 {
@@ -192,8 +193,8 @@ pass_one(const StringInfoData *body, char *name)
 }
 
 /*
- * What the engine that serves answers to a command are the fields of messages: each goes to the new one.
- * DATABASE begins one.
+ * The serving engine's reply to the command consists of the fields of several messages, each
+ * beginning with DATABASE.  Send each message to the new engine.
  */
 static void
 hand_over(const char *command, int side, void (*pass) (const StringInfoData *body, char *name))
@@ -259,7 +260,7 @@ llm_engine_upgrade(PG_FUNCTION_ARGS)
 		wait_for(VUP_READY);
 		side = 1 - (int) pg_atomic_read_u32(&vllm_shared->side);
 		hand_over("loaded-models", side, load_one);
-		/* last, so that what is put to sleep meanwhile sleeps */
+		/* last, so that models that were put to sleep meanwhile sleep in the new engine, too */
 		hand_over("sleep-state", side, pass_one);
 		LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
 		if (vllm_shared->upgrade == VUP_READY)

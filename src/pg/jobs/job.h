@@ -152,8 +152,9 @@ List	   *job_trigger_names(const JobDef *job, Oid relid);
 bool		job_drop_of_model(const char *name, const char *model);
 
 /*
- * A column of a job's source is about to be renamed.  _begin() reads the inputs of its jobs with the
- * old name, _end() writes them with the new one.  _begin() returns NULL if no job is affected.
+ * A column of a job's source is about to be renamed.  job_rename_begin() reads the inputs of its jobs
+ * with the old name, job_rename_end() writes them with the new one.  job_rename_begin() returns NULL
+ * if no job is affected.
  */
 
 List	   *job_rename_begin(RenameStmt *statement);

@@ -4,7 +4,7 @@
  *
  * The input is stored as text, as dumps need it, and its names are resolved each time it is read.  A
  * role that may create objects in one of its schemas can create a function that fits a call better,
- * or take a name that ALTER FUNCTION ...  SET SCHEMA has freed; the worker would then run that
+ * or take a name that ALTER FUNCTION ... SET SCHEMA has freed; the worker would then run that
  * function as the job's owner.  So vllm.job.uses records the objects that the names referred to when
  * the job was created: each function, operator, type, collation, and object of a reg* constant that
  * is not built in, by its identity and its owner.  The code that reads the text compares them before
