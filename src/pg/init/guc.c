@@ -1,11 +1,11 @@
 /*
  * guc.c
- *	  The settings: one table row each.
+ *	  The settings, one table row each.
  *
- * docs/user/operations.md lists them for users; a lint rule compares.  Rows with an
- * engine name are handed to the engine process as `--set name=value` at its start
- * and as `config name=value` when postgresql.conf is reloaded.  Settings that
- * decide the size of shared memory can only be set at server start.
+ * docs/user/operations.md lists them for users; a lint rule compares.  Rows with an engine name are
+ * passed to the engine process as `--set name=value` at its start and as `config name=value` when
+ * postgresql.conf is reloaded.  Settings that determine the size of shared memory can only be set at
+ * server start.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 #include "ipc/control_protocol.h"
 #include "ipc/cpu_list.h"
 
-/* initialized for a library that is loaded without preload */
+/* initialized here for a library that is loaded without preload */
 char	   *vllm_model = "tickets-2m";
 char	   *vllm_embedding_model = "";
 char	   *vllm_rerank_model = "";
@@ -124,7 +124,7 @@ typedef struct IntRow
 	int			boot, min, max;
 	GucContext	context;
 	int			flags;
-	const char *engine;			/* the engine's name of it, NULL = not the engine's */
+	const char *engine;			/* the engine's name of the setting, NULL = not passed to the engine */
 	const char *desc;
 } IntRow;
 
@@ -434,7 +434,10 @@ static const StringRow string_rows[] = {
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
 
-/* In any case of letters, as PostgreSQL's enums are; *value becomes what the list has. */
+/*
+ * Check that the value is in the list, ignoring case as for PostgreSQL's enums; *value becomes the
+ * list's spelling.
+ */
 static bool
 one_of(char **value, const char *const *list, const char *what)
 {
@@ -503,7 +506,7 @@ check_reasoning_parser(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* Which CPUs the engine may use is found out by the engine, at a model's load. */
+/* The engine finds out at a model's load which CPUs it may use. */
 static bool
 check_affinity(char **newval, void **extra, GucSource source)
 {
@@ -527,7 +530,10 @@ check_device(char **newval, void **extra, GucSource source)
 	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 ||
 		strcmp(s, "moat") == 0)
 		return true;
-	/* several are of ranks, with commas; as many as there may be fit into the engine's setting */
+	/*
+	 * several devices, separated by commas, are for ranks; the engine's setting has room for at most
+	 * RANKS_MOST
+	 */
 	for (const char *at = s; n < RANKS_MOST && strncmp(at, "cuda:", 5) == 0; n++)
 	{
 		size_t		digits = strspn(at + 5, "0123456789");
@@ -562,7 +568,7 @@ check_nccl_path(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* It becomes a word of the engine's environment: numbers and UUIDs. */
+/* The value becomes part of the engine's environment: only numbers and UUIDs are allowed. */
 static bool
 check_visible(char **newval, void **extra, GucSource source)
 {
@@ -695,10 +701,10 @@ check_tracestate(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* what is left of a line on the control socket, with the longest of their names */
+/* longest value that fits into a line on the control socket with the longest name of such a setting */
 #define MAX_DIRECTORY	(CONTROL_LINE - strlen(CONTROL_CONFIG " kv_offload_directory=\n"))
 
-/* The engine gets it as a line: an absolute path without control characters. */
+/* The value is sent to the engine as a line: it must be an absolute path without control characters. */
 static bool
 check_path(char **newval, void **extra, GucSource source)
 {
@@ -740,8 +746,8 @@ vllm_guc_init(void)
 		const IntRow *r = &int_rows[i];
 
 		/*
-		 * that vllm.max_cpu_loras is at least vllm.max_loras the engine checks: a file may set them in any
-		 * order
+		 * the engine checks that vllm.max_cpu_loras is at least vllm.max_loras, since a file may set
+		 * them in any order
 		 */
 		GucIntCheckHook check = r->var == &vllm_block_size ? check_block_size : r->var == &vllm_max_lora_rank
 			? check_lora_rank : NULL;
@@ -800,7 +806,7 @@ vllm_guc_engine_config(void)
 	for (int i = 0; i < (int) lengthof(string_rows); i++)
 		if (string_rows[i].engine)
 			appendStringInfo(&s, "%s=%s\n", string_rows[i].engine, *string_rows[i].var);
-	/* as any number there, without a fraction: millionths */
+	/* a number without a fraction, like all numbers there: in millionths */
 	appendStringInfo(&s, "gpu_memory_utilization=%d\n", (int) rint(vllm_gpu_memory_utilization * 1e6));
 	appendStringInfo(&s, "kv_cache_metrics_sample=%d\n", (int) rint(vllm_kv_metrics_sample * 1e6));
 	return s.data;

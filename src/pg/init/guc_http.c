@@ -2,8 +2,9 @@
  * guc_http.c
  *	  The settings of the HTTP server, vllm.http_*.
  *
- * All can be changed by a reload of the configuration: the supervisor then restarts the HTTP server
- * (src/pg/supervisor/http_process.c).  docs/user/http-server.md lists them; a lint rule compares.
+ * All of them can be changed by a reload of the configuration: the supervisor then restarts the HTTP
+ * server (src/pg/supervisor/http_process.c).  docs/user/http-server.md lists them; a lint rule
+ * compares.
  */
 #include "postgres.h"
 
@@ -45,7 +46,7 @@ static bool check_line(char **newval, void **extra, GucSource source);
 typedef struct HttpInt
 {
 	const char *name;
-	const char *http_name;			/* its name for the HTTP server */
+	const char *http_name;			/* the HTTP server's name of the setting */
 	int		   *var;
 	int			boot, min, max;
 	int			flags;
@@ -110,7 +111,7 @@ static const HttpString strings[] = {
 	"Sets the path of the HTTP server's private key."},
 };
 
-/* The program is built only where its libraries are. */
+/* The program is built only if its libraries are available. */
 static bool
 check_http_port(int *newval, void **extra, GucSource source)
 {
@@ -122,7 +123,7 @@ check_http_port(int *newval, void **extra, GucSource source)
 	return false;
 }
 
-/* They become lines: no control characters. */
+/* The value is sent as a line: no control characters. */
 static bool
 check_line(char **newval, void **extra, GucSource source)
 {

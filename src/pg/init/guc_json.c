@@ -2,8 +2,8 @@
  * guc_json.c
  *	  Check hooks of vllm.eplb_config and vllm.speculative_config: keys and their ranges.
  *
- * The engine reads them by the same tables (ipc/eplb_keys.def, ipc/speculative_keys.def), and knows more:
- * which methods and files there are.  That it says when a model is loaded.
+ * The engine reads them with the same tables (ipc/eplb_keys.def, ipc/speculative_keys.def) and makes
+ * further checks when a model is loaded: which methods and files exist.
  *
  * Tests: tests/sql/30_bodies.sql, tests/t/105_eplb.pl, tests/t/096_speculation.pl.
  */
@@ -20,7 +20,7 @@
 #include "pg/util/json_tree.h"
 #include "pg/util/setting_check.h"
 
-/* what is left of a line on the control socket, with the longest of their names */
+/* longest value that fits into a line on the control socket with the longest name of such a setting */
 #define MAX_OBJECT	(CONTROL_LINE - (int) strlen(CONTROL_CONFIG " speculative_config=\n") - 1)
 
 typedef enum ObjectKeyKind
@@ -135,7 +135,7 @@ check_object(const char *text, const void *arg)
 
 /* ---- a setting ---- */
 
-/* The engine gets it as a line. */
+/* The value is sent to the engine as a line. */
 static bool
 fits_a_line(const char *s)
 {

@@ -1,6 +1,6 @@
 /*
  * guc_json.h
- *	  Check hooks of settings that are JSON objects with keys that the engine knows.
+ *	  Check hooks of settings that are JSON objects with keys defined by the engine.
  */
 #ifndef VLLM_PG_INIT_GUC_JSON_H
 #define VLLM_PG_INIT_GUC_JSON_H

@@ -2,9 +2,9 @@
  * guc_remote.c
  *	  The settings of the remote program: vllm.allowed_hosts, vllm.remote_*.
  *
- * All can be changed by a reload of the configuration: the supervisor then tells the program, and starts
- * another one if its path has changed (src/pg/supervisor/remote_process.c).  docs/user/remote-models.md lists
- * them; a lint rule compares.
+ * All of them can be changed by a reload of the configuration: the supervisor then sends them to the
+ * program, and starts another one if its path has changed (src/pg/supervisor/remote_process.c).
+ * docs/user/remote-models.md lists them; a lint rule compares.
  */
 #include "postgres.h"
 
@@ -20,7 +20,7 @@ char	   *vllm_remote_path = "";
 static char *remote_ca_file;
 static int	remote_max_connections;
 
-/* They become lines of the control socket, "config allowed_hosts=..." being the longest name. */
+/* The values become lines on the control socket; allowed_hosts has the longest name. */
 #define MAX_LINE_VALUE	(CONTROL_LINE - (int) strlen(CONTROL_CONFIG " allowed_hosts=\n") - 1)
 
 static bool

@@ -2,10 +2,9 @@
  * module.c
  *	  Loading the library.
  *
- * With shared_preload_libraries the postmaster reserves shared memory, makes the
- * arena and registers the supervisor.  Loaded later (CREATE EXTENSION without
- * preload) the library only defines its settings; every function then says what is
- * missing.
+ * With shared_preload_libraries the postmaster reserves shared memory, creates the arenas and
+ * registers the supervisor.  If it is loaded later (CREATE EXTENSION without preload), the library
+ * only defines its settings, and every function raises an error that says what is missing.
  */
 #include "postgres.h"
 
@@ -68,7 +67,7 @@ void
 _PG_init(void)
 {
 	/* settings of PGC_POSTMASTER context can only be defined while preloading */
-	/* jobs are made without preload, too */
+	/* jobs can be created without preload, too */
 	job_trust_init();
 	if (!process_shared_preload_libraries_in_progress)
 		return;

@@ -3,12 +3,13 @@
  *	  The engine's metrics: llm_metrics_text() as Prometheus text, llm_metrics() as rows.
  *
  * Names are vLLM's, so that its dashboards work: "vllm:" and one row for each model of this database
- * that the engine has heard of, label model_name.  Models of the same files share an instance, whose metrics
- * the first of them has, so that sums are right.  What vLLM has no name for begins with "vllm_pg:".
- * Counters start at 0 with the engine; monitoring systems know such resets.
+ * that the engine has served, with label model_name.  Models with the same files share an instance;
+ * only the first of them has the instance's metrics, so that sums are right.  Metrics without a name
+ * in vLLM begin with "vllm_pg:".  Counters start at 0 with the engine; monitoring systems handle such
+ * resets.
  *
- * Both functions walk over the same families and differ in their Output.  What instances count are the
- * rows of metrics.def, what requests count is in counters[] and histograms.def.
+ * Both functions walk over the same families and differ in their Output.  The rows of metrics.def
+ * count by instance; counters[] and histograms.def count by request.
  *
  * Tests: tests/sql/31_metrics.sql, tests/t/083_http.pl, tests/t/095_observability.pl.
  */
@@ -33,29 +34,29 @@
 PG_FUNCTION_INFO_V1(llm_metrics_text);
 PG_FUNCTION_INFO_V1(llm_metrics);
 
-/* A model, and what the engine says of it. */
+/* A model and its metrics. */
 typedef struct PrometheusLine
 {
 	const char *name;
 	const WireModelStat *ms;
-	int			instance;		/* models of the same files share one: its number */
-	bool		first;			/* of those that share it, which tells what is the instance's */
+	int			instance;		/* number of the instance; models with the same files share one */
+	bool		first;			/* the first model of its instance, which has the instance's metrics */
 } PrometheusLine;
 
-/* Where metrics go.  Labels beside the model's are written as Prometheus has them: a="b",c="d". */
+/* The destination of metrics.  Labels other than the model's have Prometheus' format: a="b",c="d". */
 typedef struct Output Output;
 struct Output
 {
 	void		(*family) (Output *o, const char *name, const char *type, const char *help);
 	void		(*number) (Output *o, const PrometheusLine *l, const char *labels, double value);
 	void		(*histogram) (Output *o, const PrometheusLine *l, WireHistId id);
-	const char *name;			/* of the family at hand */
+	const char *name;			/* name of the current family */
 	const char *type;
-	StringInfoData text;		/* of the text */
-	ReturnSetInfo *rows;		/* of the rows */
+	StringInfoData text;		/* for text */
+	ReturnSetInfo *rows;		/* for rows */
 };
 
-/* ---- as text ---- */
+/* ---- output as text ---- */
 
 static void
 put_family(Output *o, const char *name, const char *type, const char *help)
@@ -63,7 +64,10 @@ put_family(Output *o, const char *name, const char *type, const char *help)
 	appendStringInfo(&o->text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* {engine="0",model_name="..."} and more; in a label's value backslash, quote and line end are escaped. */
+/*
+ * Append {engine="0",model_name="..."} and other labels; backslash, quote and newline in a value are
+ * escaped.
+ */
 static void
 put_labels(StringInfo s, const PrometheusLine *l, const char *labels)
 {
@@ -126,7 +130,7 @@ put_histogram(Output *o, const PrometheusLine *l, WireHistId id)
 	o->name = family;
 }
 
-/* ---- as rows ---- */
+/* ---- output as rows ---- */
 
 static void
 row_family(Output *o, const char *name, const char *type, const char *help)
@@ -139,7 +143,7 @@ jsonb_of(const StringInfoData *s)
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(s->data));
 }
 
-/* The labels as an object; those of a text a="b",c="d" have nothing to be escaped. */
+/* Return the labels as an object; those of a text a="b",c="d" need no escapes. */
 static Datum
 row_labels(const PrometheusLine *l, const char *labels)
 {
@@ -222,7 +226,7 @@ has_instance(List *lines, int instance)
 	return false;
 }
 
-/* Models of this database that the engine knows, or the remote program. */
+/* Return the models of this database that the engine, or the remote program, has served. */
 static List *
 collect(const StatsOfAll *all)
 {
@@ -240,7 +244,7 @@ collect(const StatsOfAll *all)
 		line = palloc(sizeof(PrometheusLine));
 		line->name = m->name;
 		line->ms = ms;
-		/* each remote model is its own */
+		/* each remote model has an instance of its own */
 		line->instance = catalog_is_remote(m) ? WIRE_MAX_MODELS + list_length(lines) :
 			ms->shared_with >= 0 ? ms->shared_with : (int) (ms - all->engine->models);
 		line->first = !has_instance(lines, line->instance);
@@ -249,7 +253,7 @@ collect(const StatsOfAll *all)
 	return lines;
 }
 
-/* A word of the arena's for a label: what it may consist of. */
+/* Return a word of the arena with the characters that a label may have. */
 static const char *
 arena_word(const char *s, size_t size)
 {
@@ -258,11 +262,11 @@ arena_word(const char *s, size_t size)
 	return pnstrdup(s, Min(n, strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")));
 }
 
-/* What a model's requests count. */
+/* Metrics that count requests, by model. */
 static const struct
 {
 	const char *name;
-	size_t		offset;			/* of an int64 of WireModelStat */
+	size_t		offset;			/* offset of an int64 in WireModelStat */
 	const char *help;
 }			counters[] = {
 	{"vllm:num_preemptions_total", offsetof(WireModelStat, preemptions),
@@ -303,7 +307,7 @@ put_counters(Output *o, List *lines)
 	}
 }
 
-/* What instances count; rows of one metric stand together. */
+/* Write the metrics of instances; rows of one metric are adjacent. */
 static void
 put_figures(Output *o, List *lines)
 {
@@ -326,7 +330,7 @@ put_figures(Output *o, List *lines)
 			const PrometheusLine *l = lfirst(lc);
 			int64		value = *wire_figure((WireFigures *) &l->ms->fig, i);
 
-			/* positions at which no draft was right yet, but for the first of them */
+			/* of draft positions without an accepted token, only the first is shown */
 			if (l->first && (value != 0 || strncmp(f->labels, POSITION, strlen(POSITION)) != 0 ||
 							 f->labels[strlen(POSITION)] == '0'))
 				o->number(o, l, f->labels, value);
@@ -334,7 +338,10 @@ put_figures(Output *o, List *lines)
 	}
 }
 
-/* Names of adapters with commas, which the engine has made plain. */
+/*
+ * Return a comma-separated list of adapters' names, in which the engine has replaced special
+ * characters.
+ */
 static const char *
 arena_names(const char *s, size_t size)
 {
@@ -345,7 +352,7 @@ arena_names(const char *s, size_t size)
 								  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/?,")));
 }
 
-/* Of models whose adapters somebody has asked for. */
+/* Write the adapters of models whose adapters were used. */
 static void
 put_loras(Output *o, List *lines)
 {
@@ -458,7 +465,7 @@ put_one(Output *o, const char *name, const char *type, const char *help, double 
 	o->number(o, NULL, "", value);
 }
 
-/* The engine as a whole. */
+/* Write the metrics of the engine as a whole. */
 static void
 put_engine(Output *o, const WireStats *stats)
 {
@@ -488,7 +495,7 @@ put_engine(Output *o, const WireStats *stats)
 				  stats->devices[i].engine_bytes);
 }
 
-/* The remote program as a whole. */
+/* Write the metrics of the remote program as a whole. */
 static void
 put_remote(Output *o)
 {
@@ -508,15 +515,15 @@ put_remote(Output *o)
 			used);
 }
 
-/* A url of a model, and what the remote program says of it. */
+/* A url of a model and the remote program's metrics of it. */
 typedef struct UrlLine
 {
-	PrometheusLine line;			/* its name alone */
+	PrometheusLine line;			/* only its name is used */
 	const WireEndpoint *e;
 	const char *labels;
 } UrlLine;
 
-/* Of urls that have been asked; the url itself is for who may see it. */
+/* Return the urls that requests were sent to.  The url itself is shown only to roles that may see it. */
 static List *
 collect_urls(const StatsOfAll *all)
 {
@@ -536,7 +543,7 @@ collect_urls(const StatsOfAll *all)
 			UrlLine    *u = palloc0(sizeof(UrlLine));
 			char	   *url = pstrdup(catalog_may_see_path(m) ? lfirst(lu) : "");
 
-			/* what would have to be escaped in a label isn't in urls that mean anything */
+			/* characters that a label would have to escape don't occur in valid urls */
 			for (char *p = url; *p != '\0'; p++)
 				if (*p == '"' || *p == '\\')
 					*p = '?';
@@ -557,8 +564,8 @@ put_urls(Output *o, const StatsOfAll *all)
 	{
 		const char *name;
 		const char *type;
-		size_t		offset;		/* in WireEndpoint */
-		bool		wide;		/* int64, else int32 */
+		size_t		offset;		/* offset in WireEndpoint */
+		bool		wide;		/* an int64, else an int32 */
 		const char *help;
 	}			figures[] = {
 		{"vllm_pg:remote_calls_total", "counter", offsetof(WireEndpoint, calls), true,

@@ -1,7 +1,7 @@
 /*
  * remote_views.c
- *	  What views show of remote models and of the program that asks there: url and has_secret of
- *	  llm_models, llm_stat_remote, llm_remote.
+ *	  Functions behind the views of remote models and of the remote program: url and has_secret
+ *	  of llm_models, llm_stat_remote, llm_remote.
  *
  * Tests: tests/sql/33_remote_models.sql, tests/t/115_remote_views.pl.
  */
@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(llm_model_urls);
 PG_FUNCTION_INFO_V1(llm_url_list);
 PG_FUNCTION_INFO_V1(llm_remote_state);
 
-/* vllm.model_urls(): what only those see who may see a model's path */
+/* vllm.model_urls(): shown only to roles that may see a model's path */
 Datum
 llm_model_urls(PG_FUNCTION_ARGS)
 {
@@ -85,7 +85,7 @@ url_row(Row *row, const ModelRow *m, const char *url, const WireEndpoint *e)
 	row_arena_str(row, v->error, sizeof(v->error));
 }
 
-/* vllm.url_list(): of models whose urls the user may see */
+/* vllm.url_list(): urls of models whose urls the user may see */
 Datum
 llm_url_list(PG_FUNCTION_ARGS)
 {

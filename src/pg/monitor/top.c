@@ -1,10 +1,10 @@
 /*
  * top.c
- *	  llm_top(): what the engine does, as text for psql's \watch.
+ *	  llm_top(): the engine's activity, as text for psql's \watch.
  *
- * Lines of at most 78 columns: psql puts a blank before and behind them in a terminal of 80.  Rates are those
- * since the session's last call (or the engine's start), whose counters are kept for that; so \watch 1 shows
- * the last second.  Without an engine the lines about it are
+ * Lines have at most 78 columns: psql adds a blank before and after them in a terminal of 80.  Rates
+ * cover the time since the session's last call (or the engine's start); the session keeps the
+ * counters of that call, so \watch 1 shows the last second.  Without an engine the lines about it are
  * missing.  Requests are those that the user may see in llm_requests.
  *
  * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.
@@ -28,7 +28,7 @@ PG_FUNCTION_INFO_V1(llm_top);
 #define BAR			40
 #define MAX_MODELS	20			/* lines of models */
 
-/* What a model has counted, for the next call. */
+/* A model's counters, kept for the next call. */
 typedef struct ModelThen
 {
 	uint32		dboid;
@@ -48,7 +48,7 @@ static struct
 	ModelThen	models[2 * WIRE_MAX_MODELS];	/* the engine's and the remote program's */
 }			then;
 
-/* The engine's clock. */
+/* Return the time of the engine's clock. */
 static int64
 now_us(void)
 {
@@ -58,7 +58,10 @@ now_us(void)
 	return (int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* The first so many columns of a text, with blanks behind it if `fill`; what can't be shown is '?'. */
+/*
+ * Return the first `width` columns of a text, with `fill` padded with blanks; a character that can't
+ * be shown becomes '?'.
+ */
 static char *
 clip(const char *s, int width, bool fill)
 {
@@ -118,7 +121,7 @@ putf(FunctionCallInfo fcinfo, const char *fmt,...)
 	put(fcinfo, line);
 }
 
-/* A number in at most 7 columns. */
+/* Return a number in at most 7 columns. */
 static char *
 short_number(double n)
 {
@@ -140,7 +143,7 @@ size(int64 bytes)
 		psprintf("%.0f MB", bytes / 1048576.0);
 }
 
-/* hh:mm:ss, or days */
+/* Return hh:mm:ss, or days. */
 static char *
 duration(int64 seconds)
 {
@@ -237,7 +240,7 @@ model_then(const WireModelStat *ms)
 	return &none;
 }
 
-/* As llm_models has it. */
+/* The state as llm_models shows it. */
 static const char *
 model_state(const WireModelStat *ms)
 {
@@ -290,7 +293,7 @@ by_age(const void *a, const void *b)
 	return x->since < y->since ? -1 : x->since > y->since;
 }
 
-/* The oldest, which are those that somebody asks about. */
+/* Show the oldest requests, which are the interesting ones. */
 static void
 put_requests(FunctionCallInfo fcinfo, int most)
 {
@@ -325,7 +328,7 @@ put_requests(FunctionCallInfo fcinfo, int most)
 		putf(fcinfo, "... and %d more", n - most);
 }
 
-/* Why the last engine ended. */
+/* Show why the last engine ended. */
 static void
 put_error(FunctionCallInfo fcinfo)
 {
@@ -359,7 +362,7 @@ remember_models(const WireStats *st)
 	}
 }
 
-/* For the next call. */
+/* Keep the counters for the next call. */
 static void
 remember(const StatsOfAll *all, const WireStats *first)
 {

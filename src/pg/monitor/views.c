@@ -1,14 +1,14 @@
 /*
  * views.c
- *	  What the views llm_models, llm_requests, llm_stat_engine and llm_stat_model
- *	  read.
+ *	  Functions behind the views llm_models, llm_requests, llm_stat_engine and
+ *	  llm_stat_model.
  *
- * Three sources: the catalog, the supervisor's shared memory (under its lock) and
- * the arenas' statistics and live counters, which the engine and the remote program write without a lock:
- * a sequence counter tells a torn copy from a whole one.  An arena is not trusted:
- * strings are cut at their array's end and converted as any text of the engine's.
+ * There are three sources: the catalog, the supervisor's shared memory (under its lock), and the
+ * arenas' statistics and live counters.  The engine and the remote program write the latter without a
+ * lock; a sequence counter tells whether a copy is consistent.  An arena is not trusted: strings are
+ * cut at the end of their arrays and converted like any text of the engine.
  *
- * Counters of an engine that has ended are not shown: a model is 'unloaded' then.
+ * Counters of an engine that has ended are not shown: its models are 'unloaded' then.
  *
  * Tests: tests/sql/08_views.sql, tests/sql/07_privileges.sql.
  */
@@ -58,7 +58,10 @@ engine_is_up(void)
 	return state == VLLM_READY || state == VLLM_LOADING || state == VLLM_DRAINING;
 }
 
-/* A whole copy; NULL if the program doesn't finish what it writes (stopped in the middle, or mad). */
+/*
+ * Return a consistent copy; NULL if the program doesn't finish a write (stopped in the middle, or
+ * faulty).
+ */
 static WireStats *
 snapshot(const WireArena *arena)
 {
@@ -69,7 +72,7 @@ snapshot(const WireArena *arena)
 	{
 		uint32		before = atomic_load_explicit(&from->seq, memory_order_acquire);
 
-		/* of the models only the rows that are in use */
+		/* of the models, only the used entries */
 		memcpy(copy, from, offsetof(WireStats, models));
 		copy->n_models = Min(copy->n_models, WIRE_MAX_MODELS);
 		memcpy(copy->models, from->models, copy->n_models * sizeof(WireModelStat));
@@ -104,8 +107,9 @@ stats_of_all(void)
 }
 
 /*
- * What the engine, or the remote program, says of a model.  An entry of that name with another path (url) or
- * other options is one that it is about to forget: its counters are the name's, its state is not.
+ * Return the statistics of a model.  An entry of that name with another path (url) or other options
+ * belongs to a version that is about to be forgotten: its counters are valid for the name, its state
+ * is not.
  */
 WireModelStat *
 stats_of_model(const StatsOfAll *all, const ModelRow *m)
@@ -139,7 +143,7 @@ stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url)
 	size_t		query;
 	size_t		base = hosts_base(url, strlen(url), &query);
 
-	/* as the remote program tells it, as far as there is room */
+	/* as the remote program stores it, cut to the field's size */
 	snprintf(told, sizeof(told), "%.*s%s", (int) base, url, url + query);
 
 	for (uint32 i = 0; stats && i < Min(stats->n_endpoints, WIRE_MAX_ENDPOINTS); i++)
@@ -157,7 +161,7 @@ stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url)
 static const char *
 model_state(const ModelRow *m, const WireModelStat *ms)
 {
-	/* an endpoint is asked for the first time by a request */
+	/* an endpoint is not contacted before the first request */
 	if (ms == NULL && catalog_is_remote(m))
 		return "untried";
 	switch (ms ? ms->state : WM_UNLOADED)
@@ -173,7 +177,7 @@ model_state(const ModelRow *m, const WireModelStat *ms)
 	}
 }
 
-/* 'public', a role's name, or its number when it has been dropped */
+/* Return 'public', a role's name, or its OID if it has been dropped. */
 static char *
 role_name(Oid role)
 {
@@ -195,7 +199,7 @@ grantee_names(const ModelRow *m)
 	return PointerGetDatum(construct_array(elems, m->n_grantees, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-/* counters that exist only while the weights are loaded, here */
+/* Append a counter that exists only while the weights are loaded in the local engine. */
 static void
 row_loaded(Row *row, const ModelRow *m, const WireModelStat *ms, int64 value)
 {
@@ -244,7 +248,10 @@ model_row(Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll
 	return true;
 }
 
-/* Values of a row for a model of the catalog; ms NULL: the engine has not heard of it; false: no row. */
+/*
+ * Fill the row of a model of the catalog; return false for no row.  ms NULL: the program has not
+ * served it.
+ */
 typedef bool (*ModelRowFn) (Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats);
 
 static Datum
@@ -299,7 +306,7 @@ model_device_row(Row *row, const ModelRow *m, const WireModelStat *ms, const Sta
 	return true;
 }
 
-/* vllm.model_devices(): of models that are loaded */
+/* vllm.model_devices(): for loaded models */
 Datum
 llm_model_devices(PG_FUNCTION_ARGS)
 {
@@ -309,13 +316,13 @@ llm_model_devices(PG_FUNCTION_ARGS)
 static bool
 model_steps_row(Row *row, const ModelRow *m, const WireModelStat *ms, const StatsOfAll *stats)
 {
-	/* WorkClass, which is the engine's */
+	/* names of WorkClass, an enum of the engine */
 	static const char *const classes[] = {NULL, "background", "throughput", "latency"};
 	const WireModelStat *other = NULL;
 
 	if (ms == NULL || ms->state != WM_READY || catalog_is_remote(m))
 		return false;
-	/* what the arena says is not trusted */
+	/* values of the arena are not trusted */
 	if (ms->waits_for >= 0 && (uint32) ms->waits_for < stats->engine->n_models)
 		other = &stats->engine->models[ms->waits_for];
 	row_str(row, m->name);
@@ -331,14 +338,14 @@ model_steps_row(Row *row, const ModelRow *m, const WireModelStat *ms, const Stat
 	return true;
 }
 
-/* vllm.model_steps(): of models that are loaded, how they share the time of steps */
+/* vllm.model_steps(): how loaded models share the time of steps */
 Datum
 llm_model_steps(PG_FUNCTION_ARGS)
 {
 	return each_model(fcinfo, model_steps_row);
 }
 
-/* The mean of a histogram of times; NULL: there is none. */
+/* Append the mean of a histogram of times; NULL if it is empty. */
 static void
 row_mean_ms(Row *row, const WireHist *h)
 {
@@ -371,7 +378,7 @@ model_requests_row(Row *row, const ModelRow *m, const WireModelStat *ms, const S
 	return true;
 }
 
-/* vllm.model_requests(): of models that the engine has heard of */
+/* vllm.model_requests(): for models that the engine has served */
 Datum
 llm_model_requests(PG_FUNCTION_ARGS)
 {
@@ -444,7 +451,7 @@ engine_requests(int *n_slots)
 	return owners;
 }
 
-/* One owned slot; o is a copy, the counters are read as they are now. */
+/* Make the row of an owned slot.  o is a copy; the counters are read at this moment. */
 static void
 request_row(Row *row, const VllmOwner *o, int slot_no, int natts)
 {
@@ -469,7 +476,7 @@ request_row(Row *row, const VllmOwner *o, int slot_no, int natts)
 		row_num(row, (first - arrival) / 1000.0);
 	else
 		row_null(row);
-	/* an extension that has not been updated has no more columns */
+	/* an extension that has not been updated has fewer columns */
 	if (natts == row->n)
 		return;
 	row_str(row, o->lora[0] ? o->lora : NULL);
@@ -574,7 +581,7 @@ engine_columns(Row *row, const WireStats *st)
 	row_int(row, st->rss_bytes);
 }
 
-/* llm_memory: what is loaded, by what for */
+/* llm_memory: the memory of a loaded model, by purpose */
 static void
 memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 {
@@ -582,7 +589,7 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 	bool		shares = ms->shared_with >= 0;
 
 	row_arena_str(row, ms->name, sizeof(ms->name));
-	/* an index of the arena's is not trusted */
+	/* an index from the arena is not trusted */
 	if (shares && (uint32) ms->shared_with < stats->n_models)
 		row_arena_str(row, stats->models[ms->shared_with].name, sizeof(ms->name));
 	else
@@ -673,7 +680,7 @@ cpu_row(Row *row, const WireStats *st)
 	row_null(row);
 }
 
-/* The CPUs once more, for another process that computes on them. */
+/* Make another row for the CPUs, for another process that computes on them. */
 static void
 rank_row(Row *row, const WireStats *st, const WireRank *r)
 {
@@ -718,8 +725,8 @@ cuda_row(Row *row, const WireDevice *d)
 }
 
 /*
- * The CPUs, for each process that computes on them, and what the engine has found besides; none while there
- * is no engine.
+ * Return rows for the CPUs, one for each process that computes on them, and for the devices that the
+ * engine has found; none if there is no engine.
  */
 Datum
 llm_device_list(PG_FUNCTION_ARGS)
@@ -733,10 +740,10 @@ llm_device_list(PG_FUNCTION_ARGS)
 	if (st == NULL)
 		return (Datum) 0;
 	cpu_row(&row, st);
-	/* a catalog of 0.7 has the columns of CPUs only */
+	/* a catalog of 0.7 has only the columns of CPUs */
 	row.n = Min(row.n, rsinfo->setDesc->natts);
 	row_emit(&row, fcinfo);
-	/* which that version doesn't know either */
+	/* that version doesn't have these rows either */
 	for (uint32 i = 0; i < Min(st->n_ranks, WIRE_MAX_RANKS) && rsinfo->setDesc->natts > 10; i++)
 	{
 		rank_row(&row, st, &st->ranks[i]);

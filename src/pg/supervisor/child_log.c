@@ -1,11 +1,11 @@
 /*
  * child_log.c
- *	  A child's stderr (the engine's, the HTTP door's), line by line, into the server log.
+ *	  Passes a child's stderr (the engine's, the HTTP server's), line by line, to the server log.
  *
- * A line is "<level>: text" (src/base/log.h).  The engine's errors are log lines
- * here, never ERRORs: the supervisor must not end because its child complains.
- * More than LINES_PER_SECOND lines in a second are counted instead of written; warnings and
- * errors are counted apart, so that no flood of notes hides them.
+ * A line is "<level>: text" (src/base/log.h).  The engine's errors become log lines here, never
+ * ERRORs: the supervisor must not end because its child reports an error.  If there are more than
+ * LINES_PER_SECOND lines in a second, the rest is counted instead of written.  Warnings and errors
+ * have a count of their own, so that many notes can't hide them.
  */
 #include "postgres.h"
 
@@ -33,7 +33,7 @@ level_of(char c)
 	}
 }
 
-/* A new second, or a new child. */
+/* Start new counts, for a new second or a new child. */
 static void
 count_anew(ChildLog *g, TimestampTz now)
 {
@@ -75,7 +75,7 @@ childlog_read(ChildLog *g, int fd)
 	char		buf[4096];
 	ssize_t		n = -1;
 
-	/* bounded: who writes without end must not keep us from everything else */
+	/* bounded, so that a child that writes without end can't block the supervisor */
 	for (int turn = 0; turn < 16 && (n = read(fd, buf, sizeof(buf))) > 0; turn++)
 		for (ssize_t i = 0; i < n; i++)
 		{

@@ -1,20 +1,21 @@
 /*
  * http_process.c
- *	  The supervisor keeps the HTTP door: vllm_pg_http, a program of its own (src/httpd) that
- *	  speaks HTTP to the world and libpq to this server.
+ *	  The supervisor keeps the HTTP server running: vllm_pg_http, a separate program (src/httpd) that
+ *	  speaks HTTP to clients and libpq to this server.
  *
  *	state		means							leaves when
  *	no process	vllm.http_port = 0, or ended	port set and next_start reached -> running
  *	running										settings changed -> leaving; process ends -> no process
  *
- * One that leaves is sent SIGTERM, when the next one has come so far as to wait for its port: then it listens
- * no more and answers what it has in hand, until it ends or kill_at comes.  Meanwhile the next
- * one serves, so a reload turns nobody away; there is at most one that leaves.
+ * A process that leaves is sent SIGTERM START_TIME after its successor was started, when that waits
+ * for the port.  Then it stops listening and completes its requests, until it ends or kill_at is
+ * reached.  Meanwhile its successor serves, so a reload refuses no client.  At most one process is
+ * leaving.
  *
- * A door that ends by itself comes back after a back-off of RETRY_MIN doubling to
- * RETRY_MAX; one that can't use its settings (its port is taken, a bad certificate)
- * after RETRY_MAX, or when they are read anew.  It is a client like any other: whatever happens to it,
- * nothing happens to the database.
+ * An HTTP server that ends by itself is restarted after a back-off of RETRY_MIN, doubling up to
+ * RETRY_MAX.  One that can't use its settings (its port is taken, a bad certificate) is restarted
+ * after RETRY_MAX, or when the settings are read again.  It is a client like any other: its failure
+ * does not affect the database.
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -39,10 +40,10 @@
 
 #define RETRY_MIN		100		/* ms */
 #define RETRY_MAX		30000
-#define HEALTHY_AFTER	10000	/* ms: a door that lived so long starts the back-off anew */
-#define START_TIME		200		/* ms that a door takes to come to its port */
+#define HEALTHY_AFTER	10000	/* ms; after this lifetime a process resets the back-off */
+#define START_TIME		200		/* ms that a new process takes until it waits for its port */
 #define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the program gives its requests 10 s */
-#define DOOR_EXIT_SETTINGS	2	/* src/httpd/main.c: trying again won't help by itself */
+#define DOOR_EXIT_SETTINGS	2	/* src/httpd/main.c: a restart with the same settings won't help */
 #define MAX_ARGS		128
 
 static ChildLog http_process_log = {.who = "HTTP server"};
@@ -51,17 +52,18 @@ static ChildLog leaving_log;
 static struct
 {
 	EngineProcess proc;
-	char	   *config;			/* what it was started with; in TopMemoryContext */
+	char	   *config;			/* the configuration that it was started with; in TopMemoryContext */
 	TimestampTz started_at;
 	TimestampTz next_start;
 	int			backoff;		/* ms */
-	bool		moved;			/* it leaves, which http_process_turn() has not told yet */
+	bool		moved;			/* the process was moved to `leaving`, which http_process_turn() has not
+								 * reported yet */
 } door = {.proc = {.control_fd = -1,.log_fd = -1,.log = &http_process_log}};
 
 static struct
 {
 	EngineProcess proc;
-	TimestampTz term_at;		/* 0 = SIGTERM was sent */
+	TimestampTz term_at;		/* 0 = SIGTERM has been sent */
 	TimestampTz kill_at;
 } leaving = {.proc = {.control_fd = -1,.log_fd = -1,.log = &leaving_log}};
 
@@ -80,7 +82,7 @@ http_process_path(void)
 	return path;
 }
 
-/* Where this server can be reached from this machine. */
+/* Return a host at which this machine can reach the database server. */
 static char *
 server_host(void)
 {
@@ -92,7 +94,10 @@ server_host(void)
 	return "localhost";
 }
 
-/* Everything that the HTTP server depends on, as lines; files by what tells that they are other ones. */
+/*
+ * Return the whole configuration of the HTTP server as lines; for files, values that change when the
+ * file is replaced.
+ */
 static char *
 wanted_config(void)
 {
@@ -162,7 +167,7 @@ http_process_ended(int status)
 					  errdetail("It is started again in %d ms.", door.backoff)));
 }
 
-/* Ask it to end: it answers what it has in hand. */
+/* Ask the leaving process to end; it completes its requests first. */
 static void
 end_leaving(void)
 {
@@ -187,7 +192,7 @@ end_door(void)
 		end_leaving();
 }
 
-/* The one that leaves. */
+/* Handle the process that leaves. */
 static void
 leaving_turn(void)
 {
@@ -210,7 +215,7 @@ leaving_turn(void)
 void
 http_process_reload(void)
 {
-	/* what failed may have been put right */
+	/* what failed may work with the new settings */
 	door.next_start = 0;
 	if (door.proc.pid != 0 &&
 		(vllm_http_port == 0 || strcmp(door.config, wanted_config()) != 0))
@@ -254,7 +259,7 @@ http_process_timeout(void)
 {
 	if (door.proc.pid == 0 && vllm_http_port != 0)
 		return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), door.next_start) + 1;
-	/* its log is not waited for */
+	/* no event wakes the supervisor for the log of the leaving process */
 	return leaving.proc.pid == 0 ? 1000 : leaving.term_at != 0 ? 10 : 100;
 }
 

@@ -1,23 +1,26 @@
 /*
  * http_process.h
- *	  The HTTP door's process, kept by the supervisor.
+ *	  The HTTP server's process, which the supervisor keeps running.
  */
 #ifndef VLLM_PG_SUPERVISOR_HTTP_PROCESS_H
 #define VLLM_PG_SUPERVISOR_HTTP_PROCESS_H
 
 #include "postgres.h"
 
-/* path of the program, beside this library; palloc'ed once a process */
+/* path of the program, beside this library; palloc'ed once per process */
 const char *http_process_path(void);
-/* Start, restart, reap or end it, as the settings say.  True: its log's descriptor is another one. */
+/*
+ * Start, restart, reap or end it, as the settings say.  Return true if the descriptor of its log has
+ * changed.
+ */
 bool		http_process_turn(void);
-/* the settings were read anew */
+/* called after the settings were read again */
 void		http_process_reload(void);
 /* read end of its stderr, -1 = none */
 int			http_process_log_fd(void);
-/* ms until the next turn is due */
+/* ms until the next call of http_process_turn() is due */
 long		http_process_timeout(void);
-/* SIGKILL and reap */
+/* send SIGKILL and reap */
 void		http_process_kill(void);
 
 #endif

@@ -1,19 +1,19 @@
 /*
  * remote_process.c
- *	  The supervisor keeps the remote program: vllm_pg_remote (src/remote), which asks the endpoints of
- *	  remote models.
+ *	  The supervisor keeps the remote program running: vllm_pg_remote (src/remote), which sends requests
+ *	  to the endpoints of remote models.
  *
- * To the supervisor it is an engine on a side of its own: the same arena, control lines and health, the
- * states of supervisor.c's table.  What differs:
+ * For the supervisor it is an engine on a side of its own: the same arena, control lines and health
+ * checks, and the states of supervisor.c's table.  The differences:
  *
- *	MISSING		there is no such file beside the library, and vllm.remote_path names none: this build is
- *				without libcurl.  No harm; looked for again after FAILED_RETRY, or when the settings are read
- *				anew
- *	DRAINING	vllm.remote_path has changed: "stop" was sent to the one that runs
+ *	MISSING		the file does not exist beside the library, and vllm.remote_path names none: this build is
+ *				without libcurl.  This is no error; the file is looked up again after FAILED_RETRY, or when
+ *				the settings are read again
+ *	DRAINING	vllm.remote_path has changed: "stop" was sent to the running process
  *
- * There is never a second one: it holds no models, so a new one is ready at once.  Settings are passed on as
- * they change.  Whatever happens to it, nothing happens to the engine, nor the other way round; with
- * vllm.engine = off it is alone.
+ * There is never a second process: it holds no models, so a new one is ready at once.  Changed
+ * settings are sent to it.  Its failure does not affect the engine, nor the other way round; with
+ * vllm.engine = off it runs alone.
  *
  * Tests: tests/t/110_remote_program.pl.
  */
@@ -35,15 +35,15 @@
 #define BACKOFF_MIN		10		/* ms */
 #define BACKOFF_MAX		5000
 #define FAILED_RETRY	60000
-#define HEALTHY_AFTER	10000	/* one that lived this long starts the back-off anew */
+#define HEALTHY_AFTER	10000	/* a process that lived this long resets the back-off */
 #define MAX_ARGS		32
 
 static ChildLog remote_log = {.who = "remote program"};
 static Engine prog = {.proc = {.control_fd = -1,.log_fd = -1,.log = &remote_log},.side = VLLM_REMOTE_SIDE};
-static char *running_path;		/* what was started; in TopMemoryContext */
+static char *running_path;		/* path of the running program; in TopMemoryContext */
 static TimestampTz next_start;
 static int	backoff;			/* ms */
-static bool stale;				/* its sockets are not those of the wait set */
+static bool stale;				/* the wait set does not have its present sockets */
 
 const Engine *
 remote_program(void)
@@ -58,8 +58,8 @@ state(void)
 }
 
 /*
- * As supervisor.c's: error: of a failure; without a process the conversations are lost in the same critical
- * section.
+ * Like supervisor.c's set_state().  error: a failure's, or NULL.  Without a process, the
+ * conversations are marked lost in the same critical section.
  */
 static void
 set_state(VllmEngineState st, const char *error)
@@ -166,7 +166,7 @@ start(void)
 	set_state(VLLM_STARTING, NULL);
 }
 
-/* The process has ended by itself or was killed by somebody. */
+/* The process has ended by itself or was killed from outside. */
 static void
 ended(int status)
 {
@@ -233,7 +233,7 @@ remote_program_reload(void)
 {
 	char	   *save = NULL;
 
-	/* what failed may have been put right */
+	/* what failed may work with the new settings */
 	if (prog.proc.pid == 0)
 		next_start = 0;
 	else if (strcmp(running_path, remote_program_path()) != 0 && state() != VLLM_DRAINING)

@@ -1,6 +1,6 @@
 /*
  * remote_process.h
- *	  The process that asks endpoints, kept by the supervisor.
+ *	  The process that sends requests to endpoints, which the supervisor keeps running.
  */
 #ifndef VLLM_PG_SUPERVISOR_REMOTE_PROCESS_H
 #define VLLM_PG_SUPERVISOR_REMOTE_PROCESS_H
@@ -9,16 +9,19 @@
 
 #include "pg/supervisor/engine_process.h"
 
-/* Nothing runs yet: say so to whom it concerns. */
+/* Publish that no process runs yet. */
 void		remote_program_init(void);
-/* Start, restart, reap or end it, pass on what it has written.  True: its descriptors are other ones. */
+/*
+ * Start, restart, reap or end it, and process what it has written.  Return true if its descriptors
+ * have changed.
+ */
 bool		remote_program_turn(void);
-/* the settings were read anew */
+/* called after the settings were read again */
 void		remote_program_reload(void);
 const Engine *remote_program(void); /* its sockets, while proc.pid is not 0 */
-/* ms until the next turn is due */
+/* ms until the next call of remote_program_turn() is due */
 long		remote_program_timeout(void);
-/* SIGKILL and reap */
+/* send SIGKILL and reap */
 void		remote_program_kill(void);
 
 #endif

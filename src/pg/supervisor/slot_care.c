@@ -1,27 +1,28 @@
 /*
  * slot_care.c
- *	  The supervisor looks after slots whose words in the arena are damaged.
+ *	  The supervisor repairs slots whose words in the arena are damaged.
  *
- * The arena is written by the engine, the remote program and every backend, and a stray write of any of them
- * may hit a slot.  The owner of a slot, its generation and its request stand in VllmShared as well, so damage
- * can be told, and mended without a restart of the engine.  Once a second every slot is looked at:
+ * The engine, the remote program and every backend write to the arena, and a stray write of any of
+ * them may hit a slot.  The owner of a slot, its generation and its request are also in VllmShared,
+ * so damage can be recognised, and repaired without a restart of the engine.  Once a second every
+ * slot is checked:
  *
- *	word			damage									what is done
- *	attn			set, though the slot is in no ring		the engine is told anyhow
- *	wake QUEUED or nonsense, should be IDLE; the owner's latch is set
+ *	word			damage									action
+ *	attn			set, though the slot is in no ring		the engine is notified again
+ *	wake			QUEUED or invalid, should be IDLE		it is reset; the owner's latch is set
  *	gen, state,		an owned slot's conversation can't		the owner's latch is set; it gives the slot up
  *	let_go			end any more							with an error (vcall_poll() sees most of these)
- *	any				a zombie of which the engine does		the slot is claimed anew, of the next generation,
- *					not let go								and cancelled at once: RETIRED until the engine
+ *	any				the engine does not let go of			a conversation of the next generation is opened
+ *					a zombie								and cancelled at once: RETIRED until the engine
  *															has let go of that
  *
- * A word may be on its way for a moment (the engine sets CLOSED before let_go, the supervisor pops a wake
- * before it clears it), so it is damage only when two looks on end find it (VSD_*).  To mend what was none
- * does no harm: the engine looks at a slot once too often, or lets go of a generation with which nothing was
- * ever asked.  A new generation also tells apart what a thread that slept meanwhile may still store for the
- * old one.
+ * A word may be wrong for a moment (the engine sets CLOSED before let_go, the supervisor pops a wake
+ * before it clears it), so it counts as damaged only if two checks in a row find it wrong (VSD_*).  A
+ * repair without damage is harmless: the engine looks at a slot once too often, or lets go of a
+ * generation without a request.  The new generation also distinguishes late stores of a thread that
+ * slept meanwhile.
  *
- * A zombie that the engine shall finish (VSLOT_POST) is asked for again only when its words are wrong.
+ * A zombie that the engine is to finish (VSLOT_POST) is treated this way only if its words are wrong.
  *
  * Tests: tests/t/010_damaged_slots.pl.
  */
@@ -34,15 +35,15 @@
 #include "pg/client/slots.h"
 
 #define CARE_EVERY	1000		/* ms */
-#define TOLD_MOST	32			/* damaged slots that one look tells of */
+#define TOLD_MOST	32			/* damaged slots that one check logs */
 
-/* what the last look doubted */
+/* doubts of the last check */
 #define VSD_ATTN	1
 #define VSD_WAKE	2
 #define VSD_WORDS	4
 #define VSD_ZOMBIE	8
 
-/* Does this hold for the second time on end? */
+/* Return true if the doubt holds for the second check in a row. */
 static bool
 again(VllmOwner *o, uint8 what, bool doubt)
 {
@@ -52,7 +53,7 @@ again(VllmOwner *o, uint8 what, bool doubt)
 	return twice;
 }
 
-/* May a conversation with these words go on, and end? */
+/* Return true if a conversation with these words can go on and end. */
 static bool
 words_ok(const VllmOwner *o, const WireSlot *w)
 {
@@ -65,7 +66,8 @@ words_ok(const VllmOwner *o, const WireSlot *w)
 }
 
 /*
- * In no ring for the second time, though attn and wake say so: whoever has the slot now or later would wait.
+ * Repair attn and wake that say, for the second check in a row, that the slot is in a ring when it is
+ * not: its owner, or a later one, would wait for ever.
  */
 static void
 care_for_rings(VllmOwner *o, WireSlot *w, int slot)
@@ -74,7 +76,7 @@ care_for_rings(VllmOwner *o, WireSlot *w, int slot)
 
 	if (again(o, VSD_ATTN, atomic_load(&w->attn) != 0))
 		vslot_ring_anyhow(slot, o->side);
-	/* vslot_drain_wakes() was here just now */
+	/* vslot_drain_wakes() has just emptied the ring */
 	if (again(o, VSD_WAKE, wake != WW_IDLE && wake != WW_QUIET))
 	{
 		(void) atomic_compare_exchange_strong(&w->wake, &wake, WW_IDLE);
@@ -83,7 +85,7 @@ care_for_rings(VllmOwner *o, WireSlot *w, int slot)
 	}
 }
 
-/* True: it is news. */
+/* Return true if the slot was not retired before. */
 static bool
 retire(VllmOwner *o)
 {
@@ -103,7 +105,7 @@ care_for_owned(VllmOwner *o, const WireSlot *w)
 	return retire(o);
 }
 
-/* The engine should have released it within a moment, unless it must finish it. */
+/* The engine should have let go of the zombie within a moment, unless it has to finish the request. */
 static bool
 care_for_zombie(VllmOwner *o, const WireSlot *w, int slot)
 {
@@ -114,11 +116,11 @@ care_for_zombie(VllmOwner *o, const WireSlot *w, int slot)
 	o->posted = false;
 	vslot_ask_again_locked(slot);
 	vslot_ring_anyhow(slot, o->side);
-	/* an engine that stands still may only be slow */
+	/* without wrong words, the engine may only be slow */
 	return wrong && retire(o);
 }
 
-/* True: it is damaged, which is news. */
+/* Check a slot; return true if it is newly found damaged. */
 static bool
 care_for(int slot)
 {

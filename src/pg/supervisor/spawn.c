@@ -1,14 +1,13 @@
 /*
  * spawn.c
- *	  Starting and ending the engine process, the remote program and the HTTP door.
+ *	  Starting and ending the engine process, the remote program and the HTTP server.
  *
- * Between fork and execve only async-signal-safe calls are made: the child is a
- * copy of a PostgreSQL process and must not run any of its exit code.  The engine
- * gets a session of its own, because PostgreSQL signals process groups; it gets
- * three descriptors and stdin/stdout on /dev/null, nothing else (data files, WAL,
- * other sockets and the postmaster's death-watch pipe are closed); and it dies with
- * its supervisor (PDEATHSIG).  If memory runs out it is the one to be killed.  No program gains
- * privileges by what it starts (no_new_privs); what system calls it makes it limits itself
+ * Between fork and execve only async-signal-safe calls are made: the child is a copy of a PostgreSQL
+ * process and must not run any of its exit code.  The engine gets a session of its own, because
+ * PostgreSQL signals process groups.  It gets three descriptors, and stdin/stdout on /dev/null; all
+ * others (data files, WAL, other sockets and the postmaster's death-watch pipe) are closed.  It dies
+ * with its supervisor (PDEATHSIG), and if memory runs out, the kernel kills it first.  No program
+ * gains privileges by executing others (no_new_privs); each limits its own system calls
  * (src/base/sandbox/seccomp.h).
  */
 #include "postgres.h"
@@ -44,21 +43,21 @@ spawn_engine_path(void)
 	return program_path("vllm_pg_engine");
 }
 
-/* Processes that share models; 1 = there is only one. */
+/* Return the number of processes that share models; 1 = only the engine. */
 static int
 world(void)
 {
 	return vllm_tensor_parallel_size * vllm_pipeline_parallel_size;
 }
 
-/* Groups of them, of which the engine is the first process. */
+/* Return the number of groups of such processes; the engine is the first process of the first group. */
 static int
 groups(void)
 {
 	return world() > 1 ? vllm_data_parallel_size : 0;
 }
 
-/* argv of the engine, or of another rank of a replica of it, NULL-terminated, palloc'ed */
+/* Return argv of the engine, or of another rank of a replica, NULL-terminated, palloc'ed. */
 static char **
 build_argv(char *path, int rank, int replica)
 {
@@ -92,14 +91,17 @@ build_argv(char *path, int rank, int replica)
 		argv[n++] = "--set";
 		argv[n++] = line;
 	}
-	/* last, so that they win */
+	/* last, so that they override the settings */
 	for (char *arg = strtok_r(pstrdup(vllm_engine_args), " ", &save);
 		 arg != NULL && n < MAX_ARGS - 1; arg = strtok_r(NULL, " ", &save))
 		argv[n++] = arg;
 	return argv;
 }
 
-/* What CUDA and NCCL read themselves; nothing else of the server's environment is the engine's. */
+/*
+ * Return true for variables that CUDA and NCCL read; the engine gets nothing else of the server's
+ * environment.
+ */
 static bool
 env_passes(const char *var)
 {
@@ -108,7 +110,10 @@ env_passes(const char *var)
 	return strncmp(var, "CUDA_DEVICE_ORDER=", 18) == 0 || strncmp(var, "NCCL_", 5) == 0;
 }
 
-/* Programs that compute nothing get the first two; NULL-terminated, palloc'ed */
+/*
+ * Return the environment, NULL-terminated, palloc'ed.  Programs that compute nothing get only the
+ * first two variables.
+ */
 static char **
 build_env(bool computes)
 {
@@ -127,7 +132,7 @@ build_env(bool computes)
 	return env;
 }
 
-/* What a child gets; -1: not that one. */
+/* Descriptors for a child; -1: none of that kind. */
 typedef struct ChildFds
 {
 	int			control;
@@ -137,11 +142,11 @@ typedef struct ChildFds
 	int			groups[RANKS_MOST];
 } ChildFds;
 
-#define ABOVE_FDS	(GROUP_FD + RANKS_MOST) /* no well-known number from there on */
+#define ABOVE_FDS	(GROUP_FD + RANKS_MOST) /* no well-known descriptor number from here on */
 
 /*
- * In the child: async-signal-safe calls only.  Descriptors go first above the well-known
- * numbers, where they can't overwrite one another.
+ * Runs in the child: async-signal-safe calls only.  Descriptors are first duplicated above the
+ * well-known numbers, where they can't overwrite each other.
  */
 static void
 child_fds(ChildFds fds)
@@ -162,7 +167,7 @@ child_fds(ChildFds fds)
 	}
 	if (fds.n_groups > 0)
 	{
-		/* a rank has neither socket nor arena: nothing below is open behind this */
+		/* a rank has neither socket nor arena: close all descriptors below the groups */
 		for (int i = 0; i < fds.n_groups; i++)
 			if (dup2(fds.groups[i], GROUP_FD + i) < 0)
 				_exit(126);
@@ -179,9 +184,10 @@ child_fds(ChildFds fds)
 }
 
 /*
- * In the child: what the program may never become, and what it doesn't leave behind.  Prompts, answers and
- * secrets are in its memory: a core has none of it, also where the kernel hands cores to a program.  For
- * debugging, wrap it in a script that raises both again.
+ * Runs in the child: restrict the program's privileges, and keep its memory from being written.
+ * Prompts, outputs and secrets are in its memory, so core files contain none of it, also if the
+ * kernel passes cores to a program.  For debugging, wrap the program in a script that raises both
+ * limits again.
  */
 static void
 child_confine(void)
@@ -189,7 +195,7 @@ child_confine(void)
 	struct rlimit core;
 	int			filter;
 
-	/* no setuid program that it might start gives it more than it has; kernels before 3.5 don't know that */
+	/* a setuid program that it executes gets no more privileges; kernels before 3.5 ignore this */
 	(void) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (getrlimit(RLIMIT_CORE, &core) == 0)
 	{
@@ -207,7 +213,7 @@ child_confine(void)
 	(void) umask(S_IRWXG | S_IRWXO);
 }
 
-/* In the child. */
+/* Runs in the child. */
 static void
 child_exec(char *const *argv, char *const *env, ChildFds fds, pid_t parent, rlim_t memory, int niceness)
 {
@@ -217,12 +223,12 @@ child_exec(char *const *argv, char *const *env, ChildFds fds, pid_t parent, rlim
 
 	(void) setsid();
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
-		_exit(1);				/* the parent died before it could matter */
+		_exit(1);				/* the parent died before PDEATHSIG was set */
 	child_fds(fds);
 	oom = open("/proc/self/oom_score_adj", O_WRONLY);
 	if (oom >= 0)
 	{
-		/* not allowed in some containers: then it stays as it is */
+		/* not permitted in some containers: the value stays unchanged */
 		ssize_t		ignored = write(oom, "900", 3);
 
 		(void) ignored;
@@ -233,7 +239,7 @@ child_exec(char *const *argv, char *const *env, ChildFds fds, pid_t parent, rlim
 	child_confine();
 	if (niceness > 0)
 		(void) setpriority(PRIO_PROCESS, 0, niceness);
-	/* ignored signals and the mask survive exec */
+	/* ignored signals and the signal mask survive exec */
 	for (int s = 1; s < NSIG; s++)
 		(void) signal(s, SIG_DFL);
 	sigemptyset(&none);
@@ -251,8 +257,8 @@ spawn_close(int *fd)
 }
 
 /*
- * fork() and become the program.  Signals are blocked around it: a handler of
- * ours, run in the child, would touch shared memory in the parent's name.
+ * fork() and execute the program.  Signals are blocked meanwhile: a signal handler of the parent, run
+ * in the child, would write to shared memory on the parent's behalf.
  */
 static pid_t
 fork_program(char *const *argv, char *const *env, ChildFds fds, rlim_t memory, int niceness)
@@ -271,7 +277,7 @@ fork_program(char *const *argv, char *const *env, ChildFds fds, rlim_t memory, i
 	return pid;
 }
 
-/* Between us and a child, ours first; -1 = closed, or none. */
+/* Ends of the connections to a child, the supervisor's first; -1 = closed, or none. */
 typedef struct SpawnEnds
 {
 	int			control[2];
@@ -302,7 +308,7 @@ make_ends(SpawnEnds *n, bool talks, char **why)
 	return false;
 }
 
-/* The child runs: the ends that are ours become the process's. */
+/* The child runs: store the supervisor's ends in p, close the child's. */
 static void
 keep_ends(EngineProcess *p, SpawnEnds *n)
 {
@@ -312,7 +318,7 @@ keep_ends(EngineProcess *p, SpawnEnds *n)
 	close_ends(n);
 }
 
-/* side: whose arena it gets, and a control socket; -1 = neither. */
+/* side: the side whose arena the program gets, with a control socket; -1 = neither. */
 static bool
 spawn_plain(EngineProcess *p, char **argv, int side, char **why)
 {
@@ -367,13 +373,13 @@ spawn_signal_note(int sig)
 }
 
 /*
- * Killed ranks that have not ended yet: a driver may keep one for long, which is no reason to stand still.
- * For two engines.
+ * Killed ranks that have not ended yet.  A driver may delay a rank's end for long, and the supervisor
+ * must not wait for that.  Room for the ranks of two engines.
  */
 static pid_t dying[2 * RANKS_MOST];
 static int	n_dying;
 
-/* Those that have ended are forgotten. */
+/* Reap the killed ranks that have ended. */
 static void
 collect_ranks(void)
 {
@@ -394,7 +400,7 @@ kill_ranks(EngineProcess *p)
 		if (p->ranks[i] != 0)
 		{
 			(void) kill(p->ranks[i], SIGKILL);
-			/* where there is no room it stays a zombie until we end */
+			/* if the list is full, the rank stays a zombie until the supervisor ends */
 			if (n_dying < (int) lengthof(dying))
 				dying[n_dying++] = p->ranks[i];
 		}
@@ -402,7 +408,7 @@ kill_ranks(EngineProcess *p)
 	collect_ranks();
 }
 
-/* The other ranks of all groups, which write to the engine's log. */
+/* Start the other ranks of all groups, which write to the engine's log. */
 static bool
 spawn_ranks(EngineProcess *p, char *path, const ChildFds *engine, rlim_t memory, char **why)
 {
@@ -435,7 +441,7 @@ close_groups(ChildFds *fds)
 	fds->n_groups = 0;
 }
 
-/* Memory that a group's ranks share, for each group. */
+/* Create the memory that the ranks of a group share, for each group. */
 static bool
 make_groups(ChildFds *fds, char **why)
 {
@@ -518,7 +524,7 @@ spawn_engine(EngineProcess *p, int side, char **why)
 	return false;
 }
 
-/* Has a rank ended?  Then the others can do nothing any more. */
+/* If a rank has ended, end the engine, as the other ranks can't go on. */
 static void
 reap_ranks(EngineProcess *p)
 {
@@ -554,10 +560,10 @@ spawn_reap(EngineProcess *p, int *status)
 	if (r == 0 || (r < 0 && errno == EINTR))
 		return false;
 	if (r < 0)
-		*status = 0;			/* somebody else reaped it: it is gone all the same */
+		*status = 0;			/* reaped elsewhere: it has ended in any case */
 	p->pid = 0;
 	kill_ranks(p);
-	/* its last words */
+	/* pass on its last lines */
 	if (p->log_fd >= 0)
 		(void) childlog_read(p->log, p->log_fd);
 	spawn_close(&p->control_fd);

@@ -1,6 +1,6 @@
 /*
  * spawn.h
- *	  Starting and ending the engine process and its like; their logs.
+ *	  Starting and ending the engine process and other programs; their logs.
  */
 #ifndef VLLM_PG_SUPERVISOR_SPAWN_H
 #define VLLM_PG_SUPERVISOR_SPAWN_H
@@ -14,35 +14,39 @@
 typedef struct EngineProcess
 {
 	pid_t		pid;			/* 0 = none */
-	int			control_fd;		/* our end of the socketpair, -1 = closed */
+	int			control_fd;		/* the supervisor's end of the socketpair, -1 = closed */
 	int			log_fd;			/* read end of its stderr, -1 = closed */
 	struct ChildLog *log;
-	int			n_ranks;		/* processes beside it that share its models, */
-	int			ranks_each;		/* processes of each replica */
+	int			n_ranks;		/* further processes that share its models, */
+	int			ranks_each;		/* of these, the number for each replica */
 	pid_t		ranks[RANKS_MOST];	/* [n_ranks]; 0 = it has ended */
 } EngineProcess;
 
-/* vllm.engine_memory_limit in MB where it holds, which is not with a CUDA device; 0 = none */
+/* Return vllm.engine_memory_limit in MB; 0 = none.  The limit does not apply with a CUDA device. */
 int			spawn_memory_limit(void);
-/* On that side's arena.  false: *why is set (palloc'ed), nothing was left open */
+/*
+ * Start an engine with that side's arena.  On failure return false and set *why (palloc'ed); no
+ * descriptor is left open.
+ */
 bool		spawn_engine(EngineProcess *p, int side, char **why);
 /* close(*fd), *fd = -1 */
 void		spawn_close(int *fd);
-/* SIGKILL, reap, close */
+/* send SIGKILL, reap, close descriptors */
 void		spawn_kill(EngineProcess *p);
 /*
- * true if the process has ended; *status as of waitpid.  Closes its descriptors, and ends its ranks; a rank
- * that has ended by itself ends the process.
+ * Return true if the process has ended, with *status as of waitpid.  Closes its descriptors and ends
+ * its ranks.  If a rank has ended by itself, the process is ended, too.
  */
 bool		spawn_reap(EngineProcess *p, int *status);
 
 /*
- * Start a program which talks to nobody: stdin and stdout are /dev/null, stderr is a pipe whose
- * read end is p->log_fd; control_fd stays -1.  false: as spawn_engine().
+ * Start a program without a connection: stdin and stdout are /dev/null, stderr is a pipe whose read
+ * end is p->log_fd; control_fd stays -1.  Failure is reported as by spawn_engine().
  */
 bool		spawn_program(EngineProcess *p, char **argv, char **why);
 /*
- * Starts a program that answers backends: ARENA_FD is its arena, CONTROL_FD the other end of p->control_fd.
+ * Start a program that serves backends: ARENA_FD is its arena, CONTROL_FD the other end of
+ * p->control_fd.
  */
 bool		spawn_server(EngineProcess *p, char **argv, int side, char **why);
 
@@ -50,13 +54,13 @@ bool		spawn_server(EngineProcess *p, char **argv, int side, char **why);
 
 #define CHILD_LINE	1024
 
-/* A child's stderr on its way to the server log. */
+/* State of a child's stderr, which goes to the server log. */
 typedef struct ChildLog
 {
-	const char *who;			/* begins each line */
-	char		line[CHILD_LINE];	/* the part that has come */
+	const char *who;			/* prefix of each line */
+	char		line[CHILD_LINE];	/* the part of a line that has arrived */
 	int			line_len;
-	char		last[256];		/* the last error, for last_error; '' if none */
+	char		last[256];		/* the last error, for last_error; '' = none */
 	TimestampTz second_start;
 	int			notes_in_second;
 	int			warnings_in_second;
@@ -65,11 +69,14 @@ typedef struct ChildLog
 
 extern ChildLog engine_log;
 
-/* Pass what the child wrote to the server log, whole lines, not for ever.  false: end of file. */
+/*
+ * Pass whole lines of the child to the server log, up to a limit for each call.  Return false at the
+ * end of file.
+ */
 bool		childlog_read(ChildLog *g, int fd);
 void		childlog_reset(ChildLog *g);
 
-/* "", or what the signal that ended a program tells. */
+/* Return "", or a note about the signal that ended a program. */
 const char *spawn_signal_note(int sig);
 
 #endif

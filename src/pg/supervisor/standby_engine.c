@@ -1,21 +1,22 @@
 /*
  * standby_engine.c
- *	  The second engine: the one that follows on the one that serves, and the one that has served.
+ *	  The second engine: one that is to replace the engine that serves, or one that was replaced.
  *
- * llm_engine_upgrade() goes on in steps, each the answer to the one before (VllmUpgrade in shared_state.h):
+ * llm_engine_upgrade() proceeds in steps, each the reply to the one before (VllmUpgrade in
+ * shared_state.h):
  *
  *	WANTED		backend			-> start an engine on the other side
- *	STARTING	supervisor		... until it says that it is ready; it may fail, and the old one stays
- *	READY		supervisor		the backend loads the models into it that are in service
- *	SWITCH		backend			-> in one critical section the side changes: calls that begin go to the new
+ *	STARTING	supervisor		... until it says that it is ready; if it fails, the old one stays
+ *	READY		supervisor		the backend loads the models that are in service into it
+ *	SWITCH		backend			-> in one critical section the side changes: new calls go to the new
  *								engine
- *	DONE		supervisor		the old one retires: it finishes the conversations that it has, and ends when
- *								there are none any more, or its time is over (then they are lost, as in a
+ *	DONE		supervisor		the old one retires: it finishes its conversations, and ends when there are
+ *								none any more or its time is over (then they are lost, as in a
  *								crash)
- *	CANCELLED	backend			-> the new one ends; nothing has happened
+ *	CANCELLED	backend			-> the new one is ended; nothing has changed
  *
- * Until the switch the serving engine is none the wiser; behind it the new one is an engine like any other.
- * If the serving one ends before the switch the upgrade has failed, and it is restarted as ever.
+ * Until the switch the serving engine is not affected; after it the new one is an engine like any
+ * other.  If the serving one ends before the switch, the upgrade fails, and it is restarted as usual.
  *
  * Tests: tests/t/094_upgrade_engine.pl.
  */
@@ -35,14 +36,14 @@ typedef enum StandbyEngineRole
 	SB_STARTING,				/* "hello" outstanding, */
 	SB_LOADING,					/* "ready" outstanding */
 	SB_READY,
-	SB_RETIRING					/* has served */
+	SB_RETIRING					/* was replaced by the new one */
 } StandbyEngineRole;
 
 static ChildLog second_log = {.who = "inference engine"};
 static Engine other = {.proc = {.control_fd = -1,.log_fd = -1,.log = &second_log},.side = 1};
 static StandbyEngineRole role = SB_NONE;
-static TimestampTz retire_by;	/* RETIRING: when its conversations are given up */
-static bool stale;				/* its sockets are not those of the wait set */
+static TimestampTz retire_by;	/* RETIRING: when its remaining conversations are given up */
+static bool stale;				/* the wait set does not have its present sockets */
 
 const Engine *
 standby_engine(void)
@@ -63,14 +64,14 @@ standby_send(const char *text)
 		engine_send(&other, text);
 }
 
-/* How far the upgrade is; error: of VUP_FAILED. */
+/* Publish the state of the upgrade.  error: for VUP_FAILED */
 static void
 set_upgrade(VllmUpgrade to, const char *error)
 {
 	VllmShared *s = vllm_shared;
 
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	/* who has given up does not want to know */
+	/* a backend that has cancelled does not wait for a result */
 	if (s->upgrade != VUP_CANCELLED || to == VUP_NONE)
 		s->upgrade = to;
 	if (error != NULL)
@@ -90,7 +91,7 @@ upgrade(void)
 	return u;
 }
 
-/* There is no process: what it had is lost. */
+/* The process has ended: its conversations are lost. */
 static void
 gone(void)
 {
@@ -133,7 +134,7 @@ begin(void)
 	char	   *why = NULL;
 	VllmShared *s = vllm_shared;
 
-	/* the one before has not gone yet */
+	/* an earlier second engine has not ended yet */
 	if (role != SB_NONE)
 		return;
 	if (pg_atomic_read_u32(&s->state) != VLLM_READY)
@@ -208,7 +209,7 @@ switch_over(void)
 	VllmShared *s = vllm_shared;
 	int			drain_ms;
 
-	/* supervisor's and ours change places */
+	/* exchange the supervisor's engine with this one */
 	engine_swap(&other);
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	pg_atomic_write_u32(&s->side, 1 - other.side);

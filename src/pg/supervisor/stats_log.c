@@ -1,10 +1,10 @@
 /*
  * stats_log.c
- *	  A line of the engine's counters in the log, every vllm.log_stats_interval.
+ *	  A log line with the engine's counters, every vllm.log_stats_interval.
  *
- * As vLLM's: tokens a second since the line before, what runs and waits, how full the KV caches are and
- * how many of the prompts' tokens were found in them.  An engine that has done nothing for two
- * intervals is not worth a line but of DEBUG1.
+ * Like vLLM's: tokens per second since the last line, running and waiting requests, the use of the KV
+ * caches and the share of prompt tokens found in them.  After two intervals without work the line is
+ * logged only as DEBUG1.
  *
  * Tests: tests/t/095_observability.pl.
  */
@@ -16,10 +16,10 @@
 #include "pg/catalog/engine_stats.h"
 #include "pg/vllm_pg.h"
 
-static TimestampTz last_at;		/* 0 = there was no line yet */
+static TimestampTz last_at;		/* time of the last line, 0 = none */
 static WireFigures last;
-static int64 last_engine;		/* when that engine began: WireStats.started_us */
-static int	idle;				/* intervals in a row */
+static int64 last_engine;		/* start of the engine that it was about: WireStats.started_us */
+static int	idle;				/* intervals without work in a row */
 
 long
 statlog_timeout(void)

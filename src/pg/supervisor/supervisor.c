@@ -12,13 +12,13 @@
  *	FAILED		can't run (no program, version)		FAILED_RETRY or llm_engine_restart() -> STARTING
  *	OFF			vllm.engine = off					never
  *
- * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
- * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine
- * that has work but makes no step for vllm.hang_timeout, or whose server thread is silent
- * as long.  A second engine beside the one that serves is standby_engine.c's.  It keeps the remote program
- * and the HTTP door, too (remote_process.c, http_process.c).  It raises no ERROR by itself, ignores SIGINT
- * (pg_cancel_backend must not cost a reload of the models) and ends on SIGTERM with status 1, so that the
- * postmaster starts it again.
+ * The supervisor also passes on wakes (from the engine to backends' latches), reaps zombie slots,
+ * sends messages that backends could not send, and writes the engine's log lines to the server log.
+ * It kills an engine that has work but makes no step for vllm.hang_timeout, or whose server thread is
+ * silent for that time.  standby_engine.c handles a second engine beside the one that serves.  The
+ * supervisor keeps the remote program and the HTTP server running, too (remote_process.c,
+ * http_process.c).  It raises no ERROR itself, ignores SIGINT (pg_cancel_backend must not cause a
+ * reload of the models) and ends on SIGTERM with status 1, so that the postmaster restarts it.
  *
  * Tests: tests/t/001_lifecycle.pl, 002_kill_matrix.pl, 004_hang.pl, 006_missing_engine.pl.
  */
@@ -54,14 +54,14 @@
 #define BACKOFF_MIN		10		/* ms */
 #define BACKOFF_MAX		5000
 #define FAILED_RETRY	60000
-#define HEALTHY_AFTER	10000	/* an engine that lived this long starts the back-off anew */
+#define HEALTHY_AFTER	10000	/* ms; an engine that lived this long resets the back-off */
 #define MAX_EVENTS		9
-#define READ_MAX		65536	/* bytes taken from the engine in one turn */
+#define READ_MAX		65536	/* bytes read from the engine in one iteration */
 
 typedef struct Supervisor
 {
-	Engine		e;				/* that serves, or shall */
-	WaitEventSet *set;			/* NULL: to be made anew */
+	Engine		e;				/* the engine that serves, or is to serve */
+	WaitEventSet *set;			/* NULL: has to be made again */
 	TimestampTz next_start;
 	int			backoff;		/* ms */
 } Supervisor;
@@ -92,9 +92,8 @@ state(void)
 }
 
 /*
- * Publish a state; error: of a failure, NULL if this is none.  When there is no process any
- * more, the conversations of the dead one are marked lost in the same critical
- * section that stops new ones.
+ * Publish a state.  error: a failure's, or NULL.  If there is no process any more, its conversations
+ * are marked lost in the same critical section that stops new ones.
  */
 static void
 set_state(VllmEngineState st, const char *error)
@@ -143,7 +142,7 @@ drop_wait_set(void)
 	sup.set = NULL;
 }
 
-/* No engine process exists any more: every open conversation is lost. */
+/* The engine process has ended: every open conversation is lost. */
 static void
 engine_gone(VllmEngineState next, int delay_ms, const char *error)
 {
@@ -164,7 +163,7 @@ start_engine(void)
 	{
 		ereport(LOG, (errmsg("could not start the inference engine"), errdetail("%s", why)));
 		sup.next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), FAILED_RETRY);
-		/* an attempt all the same: llm_engine_restart() waits for one */
+		/* this counts as an attempt, since llm_engine_restart() waits for one */
 		pg_atomic_fetch_add_u32(&vllm_shared->epoch, 1);
 		set_state(VLLM_FAILED, why);
 		return;
@@ -174,7 +173,7 @@ start_engine(void)
 	set_state(VLLM_STARTING, NULL);
 }
 
-/* The process has ended by itself or was killed by somebody. */
+/* The process has ended by itself or was killed from outside. */
 static void
 engine_ended(int status)
 {
@@ -190,7 +189,7 @@ engine_ended(int status)
 	else
 		snprintf(why, sizeof(why), "The engine process exited with status %d%s%s.",
 				 code, last[0] ? ": " : "", last);
-	/* with too little of it a program can't even say what it lacks */
+	/* with too little memory a program can't even report what is missing */
 	if (spawn_memory_limit() != 0 && state() == VLLM_STARTING)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why),
 				 " Setting vllm.engine_memory_limit is %d MB.", vllm_engine_memory_limit);
@@ -226,7 +225,7 @@ engine_stop_timeout(void)
 	return vllm_kv_offload_directory[0] != '\0' ? ENGINE_KEEP_TIMEOUT : ENGINE_DRAIN_TIMEOUT;
 }
 
-/* An orderly end: what the engine keeps over a restart is written. */
+/* At an orderly end, let the engine write the data that it keeps over a restart. */
 static void
 let_engine_keep(void)
 {
@@ -240,11 +239,11 @@ let_engine_keep(void)
 		pg_usleep(5000);
 }
 
-/* before_shmem_exit: the engine doesn't outlive us, waiting backends are told */
+/* before_shmem_exit: end the engine with the supervisor, and inform waiting backends */
 static void
 supervisor_exit(int code, Datum arg)
 {
-	/* we may come here out of an error */
+	/* an error may have led here */
 	LWLockReleaseAll();
 	if (sup.e.proc.pid != 0)
 	{
@@ -264,7 +263,7 @@ supervisor_exit(int code, Datum arg)
 void
 engine_send(Engine *e, const char *text)
 {
-	/* when it is full the engine has not read for thousands of lines: health will tell */
+	/* if the socket is full, the engine has not read thousands of lines; the health check will notice */
 	if (e->proc.control_fd >= 0 &&
 		send(e->proc.control_fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) strlen(text))
 		ereport(LOG, (errmsg("could not send \"%.40s\" to the %s: %m", text, e->proc.log->who)));
@@ -277,10 +276,11 @@ control_line(Engine *e, char *line)
 	int			pid;
 
 	if (strcmp(line, CONTROL_WAKE) == 0)
-		return;					/* the ring is drained after every read */
+		return;					/* the wake only ends the sleep: engine_read() drains the ring after
+								 * every read */
 	if (strcmp(line, CONTROL_READY) == 0)
 	{
-		/* not before its version is known, and once */
+		/* only once, after its version has been checked */
 		if (state() != VLLM_LOADING)
 			return;
 		ereport(LOG, (errmsg("the inference engine is ready, pid %d", (int) sup.e.proc.pid)));
@@ -329,7 +329,10 @@ engine_read(Engine *e, void (*line) (Engine *e, char *line))
 	}
 	if (n == 0 && e->proc.control_fd >= 0)
 	{
-		/* it is ending, or mad: don't wait on the socket, but for its end */
+		/*
+		 * the engine is ending, or faulty: stop waiting for the socket, and wait for the process to
+		 * end
+		 */
 		spawn_close(&e->proc.control_fd);
 		e->drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ENGINE_DRAIN_TIMEOUT);
 		open = false;
@@ -338,7 +341,7 @@ engine_read(Engine *e, void (*line) (Engine *e, char *line))
 	return open;
 }
 
-/* Both are ready: the state stays what it is. */
+/* Exchange two engines that are both ready, so the state does not change. */
 void
 engine_swap(Engine *other)
 {
@@ -346,7 +349,7 @@ engine_swap(Engine *other)
 
 	sup.e = *other;
 	*other = e;
-	/* nobody has looked after its health: what was seen last may be as old as the process */
+	/* the new engine's health was not checked so far, so the last values may be as old as the process */
 	sup.e.step_seen_at = sup.e.beat_seen_at = GetCurrentTimestamp();
 	sup.backoff = 0;
 	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
@@ -380,7 +383,7 @@ engine_sick(Engine *e, VllmEngineState st)
 	}
 	else if (TimestampDifferenceExceeds(e->step_seen_at, now, vllm_hang_timeout))
 		return "It has work but made no step for longer than vllm.hang_timeout.";
-	/* the server thread beats every second or so; what it writes there is not trusted */
+	/* the server thread changes the heartbeat about once a second; the value itself is not trusted */
 	if (beat != e->last_beat)
 	{
 		e->last_beat = beat;
@@ -408,7 +411,7 @@ reload_config(void)
 	char	   *save = NULL;
 
 	ProcessConfigFile(PGC_SIGHUP);
-	/* what failed may have been put right */
+	/* what failed may work with the new settings */
 	if (state() == VLLM_FAILED)
 		sup.next_start = 0;
 	for (char *l = strtok_r(vllm_guc_engine_config(), "\n", &save); l != NULL;
@@ -445,7 +448,7 @@ take_restart_request(void)
 	sup.e.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), engine_stop_timeout());
 }
 
-/* One turn: what has happened, what is due. */
+/* One iteration: handle events, and do what is due. */
 static void
 supervise(void)
 {
@@ -533,7 +536,7 @@ next_timeout(void)
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
 }
 
-/* supervise(), come what may: an ERROR must not end the worker and its engine. */
+/* Run supervise() and recover from any ERROR, which must not end the worker and its engine. */
 static void
 supervise_safely(MemoryContext loop)
 {
@@ -567,14 +570,14 @@ vllm_supervisor_main(Datum arg)
 	pqsignal(SIGINT, SIG_IGN);
 	pqsignal(SIGCHLD, child_handler);
 	BackgroundWorkerUnblockSignals();
-	/* no database is connected, but the process shows up in pg_stat_activity */
+	/* connects to no database, but makes the process visible in pg_stat_activity */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	pgstat_report_appname("vllm_pg supervisor");
 
 	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
 	vllm_shared->supervisor_pid = MyProcPid;
 	vllm_shared->supervisor_procno = compat_my_procno();
-	/* no engine has outlived the supervisor before us, on either side */
+	/* no engine has outlived an earlier supervisor, on either side */
 	pg_atomic_write_u32(&vllm_shared->side, sup.e.side);
 	vllm_shared->upgrade = VUP_NONE;
 	vllm_shared->retiring_pid = 0;
@@ -595,10 +598,10 @@ vllm_supervisor_main(Datum arg)
 		(void) WaitEventSetWait(sup.set, next_timeout(), ev, lengthof(ev),
 								compat_wait_event(&wait_event, "VllmSupervisor"));
 		ResetLatch(MyLatch);
-		/* barriers: DROP DATABASE waits until every process has accepted one */
+		/* process barriers: DROP DATABASE waits until every process has accepted one */
 		CHECK_FOR_INTERRUPTS();
 	}
-	/* 1: the postmaster starts us again, unless it is shutting down itself */
+	/* exit code 1: the postmaster restarts the supervisor, unless the server is shutting down */
 	proc_exit(1);
 }
 

@@ -1,8 +1,8 @@
 /*
  * check.c
- *	  What the CHECKs of a domain say, as keywords of JSON Schema.
+ *	  Conversion of a domain's CHECKs to keywords of JSON Schema.
  *
- * Read are, joined by AND, and by OR where all arms can be read:
+ * These conditions are converted, joined by AND, and by OR if all arms can be converted:
  *
  *	 VALUE < 5, 0 <= VALUE, BETWEEN		minimum, maximum, exclusive or not; of dates a pattern
  *	 VALUE = 'x', VALUE IN (...)		enum
@@ -12,15 +12,16 @@
  *	 cardinality(VALUE) > 0				minItems, maxItems (and array_length(VALUE, 1))
  *	 VALUE IS NOT NULL
  *
- * An arm VALUE IS NULL of an OR says nothing of values that aren't.
+ * An arm VALUE IS NULL of an OR does not restrict other values.
  *
- * A keyword may say less than all that the CHECK allows, never more.  So where a number is rounded
- * when it is stored (floats, numerics with a scale) a bound becomes the outermost number that
- * can be stored; rounding keeps the order, so what lies within it stays within.
- * The expression is the planner's: constants are folded.  But to describe a type must not run code of
- * roles, as to look at a table doesn't: a CHECK of another role that uses more than functions of
- * PostgreSQL's own, or a domain, is read as it is written.  So CHECKs come from the catalog, not from the
- * type cache, which folds all.
+ * A keyword may allow fewer values than the CHECK, never more.  So if a number is rounded when it is
+ * stored (floats, numerics with a scale), a bound becomes the outermost number that can be stored;
+ * rounding keeps the order, so numbers within the bound stay within it.
+ *
+ * The expression comes from the planner, with constants folded.  But describing a type must not run
+ * code of other roles, just as looking at a table doesn't.  So a CHECK of another role that uses more
+ * than PostgreSQL's own functions, or a domain, is read without folding.  For that reason CHECKs are
+ * read from the catalog, not from the type cache, which folds all of them.
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -57,7 +58,7 @@
 #include "pg/types/shape.h"
 #include "pg/types/string.h"
 
-/* Of the operators that are read. */
+/* The operators that are converted. */
 typedef enum Compare
 {
 	CMP_NONE, CMP_LT, CMP_LE, CMP_EQ, CMP_NE, CMP_GE, CMP_GT, CMP_MATCH, CMP_LIKE
@@ -130,7 +131,7 @@ is_number_type(Oid type)
 		type == FLOAT8OID;
 }
 
-/* Numbers that an exact cast goes up to. */
+/* Rank of number types: an exact cast goes to a higher rank. */
 static int
 width_of(Oid type)
 {
@@ -149,7 +150,7 @@ width_of(Oid type)
 	}
 }
 
-/* A cast of the value that keeps it as it is? */
+/* Return true if a cast to the type leaves the value unchanged. */
 static bool
 keeps_value(const TypeShape *s, Oid type)
 {
@@ -159,7 +160,7 @@ keeps_value(const TypeShape *s, Oid type)
 	return s->base == FLOAT4OID && type == FLOAT8OID;
 }
 
-/* The value of the domain, maybe cast. */
+/* Return true if the expression is the domain's value, possibly cast. */
 static bool
 is_value(const TypeShape *s, Node *e)
 {
@@ -180,7 +181,7 @@ is_value(const TypeShape *s, Node *e)
 	return IsA(e, CoerceToDomainValue);
 }
 
-/* A call of one of pg_catalog's functions with the value as its first argument. */
+/* Return true for a call of one of these functions of pg_catalog with the value as its first argument. */
 static bool
 is_call(const TypeShape *s, Node *e, const char *const *names)
 {
@@ -207,7 +208,7 @@ scale_of(int32 typmod)
 	return (((typmod - VARHDRSZ) & 0x7ff) ^ 1024) - 1024;
 }
 
-/* As written in JSON, whatever extra_float_digits is. */
+/* Return the number as written in JSON, whatever extra_float_digits is. */
 static char *
 number_text(Oid type, Datum value)
 {
@@ -228,7 +229,7 @@ is_finite(const char *number)
 	return number[0] == '-' ? isdigit((unsigned char) number[1]) : isdigit((unsigned char) number[0]);
 }
 
-/* The float nearest to the bound c on its allowed side. */
+/* Return the float nearest to the bound c on its allowed side. */
 static char *
 float_bound(const TypeShape *s, double c, bool upper, bool exclusive)
 {
@@ -245,7 +246,7 @@ float_bound(const TypeShape *s, double c, bool upper, bool exclusive)
 	return isinf(c) ? NULL : number_text(FLOAT8OID, Float8GetDatum(c));
 }
 
-/* The same among numbers with a scale. */
+/* Like float_bound(), for numbers with a scale. */
 static char *
 scaled_bound(int scale, const char *c, bool upper, bool exclusive)
 {
@@ -261,7 +262,10 @@ scaled_bound(int scale, const char *c, bool upper, bool exclusive)
 	return DatumGetCString(DirectFunctionCall1(numeric_out, t));
 }
 
-/* Dates as they are written have the order of their texts: d, or a digit beyond d's and any behind it. */
+/*
+ * Written dates have the order of their texts, so match d, or a prefix of d, a digit beyond d's next
+ * one, and any digits after it.
+ */
 static char *
 date_pattern(const char *d, bool upper)
 {
@@ -348,8 +352,8 @@ read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
 /* ---- lists ---- */
 
 /*
- * Does a number with a scale stay as it is when it is stored?  Others are rounded, so that more than
- * the number itself becomes equal to it.
+ * Return true if a number is stored unchanged with this scale.  If it is rounded, other numbers
+ * become equal to it.
  */
 static bool
 is_stored_as(int32 typmod, const char *number)
@@ -361,7 +365,7 @@ is_stored_as(int32 typmod, const char *number)
 																Int32GetDatum(scale_of(typmod)))));
 }
 
-/* A constant as JSON; NULL: one that values of this type aren't compared with so. */
+/* Return a constant as JSON; NULL if values of this type can't be compared with it in JSON. */
 static char *
 constant_json(const TypeShape *s, bool among, Oid type, Datum value)
 {
@@ -403,8 +407,8 @@ constant_json(const TypeShape *s, bool among, Oid type, Datum value)
 }
 
 /*
- * Is all that differs in JSON different for an operator, too?  Not what its collation finds equal, nor
- * char(n) with blanks behind it.
+ * Return true if values that differ in JSON also differ for the operator.  That does not hold for
+ * values that its collation finds equal, nor for char(n) with trailing blanks.
  */
 static bool
 tells_apart(const TypeShape *s, Oid collation)
@@ -412,7 +416,7 @@ tells_apart(const TypeShape *s, Oid collation)
 	return s->base != BPCHAROID && (!OidIsValid(collation) || get_collation_isdeterministic(collation));
 }
 
-/* values: JSON, in brackets none */
+/* values: JSON, without brackets */
 static bool
 put_enum(const TypeShape *s, List **to, bool among, const char *values, Oid collation)
 {
@@ -471,7 +475,7 @@ read_array(const TypeShape *s, List **to, ScalarArrayOpExpr *e)
 
 /* ---- strings and arrays ---- */
 
-/* Might a text that matches not match with blanks behind it? */
+/* Return true if a matching text might not match with trailing blanks. */
 static bool
 looks_at_end(Compare cmp, const char *pattern)
 {
@@ -498,13 +502,13 @@ read_pattern(const TypeShape *s, List **to, Compare cmp, const Const *c)
 	initStringInfo(&json);
 	type_put_string(&json, pattern.data);
 	add(to, "pattern", json.data);
-	/* what char(n) is padded with is matched, too, so where that matters it must be there */
+	/* the padding of char(n) takes part in the match, so where that matters it must be in the text */
 	if (s->base == BPCHAROID && s->max_length > 0 && looks_at_end(cmp, from))
 		add(to, "minLength", psprintf("%d", s->max_length));
 	return true;
 }
 
-/* A count against a constant. */
+/* Convert a comparison of a count with a constant. */
 static bool
 read_count(List **to, Compare cmp, const Const *c, const char *least, const char *most)
 {
@@ -522,7 +526,7 @@ read_count(List **to, Compare cmp, const Const *c, const char *least, const char
 	return cmp != CMP_NE && !(cmp == CMP_LT && n == 0);
 }
 
-/* array_length(VALUE, 1): null of an empty array, which no CHECK minds */
+/* array_length(VALUE, 1): NULL for an empty array, with which a CHECK passes */
 static bool
 is_first_length(const TypeShape *s, Node *e)
 {
@@ -587,7 +591,7 @@ is_null_test(const TypeShape *s, Node *e, NullTestType which)
 		is_value(s, (Node *) ((NullTest *) e)->arg);
 }
 
-/* {"anyOf": [...]}, if all arms can be read */
+/* Add {"anyOf": [...]}, if all arms can be converted. */
 static bool
 read_or(TypeShape *s, List **to, List *all)
 {
@@ -615,7 +619,7 @@ read_or(TypeShape *s, List **to, List *all)
 		{
 			SchemaKeyword *word = lfirst(k);
 
-			/* twice the same: the arm would need an allOf of its own */
+			/* the same keyword twice: the arm would need an allOf of its own */
 			for (int i = 0; i < foreach_current_index(k); i++)
 				if (strcmp(((SchemaKeyword *) list_nth(arm, i))->name, word->name) == 0)
 					return false;
@@ -629,7 +633,7 @@ read_or(TypeShape *s, List **to, List *all)
 	return true;
 }
 
-/* True if nothing is left to be checked. */
+/* Convert an expression; return true if the keywords express all of it. */
 static bool
 read_expr(TypeShape *s, List **to, Node *e)
 {
@@ -648,11 +652,11 @@ read_expr(TypeShape *s, List **to, Node *e)
 		return read_compare(s, to, (OpExpr *) e);
 	if (IsA(e, ScalarArrayOpExpr))
 		return read_array(s, to, (ScalarArrayOpExpr *) e);
-	/* of a row it speaks of the columns, too */
+	/* for a row type it tests the columns, too */
 	return is_null_test(s, e, IS_NOT_NULL) && !((NullTest *) e)->argisrow;
 }
 
-/* VALUE IS NOT NULL, alone or as a part of an AND */
+/* Return true for VALUE IS NOT NULL, alone or as a part of an AND. */
 static bool
 says_not_null(TypeShape *s, Node *e)
 {
@@ -667,10 +671,16 @@ says_not_null(TypeShape *s, Node *e)
 
 /* ---- the CHECKs ---- */
 
-/* Is the planner folding a CHECK?  Still true behind an error of a function that was called for it. */
+/*
+ * True while the planner folds a CHECK; it stays true after an error of a function that was called
+ * for it.
+ */
 static bool folding = false;
 
-/* Not PostgreSQL's own?  In a CHECK of the current user: nor his, nor a superuser's? */
+/*
+ * Return true if the function is not PostgreSQL's own and, in a CHECK of the current user, belongs
+ * neither to that user nor to a superuser.
+ */
 static bool
 is_foreign(Oid function, void *context)
 {
@@ -688,7 +698,7 @@ is_foreign(Oid function, void *context)
 	return owner != GetUserId() && !superuser_arg(owner);
 }
 
-/* Could folding run code of another role, as a function or as a domain's CHECK? */
+/* Return true if folding could run code of another role, as a function or as a domain's CHECK. */
 static bool
 runs_code(Node *node, void *own)
 {
@@ -726,7 +736,7 @@ read_check(TypeShape *s, const char *name, Node *e, bool own)
 typedef struct CheckText
 {
 	char	   *name;
-	char	   *text;			/* of the expression's tree */
+	char	   *text;			/* the expression as text */
 } CheckText;
 
 static int
@@ -735,7 +745,7 @@ by_name(const ListCell *a, const ListCell *b)
 	return strcmp(((const CheckText *) lfirst(a))->name, ((const CheckText *) lfirst(b))->name);
 }
 
-/* A domain's own CHECKs, by name as PostgreSQL takes them. */
+/* Return a domain's own CHECKs, in order of their names as PostgreSQL checks them. */
 static List *
 checks_of(Oid type)
 {
@@ -766,7 +776,7 @@ checks_of(Oid type)
 	return checks;
 }
 
-/* Of the domain and those that it is over, theirs first. */
+/* Convert the CHECKs of the domain and of its base domains, those first. */
 static void
 read_checks(TypeShape *s, Oid type)
 {

@@ -1,11 +1,11 @@
 /*
  * pattern.c
- *	  Patterns of PostgreSQL as patterns of JSON schemas (ECMA-262).
+ *	  Conversion of PostgreSQL's patterns to patterns of JSON schemas (ECMA-262).
  *
- * The two notations share most of their text, but not all of its meaning: classes like \w depend
- * on the database's locale here and are ASCII there, so a class becomes its ASCII part, and one
- * that is negated can't be said.  What is only PostgreSQL's (look-around, back-references, word
- * boundaries, options) can't be said either.
+ * The two notations share most of their syntax, but not all of its meaning.  Classes like \w depend
+ * on the database's locale in PostgreSQL and are ASCII in ECMA-262, so a class becomes its ASCII
+ * part, and a negated class can't be converted.  Features that JSON schemas lack (look-around,
+ * back-references, word boundaries, options) can't be converted either.
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -20,7 +20,7 @@
 static const struct
 {
 	const char *name;
-	const char *members;		/* in brackets */
+	const char *members;		/* members of the class, without brackets */
 }			classes[] = {
 	{"digit", "0-9"}, {"alpha", "A-Za-z"}, {"alnum", "0-9A-Za-z"}, {"upper", "A-Z"}, {"lower", "a-z"},
 	{"space", SPACE}, {"xdigit", "0-9A-Fa-f"}, {"word", "0-9A-Za-z_"}, {"punct", "!-\\/:-@\\[-`{-~"},
@@ -51,7 +51,7 @@ put_literal(StringInfo out, char c)
 	appendStringInfoChar(out, c);
 }
 
-/* A character of a bracket expression; two of & or ~ would be an operator there. */
+/* Append a character of a bracket expression; two & or ~ in a row would be an operator there. */
 static void
 put_member(StringInfo out, char c)
 {
@@ -61,7 +61,7 @@ put_member(StringInfo out, char c)
 		appendStringInfo(out, strchr("\\]^-[", c) != NULL ? "\\%c" : "%c", c);
 }
 
-/* An escape, s behind its backslash; NULL: one that can't be said. */
+/* Convert an escape; s is after its backslash.  Return NULL for one that can't be converted. */
 static const char *
 escape(StringInfo out, const char *s, bool in_brackets, bool negated)
 {
@@ -82,7 +82,7 @@ escape(StringInfo out, const char *s, bool in_brackets, bool negated)
 	return s + 1;
 }
 
-/* [:name:], s behind its colon */
+/* Convert [:name:]; s is after its colon. */
 static const char *
 named_class(StringInfo out, const char *s)
 {
@@ -99,7 +99,7 @@ named_class(StringInfo out, const char *s)
 	return NULL;
 }
 
-/* A bracket expression, s behind its [ */
+/* Convert a bracket expression; s is after its [. */
 static const char *
 brackets(StringInfo out, const char *s)
 {
@@ -121,7 +121,7 @@ brackets(StringInfo out, const char *s)
 			s = escape(out, s + 1, true, negated);
 		else
 		{
-			/* a hyphen is itself at the ends, and makes a range elsewhere */
+			/* a hyphen is a plain character at the ends, and makes a range elsewhere */
 			bool		range = *s == '-' && !first && s[1] != ']';
 
 			if (range)
@@ -137,7 +137,7 @@ brackets(StringInfo out, const char *s)
 	return s + 1;
 }
 
-/* A bound, s at its {; NULL: none */
+/* Convert a bound; s is at its {.  Return NULL if there is none. */
 static const char *
 bound(StringInfo out, const char *s)
 {
@@ -177,7 +177,7 @@ pattern_from_regex(StringInfo out, const char *s)
 		}
 		else if (*s == '.')
 		{
-			/* any character here */
+			/* . matches any character in PostgreSQL */
 			appendStringInfoString(out, "[^\\u0000]");
 			s++;
 		}

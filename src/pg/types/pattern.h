@@ -1,6 +1,6 @@
 /*
  * pattern.h
- *	  Patterns of PostgreSQL as patterns of JSON schemas.
+ *	  Conversion of PostgreSQL's patterns to patterns of JSON schemas.
  */
 #ifndef VLLM_PG_TYPES_PATTERN_H
 #define VLLM_PG_TYPES_PATTERN_H
@@ -10,12 +10,12 @@
 #include "lib/stringinfo.h"
 
 /*
- * Append a pattern that matches nothing but what the regular expression (of operator ~)
- * matches, and nearly all of that.  False if there is none.
+ * Append a pattern that matches only texts that the regular expression (of operator ~) matches, and
+ * nearly all of those.  Return false if there is none.
  */
 bool		pattern_from_regex(StringInfo out, const char *regex);
 
-/* The same of a pattern of LIKE; it matches the whole text. */
+/* Like pattern_from_regex(), for a pattern of LIKE, which matches the whole text. */
 bool		pattern_from_like(StringInfo out, const char *like);
 
 #endif

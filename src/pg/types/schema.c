@@ -2,10 +2,10 @@
  * schema.c
  *	  The JSON schema of a type's shape.
  *
- * An attribute that may be null has the type "null" beside its own.  All attributes are
- * required, so that an answer has them in one order and none is forgotten.  What a domain's
- * CHECKs say is merged into the keywords of its base type: bounds become the tighter ones,
- * what can't stand in one place twice goes to allOf.
+ * An attribute that may be null has the additional type "null".  All attributes are required, so that
+ * an output has them in a fixed order and none is omitted.  The keywords of a domain's CHECKs are
+ * merged into those of its base type: of two bounds the tighter one is used, and keywords that can't
+ * occur twice go to allOf.
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -27,7 +27,7 @@
 #include "pg/types/shape.h"
 #include "pg/types/string.h"
 
-/* A schema that is longer than this is of no use in a prompt or as a grammar. */
+/* A longer schema is useless in a prompt or as a grammar. */
 #define MAX_SCHEMA	(1024 * 1024)
 
 static void emit(StringInfo out, const TypeShape *s, bool nullable, const char *comment, SchemaStyle style);
@@ -48,7 +48,7 @@ json_string(const char *s)
 	return out.data;
 }
 
-/* ERROR (54000) if what is written of a type is too long. */
+/* ERROR (54000) if the text about a type is too long. */
 static void
 check_size(StringInfo out, Oid type)
 {
@@ -83,7 +83,7 @@ less(const char *a, const char *b)
 	return DatumGetBool(DirectFunctionCall2(numeric_lt, type_numeric(a), type_numeric(b)));
 }
 
-/* Add a keyword to those that hold already. */
+/* Add a keyword to those that apply already. */
 static List *
 both(List *keywords, Oid type, const char *name, const char *value)
 {
@@ -139,7 +139,10 @@ by_sort_order(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The labels of an enum in their order, but those that can't be used before the transaction ends. */
+/*
+ * Return the labels of an enum in their order, except those that can't be used before the transaction
+ * ends.
+ */
 static char *
 labels(Oid type)
 {
@@ -165,7 +168,7 @@ labels(Oid type)
 	}
 	appendStringInfoChar(&out, ']');
 	ReleaseSysCacheList(list);
-	/* engine_func_head() catches its error: the list is not held any more */
+	/* engine_func_head() may catch this error, so the list is released before it */
 	check_size(&out, type);
 	return out.data;
 }
@@ -179,7 +182,7 @@ string_keywords(const TypeShape *s, SchemaStyle style)
 	if ((s->base == BITOID || s->base == VARBITOID) && s->base_typmod > 0)
 		pattern = psprintf("[01]{%d,%d}", s->base == BITOID ? s->base_typmod : 0, s->base_typmod);
 	if (s->base == NAMEOID)
-		pattern = "[\\u0001-\\u007f]*";	/* it is so many bytes, not characters */
+		pattern = "[\\u0001-\\u007f]*";	/* SQL_ASCII: max_length counts bytes, not characters */
 	if (style == SCHEMA_READABLE)
 	{
 		if (s->string->format != NULL)
@@ -220,7 +223,7 @@ base_keywords(const TypeShape *s, SchemaStyle style)
 	return k;
 }
 
-/* ---- the parts ---- */
+/* ---- parts of a schema ---- */
 
 static const char *
 type_name(const TypeShape *s)
@@ -282,7 +285,10 @@ put_range(StringInfo out, const TypeShape *s, SchemaStyle style)
 						   "\"additionalProperties\": false");
 }
 
-/* Any JSON value that jsonb takes, too: no NUL characters, no endless numbers. */
+/*
+ * Append the schema of any JSON value that jsonb accepts: without NUL characters and numbers that are
+ * too long.
+ */
 static void
 put_any_json(StringInfo out)
 {
@@ -308,7 +314,7 @@ has_json(const TypeShape *s)
 	return false;
 }
 
-/* ---- a schema ---- */
+/* ---- the schema ---- */
 
 static const char *
 description(const TypeShape *s, const char *comment, SchemaStyle style)
@@ -322,7 +328,7 @@ description(const TypeShape *s, const char *comment, SchemaStyle style)
 	return comment == NULL ? hint : psprintf("%s (%s)", comment, hint);
 }
 
-/* What can't be generated exactly is said where people look. */
+/* Describe CHECKs that the schema can't express, where readers see it. */
 static void
 put_unread(StringInfo out, const TypeShape *s)
 {
@@ -338,7 +344,7 @@ put_unread(StringInfo out, const TypeShape *s)
 	escape_json(out, psprintf("checked afterwards: %s", names.data));
 }
 
-/* Members behind "description": the type and all it says. */
+/* Append the members after "description": the type and its keywords. */
 static void
 put_members(StringInfo out, const TypeShape *s, bool null_too, SchemaStyle style)
 {
@@ -347,7 +353,7 @@ put_members(StringInfo out, const TypeShape *s, bool null_too, SchemaStyle style
 
 	if (s->kind == TYPE_JSON)
 	{
-		/* a reader knows what "any" is */
+		/* a reader needs no definition of "any" */
 		if (style == SCHEMA_EXACT)
 			appendStringInfoString(out, "\"$ref\": \"#/$defs/json\"");
 		else
@@ -390,7 +396,7 @@ put_members(StringInfo out, const TypeShape *s, bool null_too, SchemaStyle style
 		put_unread(out, s);
 }
 
-/* Does a keyword speak of values of other types, too? */
+/* Return true if a keyword also restricts values of other types. */
 static bool
 lists_values(const TypeShape *s)
 {
@@ -443,7 +449,7 @@ type_schema(StringInfo out, const TypeShape *s, bool nullable, SchemaStyle style
 	emit(out, s, nullable, NULL, style);
 	if (style == SCHEMA_EXACT && has_json(s))
 	{
-		out->len--;				/* the brace */
+		out->len--;				/* remove the brace */
 		appendStringInfoString(out, ", \"$defs\": {\"json\": ");
 		put_any_json(out);
 		appendStringInfoString(out, "}}");

@@ -1,11 +1,11 @@
 /*
  * shape.c
- *	  The shape of an SQL type, from the catalog; llm_type_schema() and vllm.from_json().
+ *	  Building the shape of an SQL type from the catalog; llm_type_schema() and vllm.from_json().
  *
- * Types of the system that JSON has no value for are strings which the type's own input function
- * reads, whatever the session's settings are: string_types has a pattern for each, narrow
- * enough that the function takes all it matches.  The other types are refused by name:
- * a pattern that is too wide would break the promise that an answer can be cast.
+ * System types without a counterpart in JSON are strings that the type's own input function reads,
+ * whatever the session's settings are.  string_types.def has a pattern for each, narrow enough that
+ * the function accepts everything that it matches.  All other types are refused by name: a pattern
+ * that is too wide would break the promise that an output can be cast.
  *
  * Tests: tests/sql/28_types.sql, tests/t/086_types.pl.
  */
@@ -35,17 +35,17 @@
 PG_FUNCTION_INFO_V1(llm_type_schema);
 PG_FUNCTION_INFO_V1(llm_from_json);
 
-/* The largest number of digits that a bound is written with. */
+/* The most digits of a bound. */
 #define MAX_BOUND_DIGITS	300
 
-/* Columns of columns multiply: a type of more parts than this has a schema that is too long. */
+/* Nested composite types multiply: the schema of a type with more parts than this would be too long. */
 #define MAX_PARTS	20000
 
-/* A shape in the making. */
+/* State of building a shape. */
 typedef struct ShapeMaking
 {
 	Oid			whole;			/* the type that was asked for */
-	int			n;				/* its parts so far */
+	int			n;				/* number of parts so far */
 } ShapeMaking;
 
 static TypeShape *part_shape(ShapeMaking *m, Oid type, int32 typmod);
@@ -69,7 +69,7 @@ type_numeric(const char *s)
 
 /* ---- comments ---- */
 
-/* Of a column, or with column 0 of the type; what the system says of its own types is of no use. */
+/* Return the comment of a column, or of the type (column 0); comments of system types are not useful. */
 static const char *
 comment_of(Oid type, int column)
 {
@@ -96,7 +96,7 @@ int_shape(TypeShape *s, const char *least, const char *most)
 	s->most = most;
 }
 
-/* numeric(precision, scale): as many nines as there is room for. */
+/* numeric(precision, scale): the bound has as many nines as there is room for. */
 static void
 numeric_shape(TypeShape *s)
 {
@@ -108,7 +108,7 @@ numeric_shape(TypeShape *s)
 	s->kind = TYPE_NUMERIC;
 	if (s->base_typmod < (int32) VARHDRSZ)
 	{
-		/* what a numeric can hold is far more, and no schema needs to say it */
+		/* a numeric can hold far larger numbers, but no schema needs them */
 		s->least = "-1e300";
 		s->most = "1e300";
 		return;
@@ -153,7 +153,7 @@ range_shape(ShapeMaking *m, TypeShape *s)
 	s->kind = TYPE_RANGE;
 	s->element = part_shape(m, t->rngelemtype->type_id, -1);
 
-	/* their canonical function adds one to an upper bound that is included */
+	/* their canonical function adds one to an inclusive upper bound */
 	if (s->base == INT4RANGEOID)
 		int_shape(s->element, "-2147483648", "2147483646");
 	else if (s->base == INT8RANGEOID)
@@ -189,7 +189,7 @@ composite_shape(ShapeMaking *m, TypeShape *s)
 	}
 }
 
-/* A type that its input function reads from a string. */
+/* Set the shape of a type that its input function reads from a string. */
 static bool
 string_shape(TypeShape *s)
 {
@@ -251,7 +251,7 @@ base_shape(ShapeMaking *m, TypeShape *s)
 		s->kind = TYPE_JSON;
 	else if (number_shape(s) || string_shape(s))
 		 /* done */ ;
-	/* int2vector and oidvector have elements, too, but another layout and limits of their own */
+	/* int2vector and oidvector have elements, too, but a different layout and limits of their own */
 	else if (OidIsValid(element) && get_array_type(element) == s->base)
 		array_shape(m, s, element);
 	else if (type == TYPTYPE_ENUM)

@@ -1,11 +1,11 @@
 /*
  * shape.h
- *	  An SQL type as JSON: what its values look like, as a schema and back.
+ *	  The JSON form of an SQL type: the schema of its values, and conversion from JSON.
  *
- * A TypeShape is the tree that both are made of: type_shape() reads the catalog,
- * type_schema() prints a JSON schema, type_value() makes a value of a JSON text.  What the
- * exact schema accepts becomes a value without an error, but for the CHECKs of domains that
- * the schema can't say (TypeCheck.unread).
+ * A TypeShape is the tree that both use: type_shape() builds it from the catalog, type_schema()
+ * prints a JSON schema of it, type_value() makes a value of a JSON text.  Every text that the exact
+ * schema accepts can be converted without an error, except where domains have CHECKs that the schema
+ * can't express (TypeShape.unread).
  *
  *	 boolean			true, false
  *	 numbers			a number; whole ones within the range of the type
@@ -53,7 +53,7 @@ typedef struct TypeShape
 	Oid			base;
 	int32		base_typmod;
 	TypeKind	kind;
-	bool		not_null;		/* a domain that takes no null */
+	bool		not_null;		/* a domain that does not accept NULL */
 	const char *comment;		/* or NULL */
 
 	/* TYPE_INT: the range; TYPE_FLOAT, TYPE_NUMERIC: texts of the bounds, NULL = none */
@@ -66,11 +66,12 @@ typedef struct TypeShape
 	TypeAttr   *attrs;
 	TupleDesc	desc;
 
-	/* domains: what their CHECKs say, as keywords, and those that say more than that */
+	/* domains: their CHECKs as keywords, and the constraints that keywords don't express completely */
 	List	   *keywords;		/* SchemaKeyword * */
 	List	   *unread;			/* names of constraints, char * */
 
-	FmgrInfo	input;			/* TYPE_STRING and others that are read by the type's own function */
+	FmgrInfo	input;			/* for TYPE_STRING and other types that are read by their own input
+								 * function */
 	Oid			ioparam;
 	bool		has_input;
 } TypeShape;
@@ -79,23 +80,24 @@ typedef struct SchemaKeyword
 {
 	const char *name;
 	const char *value;			/* JSON */
-	StringInfo	arms;			/* of allOf alone: what is within its brackets so far, and value is NULL */
+	StringInfo	arms;			/* only for allOf: the content of its brackets so far; value is NULL then */
 } SchemaKeyword;
 
-/* The shape of a type; ERROR 0A000 naming the type that has none. */
+/* Return the shape of a type; ERROR 0A000 names a type that has none. */
 TypeShape  *type_shape(Oid type, int32 typmod);
 
 /* Read a domain's CHECKs into s (check.c). */
 void		type_read_checks(TypeShape *s);
 /*
- * Was the last error raised by a function that the planner called to fold a constant of a CHECK?  It may have
- * left references behind: only a subtransaction may catch it.  True once an error.
+ * Return true if the last error was raised by a function that the planner called to fold a constant
+ * of a CHECK.  Such an error may have left resources behind, so only a subtransaction may catch it.
+ * Returns true once for each error.
  */
 bool		type_folding_failed(void);
 
 /*
- * Print the schema.  For a reader (a model that gets it in its prompt) dates and such have a
- * "format" instead of the long pattern and whole numbers no bounds of their type.
+ * Print the schema.  In a schema for a reader (a model that gets it in its prompt), dates and similar
+ * types have a "format" instead of the long pattern, and integers have no bounds of their type.
  */
 typedef enum SchemaStyle
 {
@@ -104,20 +106,20 @@ typedef enum SchemaStyle
 
 void		type_schema(StringInfo out, const TypeShape *s, bool nullable, SchemaStyle style);
 
-/* Members of an attribute's or argument's schema; comment: or NULL. */
+/* Print the members of an attribute's or argument's schema; comment: or NULL */
 void		type_schema_described(StringInfo out, const TypeShape *s, bool nullable, const char *comment,
 								  SchemaStyle style);
 
 /*
- * The value of a JSON text, in the current context.  NULL, or the error of one that isn't of
- * the type (22023, or 23514 for a CHECK).
+ * Make the value of a JSON text, in the current context.  Return NULL, or the error of a text that is
+ * not of the type (22023, or 23514 for a CHECK).
  */
 ErrorData  *type_value(TypeShape *s, const JsonNode *json, bool nullable, Datum *value, bool *isnull);
 
-/* A number's text as numeric; what the types of numbers have in common. */
+/* Convert a number's text to numeric, from which all number types are made. */
 Datum		type_numeric(const char *s);
 
-/* JSON string literal of s, in the server's encoding. */
+/* Append s as a JSON string literal, in the server's encoding. */
 void		type_put_string(StringInfo out, const char *s);
 
 #endif

@@ -2,9 +2,9 @@
  * string.c
  *	  Types that are strings in JSON, and the characters that a database can store.
  *
- * Dates are those of the years 1 to 9999, with the days that their months have; fractions of
- * seconds have at most six digits; offsets from UTC are at most 14 hours, intervals' numbers at
- * most four digits, so no sum of them overflows.
+ * The patterns match dates of the years 1 to 9999, with the days that their months have; fractions of
+ * seconds with at most six digits; offsets from UTC of at most 14 hours; and intervals with numbers
+ * of at most four digits, so that no sum overflows.
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -39,7 +39,7 @@
 				"|(?:" H16 ":){4}(?::" H16 "){1,3}|(?:" H16 ":){3}(?::" H16 "){1,4}|(?:" H16 ":){2}(?::" \
 				H16 "){1,5}" \
 				"|" H16 ":(?::" H16 "){1,6}|:(?::" H16 "){1,7})"
-/* networks: bits behind the mask must be 0, so masks end where octets do */
+/* networks: bits after the mask must be 0, so masks end at octets */
 #define CIDR	"(?:" IPV4 "(?:/32)?|" OCTET "(?:\\." OCTET "){2}\\.0/24|" OCTET "\\." OCTET "\\.0\\.0/16|" \
 	OCTET "\\.0\\.0\\.0/8" \
 				"|0\\.0\\.0\\.0/0|" IPV6 "(?:/128)?|::/0)"
@@ -65,7 +65,7 @@ append_code(StringInfo s, int code)
 	appendStringInfo(s, "\\u%04x", code);
 }
 
-/* A class of what a byte above 127 means in a single-byte encoding. */
+/* Return a class with the characters that bytes above 127 mean in a single-byte encoding. */
 static char *
 single_byte_class(void)
 {

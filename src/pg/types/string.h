@@ -12,12 +12,12 @@ typedef struct StringType
 	Oid			type;
 	const char *pattern;		/* of the whole string, without anchors; NULL: any characters */
 	const char *format;			/* for a reader, NULL: none */
-	const char *hint;			/* for a reader: how it is written, NULL: plain */
+	const char *hint;			/* for a reader: how values are written, NULL: plain text */
 } StringType;
 
 const StringType *type_string_find(Oid type);
 
-/* The pattern of the strings of a type: characters that the database can store. */
+/* Return the pattern of strings without one of their own: characters that the database can store. */
 const char *type_string_free_pattern(void);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * value.c
- *	  A JSON text as a value of an SQL type, strictly.
+ *	  Strict conversion of a JSON text to a value of an SQL type.
  *
- * Nothing is bent to fit: a string is no number, an attribute that is missing is not null, one
- * that nobody knows is an error.  Errors are returned, with the place in the JSON text.
- * A number that is too small for a float becomes 0, as everywhere in JSON.
+ * No value is converted to fit: a string is not a number, a missing attribute is not null, and an
+ * unknown one is an error.  Errors are returned, with the position in the JSON text.  A number that
+ * is too small for a float becomes 0, as is usual for JSON.
  *
- * Domains' CHECKs are evaluated here, not by the domain's own cast, so that one that says no
- * can be told from one that fails.
+ * Domains' CHECKs are evaluated here, not by the domain's own cast, to distinguish a CHECK that is
+ * false from one that raises an error.
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -31,11 +31,11 @@
 #include "pg/compat.h"
 #include "pg/types/shape.h"
 
-/* Where in the text: a list from the inside out. */
+/* A position in the text: a list from the innermost part outwards. */
 typedef struct ValuePlace
 {
 	const struct ValuePlace *outer;
-	const char *name;			/* of a member, NULL: element */
+	const char *name;			/* name of a member, NULL: an element */
 	int			index;
 } ValuePlace;
 
@@ -103,9 +103,9 @@ out_of_range(const TypeShape *s, const JsonNode *j, const ValuePlace *at)
 }
 
 /*
- * By the type's own input function.  What it finds wrong with the text is returned, too; that may be
- * caught here without a subtransaction, because these are types of the system whose
- * functions hold nothing but memory where they complain of their input.
+ * Convert by the type's own input function.  Its errors about the text are returned, too.  They may
+ * be caught without a subtransaction, because these are system types whose functions hold no
+ * resources but memory when they refuse their input.
  */
 static ErrorData *
 read_text(TypeShape *s, char *text, const ValuePlace *at, Datum *value)
@@ -183,7 +183,7 @@ to_float(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 	return NULL;
 }
 
-/* A numeric of precision and scale overflows where it is rounded up. */
+/* A numeric with precision and scale may overflow when it is rounded up. */
 static ErrorData *
 to_numeric(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
@@ -203,7 +203,7 @@ to_numeric(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 	return NULL;
 }
 
-/* ---- what has parts ---- */
+/* ---- composite values ---- */
 
 static ErrorData *
 to_array(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
@@ -236,7 +236,7 @@ to_array(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 	return NULL;
 }
 
-/* The first member that there is no attribute for, or that was there before. */
+/* ERROR for the first member without an attribute, or that occurs twice. */
 static ErrorData *
 check_members(const TypeShape *s, const JsonNode *j, const ValuePlace *at)
 {
@@ -302,7 +302,7 @@ range_bound(TypeShape *s, const JsonNode *j, const char *name, const ValuePlace 
 	return refused;
 }
 
-/* Two bounds in any order: the smaller one is the lower. */
+/* The bounds may come in any order: the smaller one is the lower. */
 static ErrorData *
 to_range(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
@@ -340,7 +340,9 @@ to_range(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 static ErrorData *
 check_domain(const TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum value, bool isnull)
 {
-	DomainConstraintRef *ref = palloc0(sizeof(DomainConstraintRef));	/* the context's reset looks at it */
+	DomainConstraintRef *ref = palloc0(sizeof(DomainConstraintRef));	/* palloc'ed, as the reset
+																		 * callback of the context uses
+																		 * it */
 	ExprContext *cxt = CreateStandaloneExprContext();
 	ErrorData  *refused = NULL;
 	ListCell   *lc;
@@ -414,7 +416,7 @@ convert(TypeShape *s, const JsonNode *j, bool nullable, const ValuePlace *at, Da
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
 	*value = (Datum) 0;
-	/* json's null is a value of json, unless it stands where an SQL null may be */
+	/* for type json, null is a value, unless an SQL NULL is allowed here */
 	*isnull = j->kind == JSON_NULL && (nullable || s->kind != TYPE_JSON);
 	if (*isnull && !nullable)
 		return refuse(at, ERRCODE_NOT_NULL_VIOLATION, "a value of type %s must not be null here",

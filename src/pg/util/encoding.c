@@ -1,18 +1,19 @@
 /*
  * encoding.c
- *	  Text on its way between a database's encoding and the wire's UTF-8.
+ *	  Conversion of text between a database's encoding and the wire's UTF-8.
  *
- * Prompts are valid in the server's encoding, so the way out is PostgreSQL's own conversion, which raises an
- * ERROR when a character has no Unicode equivalent. Answers are bytes that a model chose: they may hold NUL,
- * broken UTF-8 or characters that the database can't store.  vllm.invalid_text decides: 'replace' drops NUL,
- * replaces each broken byte or unknown character by U+FFFD (where the database has it, else '?'), 'error'
- * raises 22021.  One pass over the answer when it is clean, which is nearly always; linear otherwise.
+ * Prompts are valid in the server's encoding, so PostgreSQL's own conversion is used for sending; it
+ * raises an ERROR if a character has no Unicode equivalent.  Outputs are bytes that a model chose:
+ * they may contain NUL, invalid UTF-8 or characters that the database can't store.  vllm.invalid_text
+ * decides what happens: 'replace' drops NUL and replaces each invalid byte or unknown character by
+ * U+FFFD (if the database has it, else '?'), 'error' raises 22021.  Valid outputs, as nearly all are,
+ * need one pass; others take linear time.
  *
  * Tests: tests/sql/11_encoding.sql.
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"	/* 16: SET_VARSIZE comes with it */
+#include "access/htup_details.h"	/* in 16, SET_VARSIZE is defined there */
 #include "catalog/namespace.h"
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
@@ -46,9 +47,7 @@ invalid_text(const char *what)
 				 errhint("Set vllm.invalid_text to \"replace\" to have it replaced.")));
 }
 
-/*
- * Append s[0..n), any bytes, as valid UTF-8 without NUL.
- */
+/* Append s[0..n), any bytes, as valid UTF-8 without NUL. */
 static void
 append_valid_utf8(StringInfo out, const char *s, size_t n)
 {
@@ -56,7 +55,7 @@ append_valid_utf8(StringInfo out, const char *s, size_t n)
 	{
 		size_t		good = pg_encoding_verifymbstr(PG_UTF8, s, (int) n);
 
-		/* PostgreSQL's verifier stops at NUL as it does at a broken byte */
+		/* PostgreSQL's verifier stops at NUL as it does at an invalid byte */
 		appendBinaryStringInfo(out, s, (int) good);
 		s += good;
 		n -= good;
@@ -70,21 +69,19 @@ append_valid_utf8(StringInfo out, const char *s, size_t n)
 			appendStringInfoString(out, REPLACEMENT_UTF8);
 		}
 		s++, n--;
-		/* the rest of a cut-off character belongs to the same replacement */
+		/* the rest of a truncated character belongs to the same replacement */
 		while (n > 0 && ((unsigned char) *s & 0xC0) == 0x80)
 			s++, n--;
 	}
 }
 
-/*
- * Append valid UTF-8 in the server's encoding, '?' for what it doesn't have.
- */
+/* Append valid UTF-8 in the server's encoding, with '?' for characters that it lacks. */
 static void
 append_converted(StringInfo out, Oid proc, const char *s, size_t n)
 {
 	while (n > 0)
 	{
-		/* bounded pieces: the conversion wants MAX_CONVERSION_GROWTH bytes a byte */
+		/* in pieces, as the conversion needs MAX_CONVERSION_GROWTH bytes of room for each byte */
 		int			piece = (int) Min(n, 64 * 1024);
 		int			room,
 					done;
@@ -118,7 +115,7 @@ text_from_wire(const char *s, size_t n)
 	Oid			proc;
 	text	   *result;
 
-	/* what a text can hold at all; the verifier takes an int */
+	/* the most that a text can hold; the verifier takes an int */
 	if (n > MaxAllocSize - VARHDRSZ)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -149,8 +146,9 @@ text_from_wire(const char *s, size_t n)
 }
 
 /*
- * It was the database's, which has all of its characters.  A worker of jobs asks this outside of
- * transactions, where no conversion can be looked up: that of client_encoding, there UTF8, is at hand.
+ * The name came from the database, so its encoding has all of the characters.  A job worker calls
+ * this outside of transactions, where no conversion can be looked up; that of client_encoding, which
+ * is UTF8 there, is available.
  */
 char *
 name_from_wire(const char *s, size_t n)

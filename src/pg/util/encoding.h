@@ -1,6 +1,6 @@
 /*
  * encoding.h
- *	  Text on its way between a database's encoding and the wire's UTF-8, and between processes.
+ *	  Conversion of text between a database's encoding and the wire's UTF-8, and between processes.
  */
 #ifndef VLLM_PG_UTIL_ENCODING_H
 #define VLLM_PG_UTIL_ENCODING_H
@@ -20,18 +20,18 @@ typedef enum InvalidText
 
 extern int	vllm_invalid_text;
 
-/* A string field, converted to UTF-8. */
+/* Append a string field, converted to UTF-8. */
 void		wire_put_text(WireOut *o, WireTag tag, const char *s, size_t n);
 
-/* A text datum from a reply's UTF-8. */
+/* Make a text datum of a reply's UTF-8. */
 text	   *text_from_wire(const char *s, size_t n);
 
-/* A name of a message that this server has made. */
+/* Return a name from a message that this server has made. */
 char	   *name_from_wire(const char *s, size_t n);
 
 /*
- * A string, or NULL, of an aggregate's state that goes to another process: its bytes as they
- * are.  (pq_sendstring() and pq_getmsgstring() are for clients: they convert.)
+ * A string, or NULL, in an aggregate's state that is sent to another process: its bytes, unchanged.
+ * (pq_sendstring() and pq_getmsgstring() are for clients: they convert.)
  */
 void		state_put_string(StringInfo buf, const char *s);
 char	   *state_get_string(StringInfo buf);

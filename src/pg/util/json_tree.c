@@ -1,9 +1,9 @@
 /*
  * json_tree.c
- *	  A JSON text as a tree, made by the server's parser.
+ *	  A JSON text as a tree, made by PostgreSQL's own parser.
  *
- * jsonb would sort members, drop those that occur twice and respell numbers; here a
- * value of type json keeps its own bytes (JsonNode.raw).
+ * jsonb would sort members, drop duplicates and change the spelling of numbers; here a value of type
+ * json keeps its own bytes (JsonNode.raw).
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -15,16 +15,16 @@
 #include "pg/compat.h"
 #include "pg/util/json_tree.h"
 
-#define MAX_DEPTH	1000		/* of nested values; the parser guards its own stack */
+#define MAX_DEPTH	1000		/* of nested values; the parser checks its own stack depth */
 
 typedef struct JsonTreeReader
 {
 	JsonLexContext *lex;
 	JsonNode   *root;
-	int			depth;			/* of open objects and arrays */
+	int			depth;			/* number of open objects and arrays */
 	JsonNode   *open[MAX_DEPTH];
-	char	   *key;			/* of the member that comes next */
-	const char *start;			/* where the value that comes next begins */
+	char	   *key;			/* of the next member */
+	const char *start;			/* start of the next value */
 } JsonTreeReader;
 
 const char *
@@ -44,7 +44,7 @@ add(JsonTreeReader *r, JsonKind kind)
 	JsonNode   *n;
 	JsonNode   *parent = r->depth > 0 ? r->open[r->depth - 1] : NULL;
 
-	/* the parser itself doesn't look */
+	/* the parser itself does not check for interrupts */
 	CHECK_FOR_INTERRUPTS();
 	n = palloc0(sizeof(JsonNode));
 	n->kind = kind;
@@ -78,7 +78,7 @@ push(JsonTreeReader *r, JsonKind kind)
 	r->open[r->depth++] = n;
 }
 
-/* A value of the innermost open object or array ends. */
+/* End a value of the innermost open object or array. */
 static void
 end_value(JsonTreeReader *r)
 {

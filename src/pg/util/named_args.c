@@ -2,12 +2,12 @@
  * named_args.c
  *	  The arguments of SQL functions by name.
  *
- * An option is what its argument is called in pg_proc, wherever it stands: functions have
- * options of their own among the common ones, a function of an older catalog lacks
- * the newer ones, and its C code is the same.
+ * An option is found by its argument's name in pg_proc, at any position.  Functions have options of
+ * their own among the common ones, and a function of an older catalog lacks the newer ones, but its C
+ * code is the same.
  *
- * The names are kept by OID until pg_proc changes.  A call may have fewer arguments
- * than its function: a plan may be older than ALTER EXTENSION UPDATE.
+ * The names are cached by OID until pg_proc changes.  A call may have fewer arguments than its
+ * function, since a plan may be older than ALTER EXTENSION UPDATE.
  *
  * Tests: tests/sql/03_options.sql, tests/t/030_upgrade.pl.
  */
@@ -28,9 +28,9 @@ typedef struct FnArgs
 {
 	Oid			funcid;			/* key */
 	int			n;
-	char	  **names;			/* [n]; "" = it has none */
+	char	  **names;			/* [n]; "" = without a name */
 	Oid		   *types;
-	int16	   *numbers;		/* NULL: nobody has asked */
+	int16	   *numbers;		/* NULL: not asked for yet */
 } FnArgs;
 
 static MemoryContext cxt = NULL;
@@ -60,7 +60,7 @@ make_cache(void)
 	stale = false;
 }
 
-/* Input arguments only: those of a TABLE are results. */
+/* Only input arguments count: those of TABLE are results. */
 static void
 read_arguments(FnArgs *a, HeapTuple tuple)
 {
@@ -98,7 +98,7 @@ arguments_of(Oid funcid)
 	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for function %u", funcid);
-	/* all of it first: an entry is whole or not there */
+	/* read everything first, so that an entry is complete or absent */
 	old = MemoryContextSwitchTo(cxt);
 	read_arguments(&fresh, tuple);
 	MemoryContextSwitchTo(old);

@@ -9,22 +9,22 @@
 
 #include "fmgr.h"
 
-/* Position of a function's argument, -1 if it has none of this name. */
+/* Return the position of a function's argument, -1 if it has none of this name. */
 int			fn_arg_of(Oid funcid, const char *name);
 
-/* Position of the call's argument, -1 if the function has none of this name. */
+/* Return the position of the call's argument, -1 if the function has none of this name. */
 int			fn_arg(FunctionCallInfo fcinfo, const char *name);
 
-/* The same, and the argument is not NULL; else -1. */
+/* Like fn_arg(), but also -1 if the argument is NULL. */
 int			fn_arg_given(FunctionCallInfo fcinfo, const char *name);
 
-/* The type modifier of an argument's expression, -1 if it has none: NULL::varchar(5) says one. */
+/* Return the type modifier of an argument's expression, -1 if it has none; NULL::varchar(5) has one. */
 int32		fn_arg_typmod(FunctionCallInfo fcinfo, int arg);
 
 /*
- * For each of the call's arguments what number() says of its name and type, *n of them.
- * It is asked once per function; always give the same one for a function.
- * Valid until the next call of a function of this file.
+ * Return number()'s result for the name and type of each of the call's arguments, *n of them.
+ * number() is called once for each function, so a function must always be used with the same one.
+ * The result is valid until the next call of a function of this file.
  */
 typedef int (*ArgNumber) (const char *name, Oid type);
 const int16 *fn_arg_numbers(FunctionCallInfo fcinfo, ArgNumber number, int *n);

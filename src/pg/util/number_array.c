@@ -1,10 +1,10 @@
 /*
  * number_array.c
- *	  Arrays of numbers as callers have them: whole ones of int or bigint, others of real or float8.
+ *	  Arrays of numbers as callers pass them: integers as int or bigint, others as real or float8.
  *
- * Drivers send lists as arrays of the widest type, and PostgreSQL does not narrow an array by itself.  So
- * arguments are of the wide type, or there is a function of each; views from before pass the narrow one
- * to the same function.
+ * Drivers send lists as arrays of the widest type, and PostgreSQL does not narrow an array by
+ * itself.  So arguments have the wide type, or there is a function for each type; older views pass
+ * the narrow type to the same function.
  *
  * Tests: tests/sql/43_drivers.sql.
  */
@@ -43,7 +43,7 @@ number_array_reals(ArrayType *a)
 	int			n = ArrayGetNItems(ARR_NDIM(a), ARR_DIMS(a));
 	Datum	   *elems;
 
-	/* one with NULLs is refused, whatever it is of */
+	/* the caller refuses an array with NULLs, whatever its type */
 	if (ARR_ELEMTYPE(a) != FLOAT8OID || array_contains_nulls(a))
 		return a;
 	elems = palloc(sizeof(Datum) * Max(n, 1));

@@ -1,9 +1,10 @@
 /*
  * on_error.c
- *	  NULL instead of a request's error, where the caller has asked for it.
+ *	  NULL instead of a request's error, if the caller has asked for that.
  *
- * The counters are the session's: of the statement that the client has sent, whatever runs within it, in a
- * batch node or call by call.  They begin anew with the next statement's first request.
+ * The counters belong to the session's current statement, the one that the client has sent, whatever
+ * runs within it, in a batch node or call by call.  They are reset by the first request of the next
+ * statement.
  *
  * Tests: tests/sql/35_on_error.sql.
  */
@@ -15,7 +16,7 @@
 #include "pg/util/on_error.h"
 #include "ipc/wire.h"
 
-/* so many requests must have finished before their share says anything */
+/* finished requests below which the share of failures is not checked */
 #define LEAST_FINISHED	20
 
 char	   *vllm_on_error = "error";
@@ -26,8 +27,8 @@ static struct
 	TimestampTz statement;
 	int64		finished,
 				failed;
-	int64		told;			/* of the failed ones */
-	int			sqlstate;		/* of the last error */
+	int64		told;			/* failures already reported */
+	int			sqlstate;		/* of the last forgiven error */
 	char		message[512];
 }			figures;
 
@@ -41,7 +42,7 @@ on_error_option(const char *how)
 	return how[0] == 'n' ? ON_ERROR_NULL : ON_ERROR_RAISE;
 }
 
-/* Is NULL asked for? */
+/* Return true if NULL is asked for. */
 static bool
 is_null_wanted(OnError how)
 {
@@ -53,10 +54,10 @@ on_error_forgives(OnError how, const ErrorData *e)
 {
 	if (!is_null_wanted(how))
 		return false;
-	/* of options the same SQLSTATE tells */
+	/* wrong options have the same SQLSTATE */
 	if (e->sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE)
 		return e->message != NULL && strcmp(e->message, WIRE_EMPTY_PROMPT) == 0;
-	/* who cancels wants an end; a request that was too slow has the same SQLSTATE */
+	/* a user who cancels wants the statement to end; a request that was too slow has the same SQLSTATE */
 	if (e->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		return e->message != NULL && strcmp(e->message, WIRE_TIMED_OUT) == 0;
 	switch (ERRCODE_TO_CATEGORY(e->sqlerrcode))
@@ -79,7 +80,10 @@ on_error_forgives_input(OnError how, const ErrorData *e)
 {
 	if (!is_null_wanted(how))
 		return false;
-	/* that it is none, or too much; parts of it may have been asked for, and have failed as requests do */
+	/*
+	 * the input is invalid or too long; or parts of it were sent as requests, which may fail like any
+	 * request
+	 */
 	switch (ERRCODE_TO_CATEGORY(e->sqlerrcode))
 	{
 		case ERRCODE_DATA_EXCEPTION:

@@ -1,8 +1,9 @@
 /*
  * option_hint.c
- *	  The hint for a name that nobody knows (option_hint.h).
+ *	  The hint for an unknown name (option_hint.h).
  *
- * A known name is near if it differs in at most half of the given one's letters, and in at most three.
+ * A known name is similar if it differs in at most half of the unknown name's letters, and in at most
+ * three.
  *
  * Tests: tests/sql/03_options.sql, tests/sql/33_remote_models.sql.
  */
@@ -15,7 +16,7 @@
 
 #include "pg/util/option_hint.h"
 
-#define LONGEST_NAME	63		/* a longer one is near nothing, and slow to compare */
+#define LONGEST_NAME	63		/* a longer name is similar to none, and slow to compare */
 #define MOST_LETTERS	3
 
 void

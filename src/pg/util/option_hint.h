@@ -1,6 +1,6 @@
 /*
  * option_hint.h
- *	  The hint for a name that nobody knows: which one was meant, and which ones there are.
+ *	  The hint for an unknown name: the most similar known name, and all known names.
  */
 #ifndef VLLM_PG_UTIL_OPTION_HINT_H
 #define VLLM_PG_UTIL_OPTION_HINT_H
@@ -9,16 +9,17 @@
 
 typedef struct OptionHint
 {
-	const char *name;			/* what was given */
-	const char *nearest;		/* of the names so far; NULL: none is near enough */
-	int			distance;		/* letters that a nearer one may differ in; negative: none can be nearer */
-	StringInfoData known;		/* the names so far */
+	const char *name;			/* the unknown name */
+	const char *nearest;		/* the most similar one so far; NULL: none is similar enough */
+	int			distance;		/* letters in which a more similar one may differ; negative: none can be
+								 * more similar */
+	StringInfoData known;		/* list of the known names so far */
 } OptionHint;
 
 void		option_hint_begin(OptionHint *h, const char *name);
-/* A name that is known; it must live as long as h. */
+/* Add a known name; it must live as long as h. */
 void		option_hint_add(OptionHint *h, const char *known);
-/* Within ereport(); what: the plural of what the names are. */
+/* Report the hint, within ereport().  what: the plural of what the names denote */
 int			option_hint_report(const OptionHint *h, const char *what);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * own_call.c
- *	  Calls of the extension's functions, as SQL that means ours.
+ *	  SQL text of calls that find the extension's own functions.
  *
- * A role that may create in the extension's schema may add a function of the same name that fits a call
- * better: one that has no more arguments than those that are given, or takes a literal as it is.  It would
- * run with the rights of whoever fires a trigger or owns a job.  So the call names the extension's member by
- * all its arguments, each cast to its very type: no function can fit better, and only one can have that
- * signature.
+ * A role that may create objects in the extension's schema can add a function of the same name that
+ * fits a call better: one that has only the given arguments, or takes a literal without a cast.  That
+ * function would run with the rights of the role that fires a trigger or owns a job.  So the call
+ * gives all arguments of the extension's function, each cast to its exact type: no function can fit
+ * better, and only one can have that signature.
  *
  * Tests: tests/t/030_upgrade.pl.
  */
@@ -73,7 +73,7 @@ proc_tuple(Oid function)
 	return tuple;
 }
 
-/* The names of its arguments, those of results behind them. */
+/* Return the names of its arguments, followed by those of its results. */
 static char **
 argument_names(HeapTuple tuple)
 {
@@ -99,7 +99,7 @@ own_function_takes(Oid function, const char *name)
 	return found;
 }
 
-/* The default of argument i, as SQL; NULL: it has none. */
+/* Return the default of argument i, as SQL; NULL if it has none. */
 static char *
 default_text(HeapTuple tuple, int i)
 {

@@ -1,6 +1,6 @@
 /*
  * own_call.h
- *	  Calls of the extension's functions, as SQL that means ours.
+ *	  SQL text of calls that find the extension's own functions.
  */
 #ifndef VLLM_PG_UTIL_OWN_CALL_H
 #define VLLM_PG_UTIL_OWN_CALL_H
@@ -15,13 +15,16 @@ typedef struct OwnArg
 	const char *value;			/* an SQL expression */
 } OwnArg;
 
-/* A List of OwnArg with one more. */
+/* Append one more OwnArg to a List. */
 List	   *own_arg(List *args, const char *name, const char *value);
-/* The extension's function of this name whose first argument is of this type; InvalidOid: it has none. */
+/*
+ * Return the extension's function of this name whose first argument has this type; InvalidOid if
+ * there is none.
+ */
 Oid			own_function(const char *name, Oid first_type);
-/* Has it an argument of this name behind the first? */
+/* Return true if it has an argument of this name after the first. */
 bool		own_function_takes(Oid function, const char *name);
-/* schema.function(...) with the arguments that are given, and the defaults of the others. */
+/* Return schema.function(...) with the given arguments, and the defaults of the others. */
 char	   *own_call(Oid function, List *args);
 
 #endif

@@ -1,12 +1,13 @@
 /*
  * own_type.c
- *	  The types that the extension makes for arguments of its functions.
+ *	  The types that the extension defines for arguments of its functions.
  *
- * An argument of type json takes no jsonb, and one of text[] no text, since PostgreSQL turns one into the
- * other in an assignment at most, and casts between its types are not ours to make.  So the extension has
- * types of its own, to which implicit casts lead.  What drivers find of vllm.texts is an array of text, and
- * of vllm.doubles one of float8, and they send lists as such.  All are base types: pg_upgrade makes each type
- * again by CREATE, and of a domain nothing there says that it is preferred.
+ * An argument of type json does not accept jsonb, nor one of text[] a text, since PostgreSQL has at
+ * most assignment casts between them, and an extension must not create casts between PostgreSQL's
+ * types.  So the extension has types of its own, to which implicit casts lead.  For drivers,
+ * vllm.texts is an array of text, and vllm.doubles one of float8, and they send lists accordingly.
+ * All are base types: pg_upgrade re-creates each type by CREATE, and the definition of a domain can't
+ * say that it is preferred.
  *
  * Tests: tests/sql/43_drivers.sql.
  */
@@ -30,7 +31,7 @@ PG_FUNCTION_INFO_V1(llm_doubles_in);
 PG_FUNCTION_INFO_V1(llm_doubles_of);
 PG_FUNCTION_INFO_V1(llm_one_text);
 
-/* Anybody may call a type of theirs json; schema vllm is the extension's where that is installed. */
+/* Any user can name a type json; but where the extension is installed, schema vllm is the extension's. */
 static bool
 is_own(Oid type, const char *name)
 {
@@ -78,7 +79,10 @@ one_text(Datum t)
 	return construct_array(&t, 1, TEXTOID, -1, false, TYPALIGN_INT);
 }
 
-/* vllm.texts_in(cstring, oid, int): an array's text, which begins with a brace or bounds, or else one text */
+/*
+ * vllm.texts_in(cstring, oid, int): the text of an array, which begins with a brace or bounds, or
+ * else a single text
+ */
 Datum
 llm_texts_in(PG_FUNCTION_ARGS)
 {
@@ -87,14 +91,14 @@ llm_texts_in(PG_FUNCTION_ARGS)
 
 	if (*at != '{' && *at != '[')
 		PG_RETURN_ARRAYTYPE_P(one_text(CStringGetTextDatum(s)));
-	/* it keeps what it knows of text with this call */
+	/* array_in caches what it knows about text in this call's fn_extra */
 	fcinfo->args[1].value = ObjectIdGetDatum(TEXTOID);
 	return array_in(fcinfo);
 }
 
 /*
- * The array as one of `element`, whose values are stored alike: functions look at the type that an array
- * itself names.
+ * Make the array one of `element`, whose values have the same storage: functions look at the type in
+ * the array's header.
  */
 static Datum
 array_of(Datum value, Oid element)
@@ -116,7 +120,7 @@ llm_texts_of(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(array_of(PG_GETARG_DATUM(0), TEXTOID));
 }
 
-/* vllm.doubles_in(cstring, oid, int): elements are float8, whichever type a caller gives */
+/* vllm.doubles_in(cstring, oid, int): the elements are float8, whatever type the caller gives */
 Datum
 llm_doubles_in(PG_FUNCTION_ARGS)
 {
@@ -131,7 +135,7 @@ llm_doubles_of(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(array_of(PG_GETARG_DATUM(0), FLOAT8OID));
 }
 
-/* vllm.texts_of(text), vllm.texts_of(varchar): an array of it */
+/* vllm.texts_of(text), vllm.texts_of(varchar): an array of one text */
 Datum
 llm_one_text(PG_FUNCTION_ARGS)
 {

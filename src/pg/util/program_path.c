@@ -1,6 +1,6 @@
 /*
  * program_path.c
- *	  Where the extension's programs are: beside its library, unless a setting says otherwise.
+ *	  Paths of the extension's programs: beside its library, unless a setting gives another one.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * row_builder.c
- *	  Rows of functions that views read (views.c, remote_views.c), put together from left to right.
+ *	  Rows of functions behind views (views.c, remote_views.c), built from left to right.
  *
  * Tests: tests/sql/08_views.sql.
  */

@@ -2,9 +2,9 @@
  * setting_check.c
  *	  Check hooks of settings whose text is parsed by code that raises errors.
  *
- * The postmaster checks settings, too, when its files are read again, and an error there would end it.  It
- * has no database and does not know the encoding, which escapes of characters beyond ASCII need: it takes
- * texts with these, and its children check again.
+ * The postmaster checks settings, too, when the configuration is reloaded, and an error there would
+ * end it.  It has no database and does not know the encoding, which escapes of non-ASCII characters
+ * need.  So it accepts texts with these, and its children check again.
  *
  * Tests: tests/sql/03_options.sql, tests/t/096_speculation.pl.
  */
@@ -39,7 +39,7 @@ setting_error(void (*parse) (const char *text, const void *arg), const char *tex
 	ErrorData  *volatile e = NULL;
 
 	MemoryContextSwitchTo(cxt);
-	/* no subtransaction is needed: parsing holds nothing but memory */
+	/* no subtransaction is needed, as parsing holds no resources but memory */
 	PG_TRY();
 	{
 		parse(text, arg);

@@ -8,9 +8,10 @@
 #include "postgres.h"
 
 /*
- * What parse(text, arg) says of a setting's text; NULL: it takes it, or the process can't know, as it has no
- * database.  Data exceptions, limits and features that are missing are caught; other errors are raised.
- * parse() may hold nothing but memory.  Error and its strings are in the current memory context.
+ * Return the error of parse(text, arg) for a setting's text; NULL if it accepts the text, or if the
+ * process can't check it because it has no database.  Data exceptions, exceeded limits and missing
+ * features are caught; other errors are raised.  parse() must not hold resources other than memory.
+ * The error and its strings are in the current memory context.
  */
 ErrorData  *setting_error(void (*parse) (const char *text, const void *arg), const char *text,
 						  const void *arg);

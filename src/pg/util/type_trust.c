@@ -1,18 +1,21 @@
 /*
  * type_trust.c
- *	  Whose code a cast from a type may run.
+ *	  Which roles' code a cast from a type may run.
  *
- * To print a value runs the type's output function, which only a superuser can make.  A cast to text or json
- * is another matter: the owner of a type makes casts from it, with functions in any language, and they run as
- * the user whose query casts.  A superuser who reads a table of somebody else by SELECT is safe from them, so
- * he must be safe where a function of ours casts in his name.
+ * Printing a value runs the type's output function, which only a superuser can create.  Casts to text
+ * or json are different: the owner of a type can create casts from it, with functions in any
+ * language, and they run as the user whose query casts.  A superuser who reads another role's table
+ * by SELECT is safe from them, so he must also be safe where one of our functions casts on his
+ * behalf.
  *
- * A type is trusted if it is built in, or belongs to a superuser (types of extensions do) or to the current
- * user.  That there is no cast now says nothing: its owner can make one while a query runs.
+ * A type is trusted if it is built in, or belongs to a superuser (types of extensions do) or to the
+ * current user.  It does not help that no cast exists now: the owner can create one while a query
+ * runs.
  *
- * row_to_json() calls casts to json, also of types within arrays and composite types.  A value whose type
- * contains one that is not trusted is rebuilt before: the foreign parts as texts, arrays as arrays of these,
- * composite values as records.  Without casts, row_to_json() prints both alike.
+ * row_to_json() calls casts to json, also for types within arrays and composite types.  So a value
+ * whose type contains one that is not trusted is rebuilt before: the untrusted parts as texts, arrays
+ * as arrays of these, composite values as records.  Without casts, row_to_json() prints both forms
+ * the same way.
  *
  * Tests: tests/t/072_foreign.pl, tests/sql/28_chat_run.sql.
  */
@@ -52,7 +55,8 @@ belongs_to(Oid type, Oid role)
 }
 
 /*
- * Can only superusers and the current user have made casts from this type, or from what a domain is over?
+ * Return true if only superusers and the current user can have created casts from this type, or from
+ * a domain's base type.
  */
 static bool
 type_is_trusted(Oid type)
@@ -60,7 +64,7 @@ type_is_trusted(Oid type)
 	return belongs_to(getBaseType(type), GetUserId());
 }
 
-/* What a domain is over; of another type InvalidOid. */
+/* Return a domain's base type; InvalidOid for other types. */
 static Oid
 domain_base(Oid type)
 {
@@ -76,8 +80,8 @@ domain_base(Oid type)
 }
 
 /*
- * What each value of the type has values of: of an array its elements' type, of a range its bounds'.
- * InvalidOid: none, or several.
+ * Return the type of which each value of the type has values: an array's element type, a range's
+ * subtype.  InvalidOid: none, or several.
  */
 static Oid
 made_of(Oid type)
@@ -93,7 +97,7 @@ made_of(Oid type)
 	return get_element_type(type);
 }
 
-/* Domains, too: to make a value runs their checks. */
+/* Domains count, too: making a value runs their checks. */
 bool
 type_is_trusted_by(Oid type, Oid role)
 {
@@ -130,8 +134,8 @@ type_check_trusted(const char *column, Oid type)
 }
 
 /*
- * Does row_to_json() look for a cast from this type, or from one within it, that is not trusted?  Of a record
- * only its value tells.
+ * Return true if row_to_json() looks up a cast from this type, or from a type within it, that is not
+ * trusted.  For a record only its value can tell.
  */
 static bool
 has_foreign(Oid type)
@@ -167,7 +171,7 @@ printed(Datum value, Oid type, Oid *plain_type)
 	return CStringGetTextDatum(OidOutputFunctionCall(func, value));
 }
 
-/* The array's elements, each of them plain; as a text if there is no array of those. */
+/* Rebuild the array with plain elements; as a text if their type has no array type. */
 static Datum
 plain_array(Datum value, Oid type, Oid element, Oid *plain_type)
 {
@@ -249,7 +253,7 @@ type_plain_row(HeapTuple tuple, TupleDesc desc)
 		if (att->attisdropped)
 			continue;
 		nulls[n] = nulls[i];
-		/* few row types: each is kept for the life of the session */
+		/* few row types occur: each is cached for the rest of the session */
 		types[n] = nulls[i] && !has_foreign(att->atttypid) ? att->atttypid : TEXTOID;
 		if (!nulls[i])
 			values[n] = plain_value(values[i], att->atttypid, &types[n]);
@@ -270,7 +274,7 @@ type_plain_json(Datum value, Oid type)
 	call = (Node *) makeFuncExpr(F_TO_JSON, JSONOID, list_make1(makeNullConst(plain, -1, InvalidOid)),
 								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 	fmgr_info(F_TO_JSON, &to_json);
-	/* by it to_json() knows its argument's type */
+	/* to_json() finds its argument's type in this expression */
 	fmgr_info_set_expr(call, &to_json);
 	return TextDatumGetCString(FunctionCall1(&to_json, value));
 }

@@ -2,17 +2,17 @@
  * vector_math.c
  *	  Sums over float vectors, in SIMD.
  *
- * One body serves every instruction set: 16 sums side by side, which the compiler puts
- * into one AVX-512 register, two of AVX2, or four of SSE2 or NEON.  Element i goes into sum
- * i % 16, a product is rounded before it is added (no FMA: -ffp-contract=off), the
- * 16 sums are added in double precision from the first to the last.  So all variants
- * give the same bits, and an order by distance is the same on every machine.
+ * One body serves every instruction set: 16 parallel sums, which the compiler puts into one AVX-512
+ * register, two of AVX2, or four of SSE2 or NEON.  Element i goes into sum i % 16, and a product is
+ * rounded before it is added (no FMA: -ffp-contract=off).  The 16 sums are added in double precision,
+ * from the first to the last.  So all variants return the same bits, and an order by distance is the
+ * same on every machine.
  *
- * Against a sum in double precision the error is at most about n / 16 roundings of a
- * float: 1e-6 of the sum of the products' magnitudes at n = 384, 4e-6 at 4,096.
+ * Compared with a sum in double precision, the error is at most about n / 16 roundings of a float:
+ * 1e-6 of the sum of the products' magnitudes at n = 384, 4e-6 at 4,096.
  *
- * Squares of numbers beyond 1e19 or below 1e-19 are no floats any more.  Such vectors, which no
- * model makes, are summed again in double precision, which holds the square of every float.
+ * Squares of numbers beyond 1e19 or below 1e-19 are out of a float's range.  Such vectors, which no
+ * model makes, are summed again in double precision, which can hold the square of every float.
  *
  * No PostgreSQL header: tests/unit/pg/test_vecmath.c runs all variants that the CPU has.
  */
@@ -29,7 +29,7 @@ typedef float Lanes __attribute__((vector_size(LANES * sizeof(float))));
 
 #define VEC_INLINE static inline __attribute__((always_inline))
 
-/* The elements from i on, zeros behind the last. */
+/* Load the elements from i on, with zeros after the last. */
 VEC_INLINE void
 load(Lanes *to, const float *from, int i, int n)
 {
@@ -109,7 +109,7 @@ products_body(const float *a, const float *b, int n, double out[3])
 	out[2] = sum_lanes(&bb);
 }
 
-/* ---- what floats can't hold ---- */
+/* ---- values out of a float's range ---- */
 
 static double
 dot_wide(const float *a, const float *b, int n)
@@ -135,14 +135,17 @@ square_distance_wide(const float *a, const float *b, int n)
 	return sum;
 }
 
-/* A norm of which nothing was lost: its largest square is far from a float's ends. */
+/*
+ * Return true if no precision was lost: the norm's largest square is far from the ends of a float's
+ * range.
+ */
 static bool
 in_range(double square)
 {
 	return square > 1e-30 && square < 1e38;
 }
 
-/* A variant: the bodies, compiled for an instruction set. */
+/* A variant: the bodies compiled for one instruction set. */
 #define VARIANT(isa, attribute) \
 attribute static double dot_##isa(const float *a, const float *b, int n) \
 { double sum = dot_body(a, b, n); return isfinite(sum) ? sum : dot_wide(a, b, n); } \
