@@ -27,7 +27,7 @@
  *	 hash keys (only functions that aren't volatile)	B below both sides
  *	 RETURNING					append.c, of the statement itself
  *	 RETURNING in WITH (PostgreSQL completes such a statement without its parent nodes,
- *	 for rows that nobody reads), ON CONFLICT, MERGE actions, check options; one-time
+ *	 for rows that are never read), ON CONFLICT, MERGE actions, check options; one-time
  *	 filters; LIMIT; index conditions; TABLESAMPLE; arguments of functions in FROM
  *	 that aren't lateral; window frame bounds; Memoize keys: inline.  They run
  *	 once, or inside of a node that must have the value before it can read on.

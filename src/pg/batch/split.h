@@ -168,7 +168,7 @@ int			max_plan_node_id(PlannedStmt *stmt);
 /* ---- walk.c ---- */
 /* Return true if the plan computes a target list of its own. */
 bool		plan_projects(Plan *plan);
-/* Return true if the plan runs anew for each row of another plan. */
+/* Return true if the plan runs again for each row of another plan. */
 bool		plan_depends_on_outer(PlannedStmt *stmt, Plan *plan);
 typedef bool (*PlanVisitor) (Plan *plan, void *context);
 typedef bool (*ExprVisitor) (Node *expr, void *context);

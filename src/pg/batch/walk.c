@@ -247,7 +247,7 @@ own_params(Plan *plan, void *context)
 	return walk_children(plan, own_params, context);
 }
 
-/* Return true if the plan runs anew for each row of another plan. */
+/* Return true if the plan runs again for each row of another plan. */
 bool
 plan_depends_on_outer(PlannedStmt *stmt, Plan *plan)
 {

@@ -27,8 +27,8 @@
 #include "ipc/wire.h"
 
 /*
- * Return true if the field belongs to the model or describes the caller.  The next message has these
- * fields anew.
+ * Return true if the field belongs to the model or describes the caller.  The next message gets its
+ * own such fields.
  */
 static bool
 is_models(int tag)

@@ -62,7 +62,10 @@ class_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	pool_head(r, fcinfo, &f);
 }
 
-/* llm_classify_probs(input, use_activation, truncate, model, params, timeout_ms)and the reward functions */
+/*
+ * llm_classify_probs(input, use_activation, truncate, model, params, timeout_ms) and the reward
+ * functions
+ */
 static const uint8 plain_args[] = {POPT_use_activation, POPT_truncate, POPT_model, POPT_PARAMS,
 								   POPT_timeout_ms, POPT_lora};
 

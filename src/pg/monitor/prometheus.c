@@ -330,7 +330,7 @@ put_figures(Output *o, List *lines)
 			const PrometheusLine *l = lfirst(lc);
 			int64		value = *wire_figure((WireFigures *) &l->ms->fig, i);
 
-			/* of draft positions without an accepted token, only the first is shown */
+			/* skip draft positions without an accepted token, except position 0 */
 			if (l->first && (value != 0 || strncmp(f->labels, POSITION, strlen(POSITION)) != 0 ||
 							 f->labels[strlen(POSITION)] == '0'))
 				o->number(o, l, f->labels, value);

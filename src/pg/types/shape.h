@@ -8,14 +8,14 @@
  * can't express (TypeShape.unread).
  *
  *	 boolean			true, false
- *	 numbers			a number; whole ones within the range of the type
- *	 text and its kin	a string
+ *	 numbers			a number; integers within the range of the type
+ *	 text, varchar, ...	a string
  *	 date, uuid, ...	a string with a pattern
  *	 enum				one of its labels
  *	 array				an array (one dimension), without nulls
  *	 composite			an object with all attributes in their order
  *	 range				{"lower": ..., "upper": ..., "bounds": "[)"}, null = no bound
- *	 json, jsonb		anything
+ *	 json, jsonb		any JSON value
  */
 #ifndef VLLM_PG_TYPES_SHAPE_H
 #define VLLM_PG_TYPES_SHAPE_H
