@@ -63,7 +63,7 @@ typedef struct Split
 	int			no_hoist;		/* > 0: inside an expression that may not evaluate its operands */
 
 	/*
-	 * Collect what the child has to supply:  Vars, Aggrefs, ... become columns in leaves.  Without
+	 * Collect what the child has to supply: Vars, Aggrefs, ... become columns in leaves.  Without
 	 * this, the expressions already refer to the child.
 	 */
 	bool		gather_leaves;
@@ -75,7 +75,7 @@ typedef struct Split
 	Index		subst_relid;
 	List	   *subst;
 
-	/* for a NestLoop:  Params of its inner side refer to columns of its outer side */
+	/* for a NestLoop: Params of its inner side refer to columns of its outer side */
 	List	   *nest_params;
 	bool		foreign_param;	/* found a PARAM_EXEC that isn't one of them */
 } Split;

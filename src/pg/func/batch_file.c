@@ -341,7 +341,7 @@ run_parts(FunctionCallInfo fcinfo, Oid input, Oid output, int part_rows)
 	begin_part(&p, input, output);
 	check_ids(input, p.input);
 	n = run_number(psprintf("SELECT pg_catalog.count(*) %s", p.rest));
-	/* at most so many parts, since rows that are inserted need not stay there */
+	/* bounded by the number of rows at the start, since inserted rows need not stay in the table */
 	for (int64 done = 0; done < n; done += part_rows)
 	{
 		if (done > 0)

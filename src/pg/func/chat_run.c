@@ -321,7 +321,7 @@ check_unwritten(const Tool *t)
 				 errmsg("tool %s must not write in a read-only call", t->name)));
 }
 
-/* Call the tool in a subtransaction; return the result, or the error in its place. */
+/* Call the tool in a subtransaction; return the result, or the error instead of it. */
 static char *
 call_safely(const ChatRound *run, Tool *t, const char *arguments)
 {

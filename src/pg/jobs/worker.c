@@ -355,7 +355,7 @@ job_error(JobRun *j, const ErrorData *e)
 			 errdetail("%s", f.reason)));
 }
 
-/* Fail the job because of which the previous worker ended itself. */
+/* Fail the job that made the previous worker exit. */
 static void
 stop_job(void)
 {

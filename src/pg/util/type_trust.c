@@ -80,8 +80,8 @@ domain_base(Oid type)
 }
 
 /*
- * Return the type of which each value of the type has values: an array's element type, a range's
- * subtype.  InvalidOid: none, or several.
+ * Return the type of the values inside a value of the type: a domain's base type, an array's element
+ * type, a range's subtype, a multirange's range.  InvalidOid: none, or several.
  */
 static Oid
 made_of(Oid type)
