@@ -1,6 +1,6 @@
 /*
  * alloc.c
- *	  Allocation helpers; see alloc.h for the rule of who may fail.
+ *	  Allocation helpers; alloc.h says which of them may fail.
  */
 #include "base/alloc.h"
 
@@ -27,7 +27,7 @@ mem_counted(void)
 	return counted;
 }
 
-/* p is there, sign 1, or goes, -1 */
+/* Count an allocated block p (sign 1), or one that is about to be freed (-1). */
 static inline void *
 count(void *p, int sign)
 {

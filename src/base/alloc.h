@@ -20,11 +20,14 @@ char	   *mem_strdup(const char *s);
 char	   *mem_strndup(const char *s, size_t n);
 void	   *mem_try_alloc(size_t size);
 void	   *mem_try_realloc(void *p, size_t size);
-/* 64-byte aligned, zeroed; NULL when there is none; free with mem_free */
+/* Returns 64-byte aligned, zeroed memory, or NULL if there is not enough; free it with mem_free(). */
 void	   *mem_try_aligned(size_t size);
 void		mem_free(void *p);
 
-/* What this thread allocates and does not free from the first to the second, in bytes. */
+/*
+ * Measure the calling thread's allocations: mem_count() starts, mem_counted() stops and returns the
+ * bytes that the thread has allocated and not freed in between.
+ */
 void		mem_count(void);
 int64_t		mem_counted(void);
 

@@ -1,24 +1,27 @@
 /*
  * assert.h
- *	  What must hold whatever comes in: ASSERT in builds that look for bugs, ALWAYS in every build.
+ *	  Assertions of invariants: ASSERT in builds that look for bugs, ALWAYS in every build.
  *
- * A failure is a bug of ours: it prints file, line and condition, and aborts.  The engine is a process of its
- * own, so its crash ends its requests with an error and never restarts the database.
+ * A failed assertion is a bug of the engine: it prints file, line and condition, and aborts.  The engine
+ * is a process of its own, so its crash fails its requests with an error and never restarts the
+ * database.
  *
- *	ASSERT	costs something (it looks at each element, or stands where each token passes), or what follows
- *			would only be wrong.  In every build but a release, which `make install` makes: VLLM_ASSERT=0.
- *	ALWAYS	is a compare or two, once a request, a step or a block; what follows would write out of bounds,
- *			free twice, never end, or show one request what is another's.
+ * ASSERT is for checks that cost time (they visit each element, or run once per token), and for
+ *   conditions whose violation only gives wrong results.  It is active in every build but a release, which
+ *   `make install` makes with VLLM_ASSERT=0.
+ * ALWAYS is for a compare or two per request, step or block, where a violation would write out of bounds,
+ *   free memory twice, never end, or show one request another request's data.
  *
- * Neither is for what others may have written: a user's values, a model's files, the arena.  Those are
- * checked, and are errors.  The condition has no effects: a release doesn't compute an ASSERT's.
+ * Neither is for input: a user's values, a model's files and the arena are checked, and bad input is an
+ * error.  The condition must have no side effects: a release does not evaluate the condition of an
+ * ASSERT.
  *
- * The PostgreSQL module (src/pg, and src/ipc in it) has ASSERT by the same switch: abort() of a backend
- * restarts the database, so a release has none, and ALWAYS may not be used there.  PostgreSQL's own Assert
- * is in no build of the usual packages, so it would never be seen to fail.
+ * The PostgreSQL module (src/pg, and src/ipc in it) has ASSERT by the same switch.  abort() in a backend
+ * restarts the database, so a release of the module has no assertions, and ALWAYS must not be used
+ * there.  PostgreSQL's own Assert is off in all usual packages, so a failure of it would never be seen.
  *
- * Tested by tests/unit/base/test_assert.c, and with planted faults by tests/unit/core/test_planted.c and, in
- * the module, by tests/t/045_assertions.pl.
+ * Tested by tests/unit/base/test_assert.c, and with planted faults by tests/unit/core/test_planted.c
+ * and, in the module, by tests/t/045_assertions.pl.
  */
 #ifndef VLLM_BASE_ASSERT_H
 #define VLLM_BASE_ASSERT_H
@@ -33,12 +36,12 @@
 static _Noreturn __attribute__((cold, noinline, unused)) void
 assert_failed(const char *file, int line, const char *cond)
 {
-	/* stderr goes to the server's log (log.h) */
+	/* the supervisor passes stderr to the server log (log.h) */
 	fprintf(stderr, "P: %s:%d: does not hold: %s\n", file, line, cond);
 	abort();
 }
 
-/* text: the condition as it is written, before macros are expanded */
+/* text: the condition as written in the source, before macros are expanded */
 #define ASSERT_HOLDS(cond, text) \
 	(__builtin_expect(!!(cond), 1) ? (void) 0 : assert_failed(__FILE__, __LINE__, text))
 

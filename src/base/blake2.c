@@ -1,6 +1,6 @@
 /*
  * blake2.c
- *	  BLAKE2b (RFC 7693), as little of it as is needed.
+ *	  BLAKE2b (RFC 7693), only the variants that the engine needs.
  *
  * Tested by tests/unit/core/test_offload.c against digests of Python's hashlib.
  */
@@ -48,14 +48,14 @@ mix(uint64_t v[16], int a, int b, int c, int d, uint64_t x, uint64_t y)
 	v[b] = rotr(v[b] ^ v[c], 63);
 }
 
-/* The block in buf, which is the last or not. */
+/* Process the block in buf; `last` is set for the final block. */
 static void
 compress(Blake2 *b, int last)
 {
 	uint64_t	v[16];
 	uint64_t	m[16];
 
-	/* both machines that the engine runs on are little-endian, as the digest wants it */
+	/* the digest is defined little-endian, as both supported machines are */
 	memcpy(m, b->buf, sizeof(m));
 	memcpy(v, b->h, sizeof(b->h));
 	memcpy(v + 8, iv, sizeof(iv));
@@ -100,7 +100,7 @@ blake2_add(Blake2 *b, const void *data, size_t n)
 	{
 		size_t		k = sizeof(b->buf) - b->have;
 
-		/* a full buffer waits: it may be the last */
+		/* keep a full buffer until more data arrives: it may be the last block */
 		if (k == 0)
 		{
 			b->n += sizeof(b->buf);

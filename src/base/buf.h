@@ -13,7 +13,7 @@
 
 typedef struct Buf
 {
-	char	   *data;			/* always has a NUL behind data[len] once non-NULL */
+	char	   *data;			/* once non-NULL, data[len] is always NUL */
 	size_t		len;			/* bytes used */
 	size_t		cap;			/* bytes allocated */
 } Buf;
@@ -31,7 +31,7 @@ void		buf_addstr(Buf *b, const char *s);
 void		buf_addc(Buf *b, char c);
 void		buf_printf(Buf *b, const char *fmt,...) __attribute__((format(printf, 2, 3)));
 void		buf_consume(Buf *b, size_t n);	/* drop n bytes from the front */
-void		buf_cut(Buf *b, size_t len);	/* drop what is behind the first len bytes */
+void		buf_cut(Buf *b, size_t len);	/* truncate to the first len bytes */
 void		buf_reset(Buf *b);				/* len = 0, keeps the memory */
 void		buf_free(Buf *b);
 

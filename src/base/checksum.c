@@ -1,11 +1,10 @@
 /*
  * checksum.c
- *	  A 64-bit checksum at the speed of memory: four lanes of xor, rotate and
- *	  multiply by an odd number, each step of which can be undone, so that a single
- *	  changed word always shows.
+ *	  A 64-bit checksum at the speed of memory: four lanes of xor, rotate and multiplication by an odd
+ *	  number.  Each step is invertible, so a single changed word always changes the sum.
  *
- * Part of the format of files (src/model/weights/pack_cache.c): a change of this function is
- * a change of their version.  Tested by tests/unit/model/test_packcache.c.
+ * The sum is part of a file format (src/model/weights/pack_cache.c): a change of this function needs a
+ * new version of that format.  Tested by tests/unit/model/test_packcache.c.
  */
 #include "base/checksum.h"
 

@@ -32,7 +32,7 @@ struct Conf
 	ConfEntry  *e;
 	size_t		len;
 	size_t		cap;
-	const char *misread;		/* first key that a getter found to be of another kind */
+	const char *misread;		/* first key whose value a getter found to be of another type */
 };
 
 static void
@@ -175,7 +175,7 @@ conf_lift(Conf *c, const char *prefix)
 
 	for (size_t i = 0; i < n; i++)
 	{
-		/* a setter may move c->e */
+		/* a setter below may move c->e */
 		const ConfEntry from = c->e[i];
 		const char *key = from.key + len;
 
@@ -192,7 +192,7 @@ conf_lift(Conf *c, const char *prefix)
 	}
 }
 
-/* What is read is a constant; that it was read wrongly is not. */
+/* Note a misread key.  Reading leaves the configuration constant; only the note changes. */
 static void
 misread(const Conf *c, const ConfEntry *e)
 {
@@ -247,7 +247,7 @@ conf_bool(const Conf *c, const char *key, bool dflt)
 		return false;
 	if (e == NULL || e->kind == CONF_BOOL)
 		return e != NULL ? e->b : dflt;
-	/* some writers have 0 and 1 */
+	/* some writers use 0 and 1 */
 	if (e->kind == CONF_NUMS && e->n == 1 && (e->nums[0] == 0 || e->nums[0] == 1))
 		return e->nums[0] != 0;
 	misread(c, e);

@@ -1,10 +1,10 @@
 /*
  * crash.c
- *	  A crash leaves a trace in the log.
+ *	  Log the signal and a backtrace when the program crashes.
  *
- * The handler runs on a stack of its own (a stack overflow is a crash, too) and
- * uses write(2) alone; backtrace() is called once at start, because its first call
- * loads a library.  No request's data is written.
+ * The handler runs on a stack of its own (a stack overflow is a crash, too) and uses only write(2).
+ * crash_install() calls backtrace() once, because its first call loads a library.  The handler writes no
+ * data of requests.
  */
 #include "base/crash.h"
 
@@ -16,9 +16,9 @@
 
 #define MAX_FRAMES 24
 
-static uintptr_t program_start;	/* load address, so that addresses fit the file */
+static uintptr_t program_start;	/* load address: subtracted, so that addresses match the program file */
 
-extern const char __executable_start;	/* by the linker */
+extern const char __executable_start;	/* defined by the linker */
 
 static size_t
 put_str(char *to, const char *s)
@@ -66,7 +66,7 @@ handler(int sig)
 	line[len++] = '\n';
 	if (write(STDERR_FILENO, line, len) < 0)
 		_exit(1);
-	/* SA_RESETHAND: this time it kills */
+	/* SA_RESETHAND has restored the default action, so this kills the process */
 	raise(sig);
 }
 
@@ -80,7 +80,7 @@ crash_install(void)
 	void	   *frame;
 
 #ifdef __SANITIZE_ADDRESS__
-	return;						/* the sanitizer's own report says more */
+	return;						/* the sanitizer's own report has more details */
 #endif
 	program_start = (uintptr_t) &__executable_start;
 	(void) backtrace(&frame, 1);

@@ -48,7 +48,7 @@ replace(char *text, size_t size, const char *what, const char *as)
 {
 	char		old[sizeof(((Err *) 0)->hint)];
 	size_t		len = strlen(text);
-	bool		cut = len + 1 == size;	/* then its end may be the beginning of `what` */
+	bool		cut = len + 1 == size;	/* if so, the text may end in a truncated `what` */
 	size_t		n = 0;
 
 	if (!cut && strstr(text, what) == NULL)

@@ -19,7 +19,7 @@ typedef enum ErrClass
 {
 	ERR_NONE = 0,
 	ERR_INVALID,				/* 22023 invalid_parameter_value */
-	ERR_TOO_LONG,				/* 54000 program_limit_exceeded: prompt over the limits */
+	ERR_TOO_LONG,				/* 54000 program_limit_exceeded: the prompt exceeds a limit */
 	ERR_NOT_FOUND,				/* 42704 undefined_object: model, adapter */
 	ERR_UNSUPPORTED,			/* 0A000 feature_not_supported */
 	ERR_BAD_FILE,				/* XX001 data_corrupted: a model file that can't be used */
@@ -27,12 +27,13 @@ typedef enum ErrClass
 	ERR_NOMEM,					/* 53200 out_of_memory */
 	ERR_QUEUE_FULL,				/* 53300 too_many_connections */
 	ERR_NOT_READY,				/* 55000 object_not_in_prerequisite_state: sleeping, unloaded */
-	ERR_LIMIT,					/* 53400 configuration_limit_exceeded: what a role may take */
+	ERR_LIMIT,					/* 53400 configuration_limit_exceeded: a role's quota is used up */
 	ERR_CANCELLED,				/* 57014 query_canceled */
-	ERR_LOST,					/* 58000 system_error: the engine went away */
-	ERR_CONNECTION,				/* 08006 connection_failure: an endpoint can't be reached, or hung up */
-	ERR_PROTOCOL,				/* 08P01 protocol_violation: an endpoint's answer makes no sense */
-	/* 28000 invalid_authorization_specification: an endpoint refused the secret */
+	ERR_LOST,					/* 58000 system_error: the engine process ended */
+	ERR_CONNECTION,				/* 08006 connection_failure: an endpoint can't be reached, or closed the
+								 * connection */
+	ERR_PROTOCOL,				/* 08P01 protocol_violation: an endpoint's response can't be interpreted */
+	/* 28000 invalid_authorization_specification: an endpoint rejected the secret */
 	ERR_AUTH,
 	ERR_FORBIDDEN,				/* 42501 insufficient_privilege: a host that is not allowed */
 	/* 57P03 cannot_connect_now: an endpoint is overloaded, or its breaker is open */
@@ -45,7 +46,7 @@ typedef struct Err
 	ErrClass	cls;
 	char		msg[512];		/* one line, no final period, PostgreSQL's wording */
 	char		detail[512];	/* '' = none */
-	char		hint[2048];		/* '' = none; room for lists of what is supported */
+	char		hint[2048];		/* '' = none; large enough for lists of supported values */
 } Err;
 
 /* Set the error; returns false so that callers write `return err_set(...)`. */
@@ -53,9 +54,9 @@ bool		err_set(Err *e, ErrClass cls, const char *fmt,...) __attribute__((format(p
 /* Add detail or hint to an error that is already set; returns false. */
 bool		err_detail(Err *e, const char *fmt,...) __attribute__((format(printf, 2, 3)));
 bool		err_hint(Err *e, const char *fmt,...) __attribute__((format(printf, 2, 3)));
-/* `what`, which is not empty, is told as `as` wherever it stands in the texts. */
+/* Replace each occurrence of `what`, which must not be empty, by `as` in message, detail and hint. */
 void		err_replace(Err *e, const char *what, const char *as);
-/* The five characters of a class, e.g. "22023". */
+/* Return the five-character SQLSTATE of a class, e.g. "22023". */
 const char *err_sqlstate(ErrClass cls);
 
 #endif

@@ -2,10 +2,10 @@
  * id_map.c
  *	  Hash map from a 64-bit number to a pointer.
  *
- * Open addressing with linear probing, at most half full; deletion shifts the
- * followers back, so there are no tombstones.  Expected O(1).  Keys come from
- * our own counters and process ids, so a multiplicative hash does.  Tested
- * through tests/unit/core/test_core.c and, alone, tests/unit/core/sched/test_sched.c.
+ * Open addressing with linear probing, at most half full; deletion shifts the following entries back, so
+ * there are no tombstones.  Expected O(1).  Keys come from our own counters and process ids, so a
+ * multiplicative hash is good enough.  Tested through tests/unit/core/test_core.c and, alone,
+ * tests/unit/core/sched/test_sched.c.
  */
 #include "base/id_map.h"
 
@@ -79,7 +79,7 @@ idmap_del(IdMap *m, uint64_t key)
 	{
 		size_t		h = home(m, m->slots[i].key);
 
-		/* slot i may move to the hole unless its home lies behind the hole */
+		/* slot i may move to the hole unless its home is after the hole */
 		if (((i - h) & (m->cap - 1)) >= ((i - hole) & (m->cap - 1)))
 		{
 			m->slots[hole] = m->slots[i];

@@ -30,5 +30,5 @@ log_line(char level, const char *fmt,...)
 			line[3 + i] = ' ';
 	line[3 + n] = '\n';
 	if (write(STDERR_FILENO, line, (size_t) n + 4) < 0)
-		return;					/* nowhere left to report it */
+		return;					/* nowhere else to report it */
 }

@@ -1,8 +1,9 @@
 /*
  * pcre_match.c
- *	  Regular expressions that files of models bring, to be matched with names.
+ *	  Regular expressions from model files, matched against names of tensors and modules.
  *
- * They are Python's; for names, which are ASCII without newlines, PCRE2 understands them alike.
+ * The expressions are Python's.  For names, which are ASCII without newlines, PCRE2 gives them the same
+ * meaning.
  *
  * Tested by tests/unit/quant/test_ckpt.c and test_lora_files.c.
  */

@@ -2,9 +2,9 @@
  * profile.h
  *	  Where the time of a step goes: a stopwatch with one sum for each kind of work.
  *
- * The step thread marks the end of each piece of work; what has passed since the
- * mark before is that piece's.  So the kinds add up to all of the time.  Without a
- * profile a mark is a test of a pointer.
+ * The step thread calls profile_mark() at the end of each piece of work; the time since the previous
+ * mark is added to that kind.  So the sums of all kinds add up to the whole time.  Without a profile
+ * (NULL) a mark costs one test of a pointer.
  */
 #ifndef VLLM_BASE_PROFILE_H
 #define VLLM_BASE_PROFILE_H
@@ -17,7 +17,7 @@ typedef enum ProfileKind
 {
 	PROF_MATMUL = 0,			/* projections of the layers */
 	PROF_HEAD,					/* the LM head */
-	PROF_ATTENTION,				/* with writing K and V */
+	PROF_ATTENTION,				/* including the writes of K and V */
 	PROF_ROWS,					/* norms, rotation, activation */
 	PROF_EMBED,
 	PROF_SAMPLE,

@@ -1,7 +1,7 @@
 /*
  * rng.c
- *	  Philox4x32-10 and seeds.  Stateless; tested against the published known
- *	  answers in tests/unit/core/sample/test_sample.c.
+ *	  Philox4x32-10 and seeds.  Stateless; tests/unit/core/sample/test_sample.c compares it with the
+ *	  published known answers.
  */
 #include "base/rng.h"
 
@@ -40,7 +40,10 @@ rng_philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
 	out[3] = c3;
 }
 
-/* Lane j of a vector belongs to counter j; 64-bit products come in two halves of two lanes. */
+/*
+ * Lane j of a vector belongs to counter j.  A 64-bit product needs two lanes, so the products of four
+ * lanes come in two vectors.
+ */
 typedef uint32_t Lanes4 __attribute__((vector_size(16)));
 typedef uint64_t Wide2 __attribute__((vector_size(16)));
 
@@ -48,7 +51,7 @@ static inline Wide2
 mul_even(Wide2 x, uint32_t m)
 {
 #ifdef __SSE2__
-	/* gcc 12 doesn't see that the upper halves are zero, and multiplies 64 by 64 bits */
+	/* gcc 12 does not see that the upper halves are zero, and emits a 64 by 64 bit multiplication */
 	return (Wide2) _mm_mul_epu32((__m128i) x, _mm_set1_epi32((int) m));
 #else
 	return (x & 0xffffffffu) * m;
@@ -107,7 +110,7 @@ rng_seed(void)
 
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t) sizeof(seed))
 	{
-		/* no entropy source: the clock still keeps two requests apart */
+		/* no entropy source: the clock still gives two requests different seeds */
 		uint32_t	ctr[4] = {0};
 		uint32_t	key[2];
 		uint32_t	out[4];

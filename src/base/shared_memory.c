@@ -2,9 +2,9 @@
  * shared_memory.c
  *	  A memory file shared by the ranks of a group.
  *
- * A waiting rank spins for some microseconds, as a collective of ranks with the same work to do is mostly
- * short, then sleeps on the word itself (a futex across processes).  A sleeper wakes now and then
- * to look whether the others still live, so a lost rank is noticed without help from anybody.
+ * A waiting rank spins for some microseconds, since a collective among ranks with the same work usually
+ * ends soon, then sleeps on the word itself (a futex across processes).  A sleeping rank wakes
+ * periodically to check whether the others still live, so no other process has to report a lost rank.
  *
  * The file is sparse: rooms and slots that no communicator uses take no memory.
  *
@@ -22,31 +22,32 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPINS 2000				/* some 20 to 50 us */
+#define SPINS 2000				/* about 20 to 50 us */
 
 struct GroupHead
 {
 	GroupWord	dead;			/* 0, or the missing rank + 1 */
-	GroupWord	refused;		/* the last number that some rank has given up */
-	GroupWord	came[GROUP_MOST];	/* the rank has its lock */
-	_Atomic int64_t beat_ms[GROUP_MOST];	/* CLOCK_MONOTONIC; 0: it never has */
+	GroupWord	refused;		/* number of the last operation that some rank has aborted */
+	GroupWord	came[GROUP_MOST];	/* 1 = the rank has joined and holds its lock */
+	_Atomic int64_t beat_ms[GROUP_MOST];	/* time of the last beat, CLOCK_MONOTONIC; 0 = the rank has
+											 * never beaten */
 	_Atomic int32_t pids[GROUP_MOST];
 	_Atomic int32_t told[GROUP_MOST];
 	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
-	GroupWord	read[GROUP_MOST];	/* bytes that each rank has read */
-	GroupWord	answered[GROUP_MOST];	/* answers that were given */
+	GroupWord	read[GROUP_MOST];	/* bytes of the stream that each rank has read */
+	GroupWord	answered[GROUP_MOST];	/* answers that each rank has given */
 	Err			answer[GROUP_MOST];
 	uint8_t		stream[GROUP_STREAM] __attribute__((aligned(64)));
 };
 
-/* of a room, with its slots */
+/* Bytes of a room with its slots. */
 static size_t
 room_size(int world)
 {
 	return sizeof(GroupRoom) + 2 * (size_t) world * GROUP_SLOT;
 }
 
-/* The rank's byte of the file, locked by its description; how: F_OFD_SETLK, or F_OFD_GETLK to look. */
+/* Set or test the lock on the rank's byte of the file; how: F_OFD_SETLK or F_OFD_GETLK. */
 static bool
 lock_byte(int fd, int rank, int how, struct flock *l)
 {
@@ -65,7 +66,7 @@ groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
 		return err_set(e, ERR_INVALID, "rank %d of %d is not possible, of %d ranks at most", rank, world,
 					   GROUP_MOST);
 	g->size = sizeof(GroupHead) + (2 * (size_t) world + 1) * room_size(world);
-	/* a lock belongs to a description, and the one at hand may be others', too */
+	/* a lock belongs to an open file description, and other ranks may share the caller's */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	g->fd = open(path, O_RDWR | O_CLOEXEC);
 	if (g->fd < 0 || ftruncate(g->fd, (off_t) g->size) != 0)
@@ -97,7 +98,7 @@ groupmem_close(GroupMem *g)
 	g->fd = -1;
 }
 
-/* Sleepers wake by themselves within GROUP_LOOK_MS. */
+/* Mark the group dead.  Sleeping ranks notice within GROUP_LOOK_MS, or GROUP_IDLE_MS. */
 static void
 miss(GroupMem *g, int rank)
 {
@@ -154,7 +155,7 @@ groupmem_beat(GroupMem *g)
 void
 groupmem_patience(GroupMem *g, int ms)
 {
-	/* a beat may come late where CPUs have much else to do */
+	/* a beat may come late when the CPUs are busy */
 	atomic_store(&g->patience_ms, ms > 0 && ms < 4 * GROUP_BEAT_MS ? 4 * GROUP_BEAT_MS : ms);
 }
 
@@ -167,7 +168,7 @@ still(const GroupMem *g, int rank, int64_t now)
 	return patience > 0 && beat > 0 && now - beat > patience;
 }
 
-/* Is everyone who came still there, and moving? */
+/* Mark the group dead if a rank that has joined has ended or stands still. */
 static void
 look(GroupMem *g)
 {
@@ -234,7 +235,7 @@ groupmem_wait(GroupMem *g, _Atomic uint32_t *word, uint32_t seen)
 			return true;
 		if (syscall(SYS_futex, word, FUTEX_WAIT, seen, &ts, NULL, 0) != 0 && errno == ETIMEDOUT)
 			look(g);
-		/* an idle engine shall use no CPU */
+		/* wake less often: an idle engine must use hardly any CPU */
 		if (++looks == 1000 / GROUP_LOOK_MS)
 			ts.tv_nsec = GROUP_IDLE_MS * 1000000L;
 	}
@@ -265,7 +266,7 @@ groupmem_assemble(GroupMem *g, int ms)
 
 /* ---- the stream ---- */
 
-/* The next n bytes of the stream may go round its end: how many lie before it. */
+/* Return how many of the next n bytes of the stream lie before the end of the ring buffer. */
 static size_t
 until_end(const GroupMem *g, size_t n)
 {

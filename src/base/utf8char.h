@@ -1,8 +1,8 @@
 /*
  * utf8char.h
- *	  UTF-8 characters: is there one in bytes of others, and a code point's bytes.
+ *	  UTF-8 characters: validate the bytes of untrusted text, and encode a code point.
  *
- * text/utf8.h reads what is known to be text.
+ * text/utf8.h reads text that is already known to be valid.
  */
 #ifndef VLLM_BASE_UTF8CHAR_H
 #define VLLM_BASE_UTF8CHAR_H
@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * Bytes of the character at s < end, which ends at end at the latest; 0: there is none (RFC 3629: no
- * surrogates, nothing overlong).
+ * Return the length in bytes of the character at s, which must end at `end` at the latest; 0 if it is
+ * not valid UTF-8 (RFC 3629: no surrogates, no overlong forms).
  */
 static inline int
 utf8_char(const char *s, const char *end)
@@ -33,7 +33,7 @@ utf8_char(const char *s, const char *end)
 	return n;
 }
 
-/* Are n bytes at s characters all of them? */
+/* Return true if the n bytes at s are valid UTF-8. */
 static inline bool
 utf8_text_ok(const char *s, size_t n)
 {
@@ -48,7 +48,7 @@ utf8_text_ok(const char *s, size_t n)
 	return true;
 }
 
-/* Write cp to p (room for 4 bytes); returns the bytes written. */
+/* Write cp to p, which has room for 4 bytes; returns the number of bytes written. */
 static inline size_t
 utf8_put(char *p, uint32_t cp)
 {

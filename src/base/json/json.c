@@ -2,7 +2,7 @@
  * json.c
  *	  A JSON text as a tree (json.h).
  *
- * Built without recursion: a text is nested as deep as whoever wrote it likes.
+ * The parser does not recurse, since the author of a text decides how deep it is nested.
  *
  * Tested by tests/unit/base/test_json.c.
  */
@@ -17,7 +17,8 @@
 #include "base/json/json_value.h"
 #include "base/json/json_writer.h"
 
-#define PIECE_LEAST	1024		/* bytes of a tree's first piece of memory */
+#define PIECE_LEAST	1024		/* bytes of a tree's first piece of memory; each further piece is larger, up
+								 * to PIECE_MOST */
 #define PIECE_MOST	(256 << 10)
 
 typedef struct JsonTreePiece JsonTreePiece;
@@ -31,9 +32,9 @@ typedef struct JsonTree
 {
 	Json		root;
 	JsonTreePiece *pieces;
-	char	   *at;				/* room of the newest one */
+	char	   *at;				/* free space in the newest piece */
 	size_t		room;
-	size_t		size;			/* of the next one */
+	size_t		size;			/* size of the next piece */
 } JsonTree;
 
 static void *
@@ -60,7 +61,7 @@ take(JsonTree *t, size_t n)
 	return to;
 }
 
-/* What the string or key says that was just read; NULL: half a surrogate pair. */
+/* Copy the string or key that was just read, with escapes undone; NULL if it has half a surrogate pair. */
 static const char *
 take_text(JsonTree *t, const JsonReader *r, size_t *len)
 {
@@ -77,7 +78,7 @@ take_text(JsonTree *t, const JsonReader *r, size_t *len)
 	return to;
 }
 
-/* The value whose token was read, without what is in it. */
+/* Set v to the value whose token was just read, without the children of a container. */
 static bool
 fill(JsonTree *t, Json *v, JsonToken token, const JsonReader *r)
 {
@@ -103,7 +104,7 @@ fill(JsonTree *t, Json *v, JsonToken token, const JsonReader *r)
 	return true;
 }
 
-/* A new last one in a container; NULL: it would have more than an int counts. */
+/* Append a null value to a container and return it; NULL if the container would exceed INT_MAX elements. */
 static Json *
 append(Json *to)
 {
@@ -128,7 +129,7 @@ build(JsonTree *t, JsonReader *r)
 
 	while ((token = json_next(r)) > JSON_END)
 	{
-		/* of a container the reader is a level further already */
+		/* after an opening bracket the reader's depth already includes the new level */
 		int			depth = r->depth - (token == JSON_ARRAY || token == JSON_OBJECT);
 		Json	   *v;
 
@@ -171,7 +172,7 @@ json_parse_at(const char *s, size_t n, size_t *at)
 	JsonReader	r;
 	bool		ok;
 
-	/* some editors put a byte order mark before it */
+	/* skip the byte order mark that some editors write */
 	json_begin(&r, s, n, JSON_TREE_DEPTH);
 	if (n >= 3 && memcmp(s, "\xEF\xBB\xBF", 3) == 0)
 		r.p += 3;
@@ -206,7 +207,7 @@ json_free(Json *root)
 	mem_free(t);
 }
 
-/* ---- looking ---- */
+/* ---- reading a tree ---- */
 
 Json *
 json_get(const Json *v, const char *key)
@@ -275,7 +276,7 @@ json_equal(const Json *a, const Json *b)
 	return true;
 }
 
-/* ---- making one ---- */
+/* ---- building a tree ---- */
 
 static const char *
 copy_text(JsonTree *t, const char *s, size_t n)
@@ -381,7 +382,7 @@ json_remove(Json *from, const char *key)
 	from->n--;
 }
 
-/* ---- as text ---- */
+/* ---- printing ---- */
 
 static void
 print(JsonOut *j, const Json *v)

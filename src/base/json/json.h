@@ -1,13 +1,14 @@
 /*
  * json.h
- *	  A JSON text as a tree, for what is looked at in an order of its own: settings, model files, bodies.
+ *	  A JSON text as a tree, for texts that are not read from start to end: settings, model files,
+ *	  bodies.
  *
- * Exactly the texts that json_reader.h takes, less those with half a surrogate pair.  Numbers keep their
- * text beside the double, and members their order; of several members of one name all are there, and the
- * first is found.
+ * Accepts exactly the texts that json_reader.h accepts, except those with half a surrogate pair.  A
+ * number keeps its text beside the double, and members keep their order.  If several members have the
+ * same name, the tree has all of them, and json_get() returns the first.
  *
- * A tree's memory goes as a whole.  A node takes 88 bytes, and two bytes of text are enough for one: values
- * of hostile texts are counted first (json_scan.h).
+ * A tree is freed as a whole.  A node takes 88 bytes, and two bytes of text can make one: callers count
+ * the values of an untrusted text first (json_scan.h).
  */
 #ifndef VLLM_BASE_JSON_JSON_H
 #define VLLM_BASE_JSON_JSON_H
@@ -30,61 +31,67 @@ typedef enum JsonType
 } JsonType;
 
 /*
- * All texts have a NUL behind them; one that has U+0000 inside seems shorter where its length isn't looked
- * at.
+ * All strings are NUL-terminated.  A string that contains U+0000 looks shorter to a reader that ignores
+ * its length.
  */
 typedef struct Json Json;
 struct Json
 {
 	JsonType	type;
-	int			n;				/* array, object: how many */
-	const char *s;				/* string: what it says; number: as it is written; else NULL */
+	int			n;				/* array, object: number of children */
+	const char *s;				/* string: its value; number: its text; else NULL */
 	size_t		len;			/* bytes of s */
-	double		num;			/* number; infinite beyond a double's */
-	Json	   *child;			/* array, object: the first one */
-	Json	   *last;			/* array, object: the last one */
+	double		num;			/* number; infinite if it exceeds the range of a double */
+	Json	   *child;			/* array, object: the first child */
+	Json	   *last;			/* array, object: the last child */
 	Json	   *next;
-	struct JsonTree *tree;		/* whose memory it is */
-	const char *key;			/* of an object's member, else NULL */
+	struct JsonTree *tree;		/* the tree whose memory it belongs to */
+	const char *key;			/* name of an object's member, else NULL */
 	size_t		key_len;
 };
 
-/* The tree of n bytes at s, which is the caller's to free; NULL: they are not JSON. */
+/* Return the tree of the n bytes at s, which the caller must free; NULL if they are not JSON. */
 Json	   *json_parse(const char *s, size_t n);
-/* The same; *at: from which byte on they aren't. */
+/* The same; on failure *at is the offset of the first byte that is not JSON. */
 Json	   *json_parse_at(const char *s, size_t n, size_t *at);
-void		json_free(Json *root);	/* or NULL */
+void		json_free(Json *root);	/* accepts NULL */
 
 /*
- * The first member of this name; NULL: none, or v is no object.  All of these take NULL for a value that
- * isn't there.
+ * Return the first member with this name; NULL if there is none or v is not an object.  All functions
+ * that read a value accept NULL as an absent value.
  */
 Json	   *json_get(const Json *v, const char *key);
-/* The i-th element or member, or NULL. */
+/* Return the i-th element or member, or NULL. */
 Json	   *json_item(const Json *v, int i);
-int			json_count(const Json *v);	/* elements or members */
-const char *json_str_of(const Json *v);	/* NULL: no string */
-/* The number as an int, cut to an int's range; 0: no number. */
+int			json_count(const Json *v);	/* number of elements or members */
+const char *json_str_of(const Json *v);	/* NULL if v is not a string */
+/* Return the number as an int, clamped to an int's range; 0 if v is not a number. */
 int			json_to_int(const Json *v);
-/* Equal values; members may stand in any order, and of several of one name the first counts. */
+/*
+ * Return true if the values are equal.  Members may be in any order; if several have the same name, the
+ * first counts.
+ */
 bool		json_equal(const Json *a, const Json *b);
 
-/* ---- making one ---- */
+/* ---- building a tree ---- */
 
-Json	   *json_new(JsonType type);	/* a tree of one value, which is empty, 0 or null */
+Json	   *json_new(JsonType type);	/* a tree of one value: an empty container or string, 0 or null */
 /*
- * A new last element of a container, or with a key a member: null, or what is empty.  Keys and texts are
- * copied; a text that is NULL is null.
+ * Append an element to an array, or with a key a member to an object, and return it; it is null or
+ * empty.  Keys and texts are copied.  A text of NULL adds null.
  */
 Json	   *json_add(Json *to, const char *key, JsonType type);
 void		json_add_str(Json *to, const char *key, const char *s);
 void		json_add_num(Json *to, const char *key, double x);
 void		json_add_bool(Json *to, const char *key, bool x);
 void		json_add_copy(Json *to, const char *key, const Json *v);
-void		json_set_num(Json *v, double x);	/* v becomes this number */
-void		json_remove(Json *from, const char *key);	/* the first member of this name, if there is one */
+void		json_set_num(Json *v, double x);	/* turns v into a number */
+void		json_remove(Json *from, const char *key);	/* removes the first member with this name, if any */
 
-/* The value as compact JSON text, numbers as they were written; the caller's to mem_free(). */
+/*
+ * Return the value as compact JSON text, numbers as they were written; the caller frees it with
+ * mem_free().
+ */
 char	   *json_print(const Json *v);
 
 #define json_each(e, of) for (e = (of) != NULL ? (of)->child : NULL; e != NULL; e = e->next)

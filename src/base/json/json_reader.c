@@ -1,11 +1,11 @@
 /*
  * json_reader.c
- *	  Reads JSON text where it is (json_reader.h).
+ *	  Read JSON text in place (json_reader.h).
  *
- * Texts of others are looked at before they go on: a body that isn't JSON would be quoted in a server's
- * log, one that is more than one value could add members that nobody was asked for, and who reads values in
- * place relies on brackets and quotes that match (json_scan.h).  They may be long and hostile: each byte is
- * looked at once, and what is open is a stack of bits.
+ * Untrusted texts are checked before they are passed on.  An endpoint could quote a body that is not
+ * JSON in its log, a text of more than one value could add members to a request that embeds it, and code
+ * that reads values in place relies on balanced brackets and quotes (json_scan.h).  Texts may be long
+ * and hostile: the reader visits each byte once and keeps the open brackets as a stack of bits.
  *
  * Tested by tests/unit/base/test_jsoncheck.c.
  */
@@ -15,13 +15,13 @@
 
 #include "base/utf8char.h"
 
-/* What may stand next. */
+/* What may come next. */
 enum
 {
 	VALUE,						/* a value */
-	FIRST,						/* a container's first item, or its end */
-	ITEM,						/* behind a comma */
-	NEXT						/* behind a value */
+	FIRST,						/* a container's first item, or its closing bracket */
+	ITEM,						/* an item, after a comma */
+	NEXT						/* a comma or a closing bracket, after a value */
 };
 
 void
@@ -54,7 +54,7 @@ space(JsonReader *r)
 		r->p++;
 }
 
-/* ---- values that have none inside ---- */
+/* ---- values without nesting ---- */
 
 int32_t
 json_hex4(const char *s, const char *end)
@@ -76,7 +76,7 @@ json_hex4(const char *s, const char *end)
 	return v;
 }
 
-/* Behind a backslash. */
+/* Read an escape; r->p is after the backslash. */
 static bool
 escape(JsonReader *r)
 {
@@ -96,7 +96,7 @@ escape(JsonReader *r)
 	return true;
 }
 
-/* From its quote on. */
+/* Read a string; r->p is at its opening quote. */
 static bool
 string(JsonReader *r)
 {
@@ -203,7 +203,7 @@ in_object(const JsonReader *r)
 	return (r->open[(r->depth - 1) / 64] >> ((r->depth - 1) % 64) & 1) != 0;
 }
 
-/* Over the bracket that is here. */
+/* Read the opening bracket at r->p. */
 static JsonToken
 open_level(JsonReader *r)
 {
@@ -236,7 +236,7 @@ close_level(JsonReader *r)
 	return JSON_CLOSE;
 }
 
-/* A member's name and its colon. */
+/* Read a member's name and its colon. */
 static JsonToken
 key(JsonReader *r)
 {
@@ -282,9 +282,9 @@ json_next(JsonReader *r)
 	return *r->p == '{' || *r->p == '[' ? open_level(r) : scalar(r);
 }
 
-/* ---- what a string says ---- */
+/* ---- decoding a string ---- */
 
-/* Behind "\u"; *s goes on behind what was read. */
+/* Decode the escape whose "\u" was just read; sets *s to the byte after it. */
 static bool
 unicode_escape(const char **s, const char *end, unsigned flags, char **to)
 {
@@ -351,7 +351,7 @@ json_unescape(const char *s, size_t n, unsigned flags, char *to, size_t *len)
 	return true;
 }
 
-/* ---- whole texts ---- */
+/* ---- checking whole texts ---- */
 
 bool
 json_check(const char *s, size_t n, JsonCheck *c)

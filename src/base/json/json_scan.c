@@ -1,13 +1,13 @@
 /*
  * json_scan.c
- *	  Counting the values of a JSON text, and finding an object's members.
+ *	  Count the values of a JSON text, and find the members of an object.
  *
- * Counting: a value is the whole text, the first thing behind a bracket, or behind a comma: so
- * there are no more than opening brackets and commas outside of strings, and one.  A
- * parser that reads from left to right is in a string where this is in one, up to the
- * first mistake, at which it stops.
+ * Counting: a value is either the whole text, or follows an opening bracket or a comma.  So a text has
+ * at most one value more than it has opening brackets and commas outside of strings.  A parser that
+ * reads from left to right agrees with this scan on what is inside a string, up to the first error,
+ * where the parser stops.
  *
- * Members are for who passes a value on as it is written: a tree would lose the digits of
+ * Member iteration is for code that passes a value on as it is written: a tree would lose the digits of
  * large numbers.
  *
  * Tested by tests/unit/loader/test_load_conf.c and test_structured.c.
@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* The quote that ends the string which begins at s[i], or n. */
+/* Return the index of the quote that ends the string which begins at s[i], or n. */
 static size_t
 string_end(const char *s, size_t n, size_t i)
 {
@@ -26,7 +26,7 @@ string_end(const char *s, size_t n, size_t i)
 	{
 		const char *slash;
 
-		/* a quote that was found stays the next one until a backslash takes it */
+		/* a quote once found remains the next one until a backslash escapes it */
 		if (quote < s + i)
 			quote = memchr(s + i, '"', n - i);
 		if (quote == NULL)
@@ -71,7 +71,7 @@ skip_char(JsonMembers *m, char c)
 	return true;
 }
 
-/* Over a string, whose first quote is here. */
+/* Skip a string; m->p is at its opening quote. */
 static bool
 skip_string(JsonMembers *m)
 {
@@ -84,7 +84,7 @@ skip_string(JsonMembers *m)
 	return true;
 }
 
-/* Over a value: up to its last bracket or quote, or to what can't belong to it. */
+/* Skip a value: up to its last bracket or quote, or up to a byte that cannot belong to it. */
 static bool
 skip_value(JsonMembers *m)
 {
@@ -104,7 +104,7 @@ skip_value(JsonMembers *m)
 			return m->p > from;
 		else if (depth > 0 && c != '{' && c != '[' && c != '}' && c != ']')
 		{
-			/* most of an array of numbers */
+			/* fast path: most bytes of an array of numbers */
 			m->p++;
 			continue;
 		}
@@ -129,7 +129,7 @@ json_members(JsonMembers *m, const char *s, size_t n)
 	return skip_char(m, '{');
 }
 
-/* Up to the next one, behind its comma; 0: there is none, and nothing stands behind the end. */
+/* Go to the next item, after its comma.  Returns 0 at the container's end if nothing follows it. */
 static int
 next_item(JsonMembers *m, char end)
 {

@@ -1,10 +1,10 @@
 /*
  * json_scan.h
- *	  What can be told of a JSON text without making a tree of it: how much a tree would
- *	  take, and where the members of an object stand.
+ *	  Examine a JSON text without making a tree: how many values it has, and where the members of an
+ *	  object are.
  *
- * A tree has a node of 88 bytes for each value (json.h), and two bytes of text are enough
- * for one ("[0,0,0"): a file of 100 MB would become 5 GB.  So values are counted first.
+ * A tree has a node of 88 bytes for each value (json.h), and two bytes of text can make one ("[0,0,0"),
+ * so a file of 100 MB could become 5 GB.  Callers therefore count the values first.
  */
 #ifndef VLLM_BASE_JSON_JSON_SCAN_H
 #define VLLM_BASE_JSON_JSON_SCAN_H
@@ -15,12 +15,12 @@
 #include "base/str_view.h"
 
 /*
- * At least as many as there are values in the text, or in as much of it as is JSON; ends
- * when there are more than max.
+ * Return an upper bound of the number of values in the text, or in its valid prefix.  Stops counting as
+ * soon as the number exceeds max.
  */
 size_t		json_values(const char *s, size_t n, size_t max);
 
-/* Where the reading of an object, or an array, stands. */
+/* Position in an object or array that is being read. */
 typedef struct JsonMembers
 {
 	const char *p;
@@ -28,15 +28,15 @@ typedef struct JsonMembers
 	bool		first;
 } JsonMembers;
 
-/* Begin with the members of the object s[0..n); false if it is none. */
+/* Start to read the members of the object s[0..n); returns false if it is not an object. */
 bool		json_members(JsonMembers *m, const char *s, size_t n);
 /*
- * The next one: 1; 0: there are no more, and nothing stands behind the object; -1: the text is not
- * JSON.  The key is without its quotes, and its escapes are not undone.  A value's own inside isn't
- * looked at but for where it ends.
+ * Read the next member and return 1.  Returns 0 if there are no more and nothing follows the object, -1
+ * if the text is not JSON.  The key is without its quotes, with its escapes not undone.  A value is only
+ * scanned for its end, not checked.
  */
 int			json_member(JsonMembers *m, StrView *key, StrView *value);
-/* The same of an array's elements. */
+/* The same for the elements of an array. */
 bool		json_elements(JsonMembers *m, const char *s, size_t n);
 int			json_element(JsonMembers *m, StrView *value);
 

@@ -2,8 +2,9 @@
  * json_value.c
  *	  Values of a JSON text, read in place (json_value.h).
  *
- * Numbers: those of at most 19 digits and a power of ten that a double has exactly are converted by one
- * multiplication or division, the others by strtod() (programs stay in the C locale).
+ * A number with at most 19 digits and an exponent whose power of ten a double represents exactly is
+ * converted by one multiplication or division, any other by strtod() (the programs stay in the C
+ * locale).
  *
  * Tested by tests/unit/base/test_json_value.c.
  */
@@ -115,7 +116,7 @@ json_to_double(const char *s, size_t n)
 	return s[0] == '-' ? -x : x;
 }
 
-/* Behind it the text may end, and strtod() would read on: so it is copied. */
+/* The value is copied first: strtod() would read on where the value ends. */
 bool
 json_num(StrView v, double *out)
 {
@@ -134,7 +135,7 @@ json_whole(StrView v, int64_t low, int64_t high, int64_t *out)
 {
 	double		x;
 
-	/* a client's "3.0" is a whole number, too */
+	/* some clients write whole numbers as "3.0" */
 	if (!json_num(v, &x) || floor(x) != x || fabs(x) > 9e15 || x < (double) low || x > (double) high)
 		return false;
 	*out = (int64_t) x;
@@ -154,7 +155,7 @@ json_floats(StrView v, Buf *out)
 		const char *from;
 		float		x;
 
-		/* over the bracket, or the comma */
+		/* skip the bracket or the comma */
 		for (s++; s < end && (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\r');)
 			s++;
 		if (first && s < end && *s == ']')

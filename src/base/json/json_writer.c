@@ -1,9 +1,9 @@
 /*
  * json_writer.c
- *	  Writes JSON text (json_writer.h).
+ *	  Write JSON text (json_writer.h).
  *
- * The rule which characters need an escape, and which one, is json_escape()'s alone: answers, tool calls'
- * arguments and templates are written by it.
+ * json_escape() alone decides which characters need an escape and which escape: responses, arguments of
+ * tool calls and templates all use it.
  *
  * Tested by tests/unit/server/test_api.c.
  */
@@ -57,7 +57,10 @@ json_escape(uint32_t c, bool ascii, char *to)
 	return 0;
 }
 
-/* The first byte of s[i..n) that needs an escape; it's the same for every byte of UTF-8 above ASCII. */
+/*
+ * Return the index of the first byte of s[i..n) that needs an escape.  No byte of a UTF-8 character
+ * above ASCII does.
+ */
 static size_t
 plain_end(const char *s, size_t n, size_t i)
 {
@@ -109,7 +112,7 @@ json_str(JsonOut *j, const char *s, size_t n)
 			i += (size_t) len;
 			continue;
 		}
-		/* DEL is escaped, too: answers are looked at in terminals */
+		/* DEL is escaped, too, since users look at outputs in terminals */
 		json_add_escaped(j->b, s + from, i - from);
 		buf_addstr(j->b, s[i] == 0x7F ? "\\u007f" : "\xEF\xBF\xBD");
 		from = ++i;

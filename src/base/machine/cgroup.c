@@ -2,9 +2,9 @@
  * cgroup.c
  *	  Where control groups have their files.
  *
- * In a container /proc/self/cgroup may name a path that is not there, because its own
- * group is mounted as the root: then only what is there counts.  Linux,
- * Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
+ * In a container /proc/self/cgroup may name a path that does not exist there, because the container's
+ * own group is mounted as the root.  Then only the directories that exist count.  See
+ * Documentation/admin-guide/cgroup-v2.rst and cgroup-v1 of the Linux kernel.
  *
  * Tested by tests/unit/runtime/test_cpus.c.
  */
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The group at mount + path, and those above it. */
+/* Call fn for the group at mount + path and for each group above it. */
 static void
 each_above(const char *mount, const char *path, int version, CgroupFn fn, void *arg)
 {
@@ -34,7 +34,7 @@ each_above(const char *mount, const char *path, int version, CgroupFn fn, void *
 	}
 }
 
-/* Is it one of a list like "cpu,cpuacct"? */
+/* Return true if the controller is an element of a list like "cpu,cpuacct". */
 static int
 in_list(const char *controller, const char *list)
 {
@@ -75,7 +75,7 @@ cgroup_each(const char *root, const char *controller, CgroupFn fn, void *arg)
 		{
 			snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, list);
 			each_above(mount, path, 1, fn, arg);
-			/* it may have a name of its own, too */
+			/* the controller may also be mounted under its own name */
 			snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup/%s", root, controller);
 			if (strcmp(controller, list) != 0)
 				each_above(mount, path, 1, fn, arg);

@@ -2,13 +2,12 @@
  * cpus.c
  *	  CPUs of this process: affinity, and the quota of its control groups.
  *
- * A quota stands in cpu.max (version 2: "QUOTA PERIOD" or "max PERIOD") or in
- * cpu.cfs_quota_us and cpu.cfs_period_us (version 1) of the process's group and of
- * each one above it; the least counts.  Linux, Documentation/admin-guide/cgroup-v2.rst
- * and scheduler/sched-bwc.rst.
+ * The quota is in cpu.max (version 2: "QUOTA PERIOD" or "max PERIOD") or in cpu.cfs_quota_us and
+ * cpu.cfs_period_us (version 1) of the process's group and of each group above it; the smallest counts.
+ * See Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst of the Linux kernel.
  *
- * Rounded down: the rest is for PostgreSQL, which is in the same group.  Threads
- * beyond the quota would all stand still at the end of each period.
+ * The quota is rounded down: the rest is for PostgreSQL, which is in the same group.  With more threads
+ * than the quota allows, all of them would stall at the end of each period.
  *
  * Tested by tests/unit/runtime/test_cpus.c.
  */
@@ -23,12 +22,12 @@
 
 #include "base/machine/cgroup.h"
 
-/* CPU numbers of the largest set that is tried; no kernel has nearly as many */
+/* CPU numbers of the largest set that is tried; no kernel supports nearly as many */
 #define MOST_CPUS (1 << 20)
 
 /*
- * A set as large as the kernel's: it refuses smaller ones with EINVAL, and says
- * nowhere how large it wants them.
+ * Try growing sets: the kernel refuses a set that is smaller than its own with EINVAL, and does not say
+ * which size it needs.
  */
 int
 cpus_allowed(int *cpus, int max)
@@ -59,7 +58,7 @@ cpus_allowed(int *cpus, int max)
 	return 0;
 }
 
-/* quota / period of one group, 0 = none. */
+/* Return quota / period of one group, 0 = no limit. */
 static double
 group_quota(const char *dir, int version)
 {
@@ -71,7 +70,7 @@ group_quota(const char *dir, int version)
 	snprintf(path, sizeof(path), "%s/%s", dir, version == 2 ? "cpu.max" : "cpu.cfs_quota_us");
 	if ((f = fopen(path, "re")) == NULL)
 		return 0;
-	/* "max" is no number, and version 1 says -1 */
+	/* "max" is not a number, and version 1 uses -1 */
 	if (fscanf(f, "%lf %lf", &quota, &period) < 1)
 		quota = 0;
 	fclose(f);
@@ -87,7 +86,7 @@ group_quota(const char *dir, int version)
 	return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-/* *arg is the least so far, 0 = none. */
+/* Update *arg, the smallest quota so far; 0 = none. */
 static void
 least_quota(void *arg, const char *dir, int version)
 {

@@ -1,10 +1,10 @@
 /*
  * system_memory.c
- *	  Memory that is there: /proc/meminfo and the control groups' limits.
+ *	  Available memory: /proc/meminfo and the limits of control groups.
  *
- * A limit stands in memory.max (version 2) or memory.limit_in_bytes (version 1) of a
- * group; what its processes use in memory.current or memory.usage_in_bytes, of which
- * pages of files ("file" or "cache" in memory.stat) would be given up.
+ * A group's limit is in memory.max (version 2) or memory.limit_in_bytes (version 1), its usage in
+ * memory.current or memory.usage_in_bytes.  The usage includes the page cache ("file" or "cache" in
+ * memory.stat), which the kernel can reclaim.
  *
  * Tested by tests/unit/runtime/test_cpus.c.
  */
@@ -19,7 +19,7 @@
 
 #include "base/machine/cgroup.h"
 
-/* The number behind a name at the beginning of a line; name "": the file's first word. */
+/* Read the number that follows `name` at the beginning of a line; name "": the file's first word. */
 static bool
 read_number(const char *path, const char *name, uint64_t *out)
 {
@@ -35,7 +35,7 @@ read_number(const char *path, const char *name, uint64_t *out)
 	return found;
 }
 
-/* What a group has left; *arg is the least so far. */
+/* Update *arg, the smallest number of bytes that a group has left so far. */
 static void
 group_left(void *arg, const char *dir, int version)
 {
@@ -49,7 +49,7 @@ group_left(void *arg, const char *dir, int version)
 	uint64_t	cache = 0;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, files[version - 1][0]);
-	if (!read_number(path, "", &limit))	/* "max" is no number */
+	if (!read_number(path, "", &limit))	/* "max" is not a number */
 		return;
 	snprintf(path, sizeof(path), "%s/%s", dir, files[version - 1][1]);
 	if (!read_number(path, "", &used))

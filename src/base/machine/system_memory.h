@@ -1,6 +1,6 @@
 /*
  * system_memory.h
- *	  What this process may still take of the machine's memory, and what processes have of it.
+ *	  Memory that this process can still allocate, and memory that a process uses.
  */
 #ifndef VLLM_BASE_MACHINE_SYSTEM_MEMORY_H
 #define VLLM_BASE_MACHINE_SYSTEM_MEMORY_H
@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 /*
- * Bytes that can be had without another process giving some back: free memory, pages of
- * files and swap, within the control groups' limits; UINT64_MAX = unknown.  root: ""
- * (tests: a folder that stands for /).
+ * Return the bytes that can be allocated without taking memory from another process: free memory, page
+ * cache and swap, within the limits of the control groups; UINT64_MAX = unknown.  root: "" (in tests a
+ * folder that stands for /).
  */
 uint64_t	sysmem_available(const char *root);
-/* Resident bytes of a process; 0 = unknown. */
+/* Return the resident bytes of a process; 0 = unknown. */
 int64_t		sysmem_of_process(int pid);
 
 #endif

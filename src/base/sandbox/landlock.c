@@ -1,9 +1,9 @@
 /*
  * landlock.c
- *	  A Landlock domain without rights of its own (landlock(7)).
+ *	  A Landlock domain that grants no rights (landlock(7)).
  *
- * The numbers stand here because the headers of a build may be older than the kernel that runs it; a kernel
- * says by its ABI version which rights it knows.
+ * The constants are defined here because the headers of the build may be older than the kernel that runs
+ * the program.  The kernel says by its ABI version which rights it knows.
  *
  * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
  */
@@ -27,8 +27,8 @@
 #define FS_MAKE_CHAR		(UINT64_C(1) << 6)
 #define FS_MAKE_SOCK		(UINT64_C(1) << 9)
 #define FS_MAKE_BLOCK		(UINT64_C(1) << 11)
-#define FS_REFER			(UINT64_C(1) << 13) /* ABI 2: link and rename into other directories */
-#define NET_BIND_TCP		(UINT64_C(1) << 0)	/* ABI 4 */
+#define FS_REFER			(UINT64_C(1) << 13) /* since ABI 2: link and rename into other directories */
+#define NET_BIND_TCP		(UINT64_C(1) << 0)	/* since ABI 4 */
 
 typedef struct Ruleset
 {
@@ -43,7 +43,10 @@ typedef struct __attribute__((packed)) PathBeneath
 	int32_t		parent;
 } PathBeneath;
 
-/* A domain denies FS_REFER also where nobody asks for that: here it is as it was. */
+/*
+ * Allow FS_REFER everywhere.  A domain denies it even if the ruleset does not handle it, and the program
+ * must be able to rename and link as before.
+ */
 static int
 allow_refer(int ruleset)
 {
@@ -72,7 +75,7 @@ landlock_enter(void)
 		r.fs |= FS_REFER;
 	if (abi >= 4)
 		r.net = NET_BIND_TCP;
-	/* fields that an older kernel does not know are zero, which it takes */
+	/* an older kernel ignores fields that it does not know as long as they are zero */
 	fd = (int) syscall(NR_CREATE_RULESET, &r, sizeof(r), 0);
 	if (fd < 0)
 		return errno;

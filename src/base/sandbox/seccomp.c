@@ -4,12 +4,12 @@
  *
  *	1.	another architecture's calls, and x32's:			the process is killed
  *	2.	the program's rows, in their order:					allowed, or ENOSYS where one is refused
- *	3.	what is never legal (syscalls_never.def):			killed; EPERM in a wide filter
+ *	3.	calls that are never legal (syscalls_never.def):	killed; EPERM in a wide filter
  *	4.	the rest:											ENOSYS; allowed in a wide filter
  *
- * A chain of comparisons: the kernel keeps what is allowed whatever the arguments are in a bitmap and runs no
- * filter for it.  Kills, and ENOSYS where the kernel's sysctl says so, are in the audit log
- * (SECCOMP_FILTER_FLAG_LOG).
+ * The program is a chain of comparisons.  The kernel keeps a bitmap of the calls that are allowed
+ * whatever their arguments are, and runs no filter for them.  The audit log has kills and, if the
+ * kernel's sysctl says so, calls that failed with ENOSYS (SECCOMP_FILTER_FLAG_LOG).
  *
  * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
  */
@@ -100,7 +100,7 @@ give(Program *p, uint32_t what)
 	put(p, (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, what));
 }
 
-/* If the accumulator is this, `what` is the answer. */
+/* Return `what` from the filter if the accumulator equals `is`. */
 static void
 give_if(Program *p, uint32_t is, uint32_t what)
 {
@@ -108,7 +108,7 @@ give_if(Program *p, uint32_t is, uint32_t what)
 	give(p, what);
 }
 
-/* The accumulator has the call's number before and behind. */
+/* The accumulator holds the number of the call before and after the rule. */
 static void
 put_rule(Program *p, const SeccompRule *r)
 {
@@ -148,7 +148,7 @@ make_program(Program *p, const SeccompRules *r)
 	for (size_t i = 0; !r->wide && i < r->n; i++)
 		put_rule(p, &r->rule[i]);
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-		/* a driver's library speaks with other processes by sockets */
+		/* a device driver's library talks to other processes through sockets */
 		if (never[i] >= 0 && !(r->wide && never[i] == __NR_socket))
 			give_if(p, (uint32_t) never[i], r->wide ? EPERM_RET : SECCOMP_RET_KILL_PROCESS);
 	give(p, r->wide ? SECCOMP_RET_ALLOW : ENOSYS_RET);
@@ -169,10 +169,10 @@ seccomp_install(const SeccompRules *r)
 		return errno;
 	rc = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG,
 				 &prog);
-	/* kernels before 4.14 */
+	/* kernels before 4.14 do not know SECCOMP_FILTER_FLAG_LOG */
 	if (rc != 0 && errno == EINVAL)
 		rc = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
-	/* a thread that has a filter of its own */
+	/* rc > 0: the id of a thread with a filter of its own, which can't be synchronized */
 	return rc == 0 ? 0 : rc > 0 ? EBUSY : errno;
 }
 
@@ -188,8 +188,8 @@ seccomp_install(const SeccompRules *r)
 #endif
 
 /*
- * 0, or why there is no Landlock domain.  A device's driver shares memory between processes by calls that
- * one denies.
+ * Enter a Landlock domain; returns 0 or errno.  Not for a program that uses a device: the driver shares
+ * memory between processes by calls that a domain denies.
  */
 static int
 close_others(void)

@@ -1,12 +1,12 @@
 /*
  * seccomp.h
- *	  What system calls a program may make from here on: a filter in the kernel.
+ *	  Limit the system calls that a program may make from now on, by a filter in the kernel.
  *
  * A program lists its calls in a table of its own (the engine's: engine_syscalls.def), one row each with
- * the reason.  Three more rules hold for all programs: what nobody of them has any business with
- * (syscalls_never.def) ends the process; what is in neither list fails with ENOSYS, as in a kernel that
- * does not have it, so that a newer libc finds another way; and a process started by one of them has the
- * same filter.
+ * the reason.  Three more rules hold for all programs.  Calls that none of the programs needs
+ * (syscalls_never.def) end the process.  Calls in neither list fail with ENOSYS, as in a kernel that
+ * does not have them, so that a newer libc falls back to another call.  Child processes have the same
+ * filter.
  */
 #ifndef VLLM_BASE_SANDBOX_SECCOMP_H
 #define VLLM_BASE_SANDBOX_SECCOMP_H
@@ -17,25 +17,28 @@
 
 #include "base/err.h"
 
-/* A row.  Allowed if (argument `arg` & mask) == value, of its low 32 bits; rows of one call add up. */
+/*
+ * A row: the call is allowed if (the low 32 bits of argument `arg` & mask) == value.  A call is allowed
+ * if any of its rows allows it.
+ */
 typedef struct SeccompRule
 {
 	int			nr;				/* -1: this machine has no such call */
-	int			arg;			/* -1: whatever the arguments */
+	int			arg;			/* -1: any arguments */
 	uint32_t	mask;
 	uint32_t	value;
-	bool		refused;		/* ENOSYS instead, though other calls of it kill the process */
+	bool		refused;		/* ENOSYS instead, whatever the later rules would do */
 } SeccompRule;
 
-#define SECCOMP_OWN_PID	UINT32_C(0xfffffffe)	/* a value that stands for the process itself */
+#define SECCOMP_OWN_PID	UINT32_C(0xfffffffe)	/* as `value`: the process's own id */
 
 typedef struct SeccompRules
 {
 	const SeccompRule *rule;
 	size_t		n;
 	/*
-	 * also all else but what is never legal, which fails with EPERM, and no Landlock domain: a driver's
-	 * library makes calls that no list knows
+	 * Also allow every other call but those that are never legal, which fail with EPERM, and enter no
+	 * Landlock domain.  For device drivers, whose libraries make calls that no list knows.
 	 */
 	bool		wide;
 } SeccompRules;
@@ -49,13 +52,13 @@ typedef enum SeccompMode
 bool		seccomp_parse_mode(const char *name, SeccompMode *out);
 
 /*
- * Enter a Landlock domain (landlock.h) where the kernel has that, then put the filter on all threads that
- * there are, and on what they start, for good; the log is told.  Called before there are other threads.
- * False with *e set: this kernel or container lets no process have both, and the mode is SECCOMP_REQUIRE.  A
- * sanitizer's build has none.
+ * Enter a Landlock domain (landlock.h) if the kernel supports it, then install the filter for all
+ * threads of the process and their future children, for good; log the result.  Call it before other
+ * threads exist.  Returns false with *e set if the kernel or container does not allow both, and the mode
+ * is SECCOMP_REQUIRE.  A build with a sanitizer installs neither.
  */
 bool		seccomp_enter(const SeccompRules *r, SeccompMode mode, Err *e);
-/* Like the function above, but without a message: 0, or errno. */
+/* Install the filter without log messages; returns 0 or errno. */
 int			seccomp_install(const SeccompRules *r);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * seccomp_rules.h
- *	  A program's list of system calls (engine_syscalls.def) as a table: what its rows mean.  Included once
- *	  by the file that has the table.
+ *	  Macros that turn the rows of a program's list of system calls (engine_syscalls.def) into a table.
+ *	  Only the file that defines the table includes it.
  */
 #ifndef VLLM_BASE_SANDBOX_SECCOMP_RULES_H
 #define VLLM_BASE_SANDBOX_SECCOMP_RULES_H
@@ -18,7 +18,7 @@
 
 #define ALL_BITS		UINT32_MAX
 #define OWN_PID			SECCOMP_OWN_PID
-/* of clone(): a thread shares everything that belongs to the process, and has no name space of its own */
+/* flags of clone(): a thread shares all resources of its process, and gets no namespace of its own */
 #define NEW_PROCESS_OR_SPACE (CLONE_VM | CLONE_THREAD | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | \
 							  CLONE_NEWIPC | \
 							  CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)

@@ -1,11 +1,11 @@
 /*
  * syscall_numbers.h
- *	  Numbers of system calls: -1 for those that this machine, or the headers that the build has, doesn't
- *	  know.
+ *	  Numbers of system calls: -1 for a call that this machine, or the headers of the build, does not
+ *	  have.
  *
- * Only what a list (engine_syscalls.def, syscalls_never.def) names and some machine lacks stands here:
- * calls of x86-64 that later machines have in another form, and calls younger than the kernels that are
- * supported.
+ * Lists only calls that a table (engine_syscalls.def, syscalls_never.def) names and that some machine
+ * lacks: calls of x86-64 that newer architectures have in another form, and calls that are newer than
+ * the oldest supported kernel.
  */
 #ifndef VLLM_BASE_SANDBOX_SYSCALL_NUMBERS_H
 #define VLLM_BASE_SANDBOX_SYSCALL_NUMBERS_H
