@@ -1,6 +1,6 @@
 /*
  * beam_fields.c
- *	  Which fields of a request mean something to a beam search (beam_fields.h).
+ *	  Fields of a request that a beam search honours (beam_fields.h).
  *
  * Tested by tests/sql/26_outputs.sql, which tries every option.
  */
@@ -8,7 +8,7 @@
 
 #include "ipc/wire.h"
 
-/* Caller, model and prompt. */
+/* Return true for fields that describe the caller, the model or the prompt. */
 static bool
 is_about_asking(int tag)
 {
@@ -67,22 +67,22 @@ beams_take(int tag)
 		case WTAG_LENGTH_PENALTY:
 		case WTAG_MAX_TOKENS:
 		case WTAG_IGNORE_EOS:
-		case WTAG_SEED:			/* nothing is drawn: any seed gives the same */
-		case WTAG_INCLUDE_STOP: /* an EOS */
+		case WTAG_SEED:			/* a beam search draws nothing: any seed gives the same result */
+		case WTAG_INCLUDE_STOP: /* the beams end with EOS */
 		case WTAG_SKIP_SPECIAL:
 		case WTAG_SPACES_BETWEEN_SPECIAL_TOKENS:
 		case WTAG_DETOKENIZE:
 		case WTAG_STREAM:
-		case WTAG_STREAM_INTERVAL:	/* answers come as wholes */
+		case WTAG_STREAM_INTERVAL:	/* beams are sent whole */
 		case WTAG_WANT_IDS:
 		case WTAG_WANT_ANSWERS:
 		case WTAG_TOOL_PARSER:
 		case WTAG_REASONING_PARSER:
-		case WTAG_TOOL_CHOICE:	/* one that constrains is refused as a schema is */
+		case WTAG_TOOL_CHOICE:	/* one that constrains the output is rejected, as a schema is */
 		case WTAG_PARALLEL_TOOL_CALLS:
 		case WTAG_INCLUDE_REASONING:
 		case WTAG_REASONING_EFFORT:
-		case WTAG_RESPONSE_FORMAT:	/* text; others are refused as a schema is */
+		case WTAG_RESPONSE_FORMAT:	/* {"type": "text"}; other formats are rejected, as a schema is */
 			return true;
 		default:
 			return is_about_asking(tag);

@@ -1,6 +1,6 @@
 /*
  * beam_fields.h
- *	  Which fields of a request mean something to a beam search.
+ *	  Fields of a request that a beam search honours.
  */
 #ifndef VLLM_IPC_BEAM_FIELDS_H
 #define VLLM_IPC_BEAM_FIELDS_H
@@ -8,8 +8,9 @@
 #include <stdbool.h>
 
 /*
- * Does a beam search honour the field, whatever its value?  A field that is not told here is refused, a new
- * one, too: an option that was passed over would look like an answer that fits it.
+ * Return true if a beam search honours the field, whatever its value.  The engine rejects a request with
+ * any other field, also one added later: if it ignored an option, the output would look as if it obeyed
+ * it.
  */
 bool		beams_take(int tag);
 

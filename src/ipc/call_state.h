@@ -1,18 +1,19 @@
 /*
  * call_state.h
- *	  How far a conversation is, as each side keeps it privately: the states and which may follow which.
+ *	  Private state of a conversation on each side: the states, and which transitions are legal.
  *
- * Both ends go through them: ClientCall of a backend (pg/client/client.c), and the Channel of ServerCall in
- * the engine and of RemoteServerCall in the remote program (ipc_server/channel.c).  What the slot's words say
- * is another matter: these may have been written over, and are checked (wire.h).
+ * Both sides use these states: ClientCall in a backend (pg/client/client.c), and Channel, which is part
+ * of ServerCall in the engine and of RemoteServerCall in the remote program (ipc_server/channel.c).  They
+ * are private memory, unlike the words of the slot, which the other side can overwrite and which readers
+ * check (wire.h).
  *
  *	state		backend								program
  *	NONE		has no slot							before chan_init()
  *	CLAIMED		has a slot							-
- *	SENDING		the message isn't all in the ring	the message isn't all here
+ *	SENDING		writes the message to the ring		receives the message
  *	RUNNING		waits for frames					works on it
- *	FINAL		has the last frame, or an error		the last frame is queued, and not all in the ring
- *	CLOSED		the slot was given back				let go of the slot, or it was another's
+ *	FINAL		has the last frame, or an error		the last frame is queued, but not all in the ring
+ *	CLOSED		has released the slot				has released the slot, or lost it
  */
 #ifndef VLLM_IPC_CALL_STATE_H
 #define VLLM_IPC_CALL_STATE_H
@@ -30,7 +31,7 @@ typedef enum WireCallState
 	WC_N_STATES
 } WireCallState;
 
-/* May a conversation go from one to the other? */
+/* Return true if a conversation may go from one state to the other. */
 static inline bool
 wire_call_may_follow(WireCallState from, WireCallState to)
 {
@@ -38,11 +39,11 @@ wire_call_may_follow(WireCallState from, WireCallState to)
 	static const unsigned next[WC_N_STATES] = {
 		[WC_NONE] = TO(CLAIMED),
 		[WC_CLAIMED] = TO(SENDING) | TO(CLOSED),
-		/* a message that is refused before it is whole; a slot that is lost */
+		/* FINAL: the message is rejected before all of it has arrived; CLOSED: the slot is lost */
 		[WC_SENDING] = TO(RUNNING) | TO(FINAL) | TO(CLOSED),
 		[WC_RUNNING] = TO(FINAL) | TO(CLOSED),
 		[WC_FINAL] = TO(CLOSED),
-		/* a ClientCall may begin again */
+		/* a ClientCall can be reused */
 		[WC_CLOSED] = TO(CLAIMED)
 	};
 #undef TO

@@ -19,7 +19,7 @@ skip_blanks(const char *s)
 	return s;
 }
 
-/* A number of at most four digits; NULL: there is none. */
+/* Parse a number of at most four digits; returns NULL if there is none. */
 static const char *
 number(const char *s, int *out)
 {
@@ -32,7 +32,7 @@ number(const char *s, int *out)
 	return n == 0 || n == 5 ? NULL : skip_blanks(s + n);
 }
 
-/* One part; returns what follows, NULL = malformed. */
+/* Parse one part of the list; returns the rest of the text, NULL = malformed. */
 static const char *
 part(const char *s, int *first, int *last, int *step)
 {

@@ -1,6 +1,6 @@
 /*
  * field_range.c
- *	  Between what a number of a request must be (field_range.h).
+ *	  The range of each number in a request (field_range.h).
  *
  * Tested by tests/unit/ipc/test_wire.c.
  */
@@ -44,10 +44,10 @@ field_range(int tag)
 bool
 field_range_ok(const FieldRange *r, double v, char *text, size_t n)
 {
-	/* NaN fails every comparison */
+	/* NaN fails every comparison, so it is out of range */
 	if (v >= r->least && v <= r->most)
 		return true;
-	/* an open range ends where int does */
+	/* a range without an upper bound ends at INT_MAX */
 	if (r->whole && r->most == INT_MAX && v > r->most)
 		snprintf(text, n, "%s must be at most %d, got %.0f", r->name, INT_MAX, v);
 	else

@@ -9,21 +9,24 @@
 
 typedef struct FieldRange
 {
-	const char *name;			/* what the caller calls it */
+	const char *name;			/* the option's name as callers write it */
 	bool		whole;
 	double		least,
 				most;
-	const char *rule;			/* completes "NAME ..." */
-	double		dflt;			/* the default, which changes nothing; NaN = no default */
+	const char *rule;			/* completes the error message "NAME ..." */
+	double		dflt;			/* the default, which has no effect; NaN = no default */
 } FieldRange;
 
-/* NULL: it is no number, or any value will do. */
+/* Return the range of a field; NULL if the field is not a number or has no limits. */
 const FieldRange *field_range(int tag);
-/* Is the value in the range?  Else text is the error, "temperature must be between 0 and 2, got 3". */
+/*
+ * Return true if the value is in the range.  Else text gets the error, e.g. "temperature must be between
+ * 0 and 2, got 3".
+ */
 bool		field_range_ok(const FieldRange *r, double v, char *text, size_t n);
-/* The same of a field, which must be of the range's tag. */
+/* The same for a field's value; the field must have the range's tag. */
 bool		field_range_read(const FieldRange *r, const WireField *f, char *text, size_t n);
 
-#define FIELD_RANGE_TEXT	160		/* room for the error */
+#define FIELD_RANGE_TEXT	160		/* size of the buffer for the error */
 
 #endif

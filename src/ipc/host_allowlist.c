@@ -1,11 +1,11 @@
 /*
  * host_allowlist.c
- *	  vllm.allowed_hosts: whom the remote program may talk to.
+ *	  vllm.allowed_hosts: the hosts that the remote program may connect to.
  *
- * What a URL library makes of a URL must be what was checked, so a URL that two readers could read
- * differently is refused instead of understood: user names, backslashes, characters that a URL must escape,
- * escapes in the host, numbers that stand for an IPv4 address but aren't four of them, trailing dots, zone
- * ids.  Addresses are compared in their one canonical form.
+ * The URL library must connect to exactly the host that was checked here.  So a URL that two parsers
+ * could read differently is rejected rather than interpreted: user names, backslashes, characters that a
+ * URL must escape, escapes in the host, numbers that stand for an IPv4 address but are not four decimal
+ * numbers, trailing dots, zone ids.  Addresses are compared in their one canonical form.
  *
  * Tested by tests/unit/ipc/test_remote_hosts.c.
  */
@@ -25,8 +25,8 @@
 /* One entry of the list. */
 typedef struct HostAllowlistEntry
 {
-	bool		all;			/* "*" */
-	bool		below;			/* "*.": names below host */
+	bool		all;			/* the entry is "*" */
+	bool		below;			/* the entry began with "*.": it allows names below host */
 	bool		http,
 				https;
 	char		host[256];
@@ -41,7 +41,7 @@ bad(char *why, size_t why_size, const char *what)
 	return false;
 }
 
-/* ASCII alone, whatever the locale */
+/* ASCII only, whatever the locale */
 static bool
 is_name_char(unsigned char c)
 {
@@ -60,7 +60,10 @@ is_hex(const char *s, size_t n)
 	return strspn(s, "0123456789abcdefABCDEF") >= n;
 }
 
-/* Would a reader take the label for a number?  Decimal, octal and hexadecimal ones begin with a digit. */
+/*
+ * Return true if some parser would read the label as a number.  Decimal, octal and hexadecimal numbers
+ * begin with a digit.
+ */
 static bool
 is_number(const char *s, size_t n)
 {
@@ -69,7 +72,7 @@ is_number(const char *s, size_t n)
 	return n > 0 && strspn(s, "0123456789") >= n;
 }
 
-/* An IPv6 address without its brackets, into its canonical form. */
+/* Parse an IPv6 address without its brackets and write its canonical form to host. */
 static bool
 take_ipv6(const char *s, size_t n, char *host, char *why, size_t why_size)
 {
@@ -89,11 +92,11 @@ take_ipv6(const char *s, size_t n, char *host, char *why, size_t why_size)
 	return bad(why, why_size, "what the brackets hold is not an IPv6 address");
 }
 
-/* A name or an IPv4 address, in lower case. */
+/* Parse a name or an IPv4 address and write it to host in lower case. */
 static bool
 take_name(const char *s, size_t n, char *host, char *why, size_t why_size)
 {
-	size_t		label = 0;		/* where the last one begins */
+	size_t		label = 0;		/* start of the last label */
 	struct in_addr a;
 
 	if (n == 0)
@@ -127,7 +130,7 @@ take_name(const char *s, size_t n, char *host, char *why, size_t why_size)
 	ASSERT(label < n && strlen(host) == n);
 	if (is_number(host + label, n - label))
 	{
-		/* inet_pton takes four decimal numbers and nothing else; leading zeros could be meant as octal */
+		/* inet_pton accepts only four decimal numbers; others read leading zeros as octal */
 		char		again[INET_ADDRSTRLEN];
 
 		if (inet_pton(AF_INET, host, &a) != 1 || inet_ntop(AF_INET, &a, again, sizeof(again)) == NULL ||
@@ -137,7 +140,7 @@ take_name(const char *s, size_t n, char *host, char *why, size_t why_size)
 	return true;
 }
 
-/* host[:port] of n bytes; *port stays as it is where none is given. */
+/* Parse the n bytes host[:port]; *port is unchanged if the text has no port. */
 static bool
 take_authority(const char *s, size_t n, char *host, int *port, char *why, size_t why_size)
 {
@@ -181,8 +184,9 @@ take_authority(const char *s, size_t n, char *host, int *port, char *why, size_t
 }
 
 /*
- * Only what a path may hold as it is, and a query behind it.  That may hold less than it could: no "/", "?"
- * and "@", by which a reader could take a part of it for a path or a host.
+ * Check that a path, and a query after it, have no characters that must be escaped.  In a query also
+ * "/", "?" and "@" are rejected, though URLs allow them: a parser could take a part of such a query for
+ * a path or a host.
  */
 static bool
 path_ok(const char *s, char *why, size_t why_size)
@@ -252,7 +256,7 @@ hosts_base(const char *url, size_t n, size_t *query)
 	return base;
 }
 
-/* The next entry of the list: its bytes, or NULL. */
+/* Return the next entry of the list and its length, or NULL at the end. */
 static const char *
 next_entry(const char **list, size_t *n)
 {
@@ -330,7 +334,7 @@ entry_allows(const HostAllowlistEntry *en, const HostUrl *u)
 	size_t		host = strlen(u->host),
 				base = strlen(en->host);
 
-	/* only take_entry() makes entries: all of them name a host, but "*" */
+	/* only take_entry() makes entries, and each of them names a host unless it is "*" */
 	ASSERT(en->all || (base > 0 && (en->http || en->https)));
 	ASSERT(host > 0 && u->port > 0);
 	if (!(u->https ? en->https : en->http) || (en->port != 0 && en->port != u->port))

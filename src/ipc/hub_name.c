@@ -1,9 +1,9 @@
 /*
  * hub_name.c
- *	  Names of Hugging Face's repositories where a path is wanted (hub_name.h).
+ *	  Names of Hugging Face repositories given instead of a path (hub_name.h).
  *
- * Other engines download what such a name stands for.  Nothing is downloaded here, so an error that is about
- * one says by which command its user gets it.
+ * Other engines download the repository that such a name denotes.  This engine downloads nothing, so the
+ * error message gives the command with which the user can download it.
  *
  * Tested by tests/unit/ipc/test_hubname.c.
  */
@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_PART	96			/* of an owner's name, and of a repository's */
+#define MAX_PART	96			/* longest name of an owner, and of a repository */
 #define MAX_FILE	100
 
 #define LETTERS		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-/* Characters of a name that begins with none of a path's dots. */
+/* Return the length of the name at s; 0 if it begins with a dot, as paths may, or is too long. */
 static size_t
 name_len(const char *s)
 {
@@ -26,7 +26,7 @@ name_len(const char *s)
 	return n > MAX_PART ? 0 : n;
 }
 
-/* Behind what says that it is the hub's; *web: as a browser's address. */
+/* Skip the prefix of a hub URL, if there is one; *web: the prefix is that of a web address. */
 static const char *
 without_prefix(const char *s, bool *web)
 {
@@ -53,8 +53,8 @@ ends_in(const char *s, size_t n, const char *end)
 }
 
 /*
- * The length of the file's name behind a repository and a slash, from *file on; 0: none; -1: that is no
- * repository's name.
+ * Return the length of the file name that follows a repository name and a slash, and set *file to its
+ * start; 0 = no file, -1 = this is not a repository name.
  */
 static int
 file_len(const char **file, bool web)

@@ -1,6 +1,6 @@
 /*
  * hub_name.h
- *	  Names of Hugging Face's repositories where a path is wanted.
+ *	  Recognize names of Hugging Face repositories where a path is expected.
  */
 #ifndef VLLM_IPC_HUB_NAME_H
 #define VLLM_IPC_HUB_NAME_H
@@ -9,14 +9,13 @@
 
 typedef struct HubName
 {
-	char		command[512];	/* that downloads it */
-	char		path[256];		/* where it is then */
+	char		command[512];	/* command that downloads it */
+	char		path[256];		/* where the command puts it */
 } HubName;
 
 /*
- * Is it written as a repository is: org/name, org/name:Q4_K_M, org/name/file.gguf, hf://...,
- * https://huggingface.co/...?
- * bare: a name alone (gpt2), too.
+ * Return true if s is written as a repository name: org/name, org/name:Q4_K_M, org/name/file.gguf,
+ * hf://..., https://huggingface.co/...; with `bare` also a name alone (gpt2).
  */
 bool		hub_name(const char *s, bool bare, HubName *out);
 

@@ -2,13 +2,13 @@
  * traceparent.c
  *	  Trace contexts of the W3C (Recommendation "Trace Context", sections 3.2 and 3.3).
  *
- * Tests: tests/unit/ipc/test_wire.c.
+ * Tested by tests/unit/ipc/test_wire.c.
  */
 #include "ipc/traceparent.h"
 
 #include <string.h>
 
-#define MAX_MEMBERS	32			/* of a tracestate */
+#define MAX_MEMBERS	32			/* limit of members of a tracestate */
 #define MAX_KEY		256
 #define MAX_VALUE	256
 
@@ -42,7 +42,7 @@ traceparent_ok(const char *s, size_t n)
 	return n == TRACEPARENT_LEN || (memcmp(s, "00", 2) != 0 && s[TRACEPARENT_LEN] == '-');
 }
 
-/* Letters, digits and a few signs; or two such, "tenant@system". */
+/* A key has letters, digits and a few signs, or is two such parts joined by "@": "tenant@system". */
 static bool
 is_key(const char *s, size_t n)
 {
@@ -71,7 +71,7 @@ is_value(const char *s, size_t n)
 	return true;
 }
 
-/* A list of key=value; members may be empty, and have blanks around. */
+/* A tracestate is a list of key=value; members may be empty or surrounded by blanks. */
 bool
 tracestate_ok(const char *s, size_t n)
 {

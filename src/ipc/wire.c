@@ -3,17 +3,17 @@
  *	  Arena geometry, rings and message fields, for both sides of the wire.
  *
  * Compiled into the PostgreSQL extension and into the engine: libc and base/assert.h only, no
- * allocation, no global state.  Nothing read from the arena is used before it is
- * checked, and each shared word is loaded once into a local.  What is asserted is private: the geometry,
- * and what follows from checked values.
+ * allocation, no global state.  Nothing read from the arena is used before it is checked, and each
+ * shared word is loaded once into a local.  Assertions are only about private data: the geometry, and
+ * values derived from checked ones.
  *
  * Barriers (partner in parentheses):
  *	- byte rings: callers store the cursor with release after wire_ring_write()
  *	  (acquire load before wire_ring_read()), and the other way round for space.
  *	- slot rings: wire_push() stores the entry, then head (seq_cst); wire_pop()
  *	  loads head (seq_cst), then the entry.  push then loads tail, pop stored tail
- *	  before it looks at head again: whoever is second sees the other, so either
- *	  the pushed entry is popped or push says "was empty".
+ *	  before it loads head again: the later of the two sees the other's store, so
+ *	  either pop returns the pushed entry or push returns "was empty".
  *
  * Tested by tests/unit/ipc/test_wire.c and tests/fuzz/fuzz_wire.c.
  */
@@ -112,7 +112,7 @@ queue_ring(const WireArena *a, WireQueue q)
 	return q == WQ_TO_ENGINE ? &wire_header(a)->to_engine : &wire_header(a)->to_worker;
 }
 
-/* where entry number `at` (free-running) lies */
+/* Return the address of entry number `at` (free-running). */
 static _Atomic uint32_t *
 queue_entry(const WireArena *a, WireQueue q, uint32_t at)
 {
@@ -149,7 +149,10 @@ wire_pop(const WireArena *a, WireQueue q, uint32_t *slot)
 
 		if (head == tail)
 			return false;
-		/* more entries than there can be: corrupt; what lies in the ring is still worth a look */
+		/*
+		 * the cursors are corrupt, as a ring never has more than n_slots entries; still return its last
+		 * n_slots
+		 */
 		if (head - tail > n_slots)
 			tail = head - n_slots;
 		v = atomic_load_explicit(queue_entry(a, q, tail), memory_order_relaxed);
@@ -226,7 +229,7 @@ wire_head(int kind, int flags, uint64_t fields, uint32_t gen, uint32_t place)
 	};
 }
 
-/* FNV-1a, of words where there are whole ones */
+/* FNV-1a over 64-bit words, then over the remaining bytes */
 static uint64_t
 sum_bytes(uint64_t h, const char *p, size_t n)
 {
@@ -236,7 +239,7 @@ sum_bytes(uint64_t h, const char *p, size_t n)
 	{
 		memcpy(&w, p, sizeof(w));
 		h = (h ^ w) * UINT64_C(0x100000001b3);
-		/* what is high in a word must get down, too */
+		/* let the high bits of a word affect the low bits, too */
 		h ^= h >> 29;
 	}
 	for (; n > 0; n--, p++)
@@ -276,7 +279,7 @@ typedef struct FieldHead
 
 #define TAG_NAME_LEN 32
 
-/* s[i] in lower case, as a constant expression; 0 behind the end */
+/* s[i] in lower case, as a constant expression; 0 after the end */
 #define AT(s, i) ((s)[(i) < sizeof(s) ? (i) : 0])
 #define LC(s, i) \
 	((i) < sizeof(s) ? (char) (AT(s, i) | (AT(s, i) >= 'A' && AT(s, i) <= 'Z' ? 32 : 0)) : '\0')
@@ -341,7 +344,7 @@ wire_model_hash(const char *path, const char *options)
 
 	for (const char *p = path; *p != '\0'; p++)
 		h = (h ^ (unsigned char) *p) * UINT64_C(0x100000001b3);
-	/* the NUL between them */
+	/* hash the NUL between path and options */
 	h *= UINT64_C(0x100000001b3);
 	for (const char *p = options != NULL ? options : ""; *p != '\0'; p++)
 		h = (h ^ (unsigned char) *p) * UINT64_C(0x100000001b3);
@@ -354,7 +357,7 @@ put(WireOut *o, WireTag tag, WireType type, const void *data, size_t n)
 	static const char zeros[8] = {0};
 	FieldHead	fh = {.tag = (uint16_t) tag,.type = (uint16_t) type,.len = (uint32_t) n};
 
-	/* a reader refuses what is not of its tag's type and length */
+	/* a reader rejects a field whose type is not its tag's or whose length is wrong */
 	ASSERT((int) type == wire_tag_type(tag));
 	ASSERT(n == fh.len);
 	o->append(o->ctx, &fh, sizeof(fh));
@@ -462,7 +465,7 @@ wire_floats(const WireField *f, float *out)
 
 /* ---- histograms ---- */
 
-/* bounds as vLLM has them; 0 ends a row */
+/* vLLM's bounds; 0 ends a row */
 static const double bucket_bounds[][WIRE_HIST_BUCKETS] = {
 #define WB_FIRST	0
 	{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160,

@@ -2,15 +2,14 @@
  * channel.c
  *	  Conversations: bytes between a slot's rings and private memory.
  *
- * The arena is untrusted.  Our own cursors (req_tail, rep_head) begin at 0, are kept
- * privately and only published; a request's head must be of this conversation; the other side's are loaded
- * once, and wire_ring_*() refuse impossible ones.  A message grows with the bytes that arrive, never with the
- * length it claims.
+ * The arena is untrusted.  A channel keeps its own cursors (req_tail, rep_head) privately from 0 on and
+ * only publishes them.  It loads the other side's cursors once, and wire_ring_*() reject impossible
+ * ones.  A request's head must belong to this conversation.  The buffer of a message grows with the
+ * bytes that arrive, never to the length that the head claims.
  *
- * Barriers: req_head acquire here / release in the backend's writer; rep_tail
- * acquire here / release in the backend's reader; rep_head and req_tail release
- * here / acquire in the backend.  Closing: state = CLOSED (release), rep_head
- * (release), let_go (release), in this order (wire.h).  slot->wake is set
+ * Barriers: req_head acquire here / release in the backend's writer; rep_tail acquire here / release in
+ * the backend's reader; rep_head and req_tail release here / acquire in the backend.  Closing: state =
+ * CLOSED (release), rep_head (release), let_go (release), in this order (wire.h).  slot->wake is set
  * before the push; the supervisor clears it before it looks at the slot.
  *
  * Tested by tests/unit/ipc_server/test_channel.c.
@@ -41,7 +40,7 @@ link_init(Link *l, const WireArena *arena, int control_fd)
 WireSlot *
 link_slot(const Link *l, uint32_t slot)
 {
-	/* of the numbers that wire_pop() gives */
+	/* slot numbers come from wire_pop(), which skips those out of range */
 	ALWAYS(slot < l->arena.geo.n_slots);
 	return wire_slot(&l->arena, slot);
 }
@@ -55,7 +54,7 @@ link_slot_over(const WireSlot *w, uint32_t gen)
 void
 link_ring_doorbell(Link *l)
 {
-	/* partner: who sleeps sets engine_sleeping and then looks again */
+	/* partner: a thread that goes to sleep sets engine_sleeping and then checks again */
 	atomic_fetch_add(&l->hdr->doorbell, 1);
 	if (atomic_load(&l->hdr->engine_sleeping))
 		syscall(SYS_futex, &l->hdr->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -66,7 +65,8 @@ link_tell(Link *l, const char *line)
 {
 	if (l->control_fd >= 0 &&
 		send(l->control_fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return;					/* full: there are lines to read; gone: the control thread exits */
+		return;					/* full: the supervisor already has lines to read; closed: the control
+								 * thread exits the program */
 }
 
 /* Wake the slot's owner through the supervisor. */
@@ -76,7 +76,7 @@ wake(Link *l, uint32_t slot)
 	uint32_t	idle = WW_IDLE;
 	bool		first;
 
-	/* partner: the owner's fence between un-quieting the slot and its last look */
+	/* partner: the owner's fence between setting wake to IDLE and its last poll */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_compare_exchange_strong(&link_slot(l, slot)->wake, &idle, WW_QUEUED))
 		return;
@@ -96,14 +96,14 @@ chan_set_state(Channel *c, WireCallState to)
 	c->state = to;
 }
 
-/* Until its final frame is in the ring. */
+/* Return true until the final frame is in the ring, or the channel was dropped. */
 static bool
 is_open(const Channel *c)
 {
 	return c->state != WC_NONE && c->state != WC_CLOSED;
 }
 
-/* Open, and that frame is not even queued. */
+/* Return true if the channel is open and its final frame is not yet queued. */
 static bool
 is_active(const Channel *c)
 {
@@ -122,7 +122,7 @@ chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen)
 	chan_set_state(c, WC_CLAIMED);
 	chan_set_state(c, WC_SENDING);
 	pthread_mutex_init(&c->lock, NULL);
-	c->req_tail = c->rep_head = 0;	/* where conversations begin, whatever the arena says */
+	c->req_tail = c->rep_head = 0;	/* conversations begin at 0, whatever the arena says */
 	c->deadline_us = atomic_load_explicit(&s->deadline_us, memory_order_relaxed);
 	c->timeout_ms = (int) (atomic_load_explicit(&s->timeout_ms, memory_order_relaxed) & INT32_MAX);
 	atomic_store_explicit(&s->arrival_us, c->arrival_us, memory_order_relaxed);
@@ -186,7 +186,7 @@ check_msg(Channel *c, Err *e)
 	return true;
 }
 
-/* Read what is there; the number of bytes, -1 with *e set. */
+/* Read the bytes that have arrived; returns their number, or -1 with *e set. */
 static int
 receive_some(Channel *c, Err *e)
 {
@@ -230,7 +230,7 @@ receive_some(Channel *c, Err *e)
 	return n;
 }
 
-/* All is there: without its checksum, from here on. */
+/* The message is complete: verify its checksum, and remove it. */
 static bool
 check_sum(Channel *c, Err *e)
 {
@@ -243,7 +243,7 @@ check_sum(Channel *c, Err *e)
 	c->msg.len = c->in_len = (size_t) wire_fields_len(&c->msg);
 	c->msg.flags &= (uint16_t) ~WIRE_SUMMED;
 	pthread_mutex_lock(&c->lock);
-	/* it may have been dropped meanwhile */
+	/* another thread may have dropped the channel meanwhile */
 	if (c->state == WC_SENDING)
 		chan_set_state(c, WC_RUNNING);
 	pthread_mutex_unlock(&c->lock);
@@ -266,7 +266,7 @@ chan_receive(Channel *c, Err *e)
 	} while (n > 0);
 	if (c->msg_have == sizeof(c->msg) && c->in_len == c->msg.len)
 		return check_sum(c, e) ? CHAN_COMPLETE : CHAN_BAD;
-	/* the backend may be waiting for room */
+	/* the backend may be waiting for room in the ring */
 	if (c->req_tail != before)
 		wake(c->link, c->slot);
 	return CHAN_MORE;
@@ -300,7 +300,7 @@ close_locked(Channel *c)
 		wake(c->link, c->slot);
 		return;
 	}
-	chan_set_state(c, WC_CLOSED); /* the slot has another owner by now */
+	chan_set_state(c, WC_CLOSED); /* the slot has another owner now */
 	free_buffers(c);
 }
 
@@ -350,7 +350,7 @@ pump_locked(Channel *c, bool tell)
 		}
 	}
 	if (c->out_at < c->out.len)
-		tell = true;			/* full: only the backend can make room */
+		tell = true;			/* the ring is full, and only the backend can make room */
 	else
 	{
 		buf_reset(&c->out);
@@ -376,7 +376,7 @@ queue_frame(Channel *c, WireFrame kind, const Buf *fields, bool final)
 	WireMsg		m = wire_head(kind, final ? WIRE_FINAL : 0, fields != NULL ? fields->len : 0, c->gen, place);
 
 	ASSERT(c->out_at <= c->out.len);
-	/* a backend that never quite comes up doesn't make it grow for ever */
+	/* compact the buffer, so that it does not grow for ever if the backend always lags */
 	if (c->out_at > c->out.len / 2)
 	{
 		buf_consume(&c->out, c->out_at);
@@ -487,7 +487,7 @@ chan_backlog(Channel *c)
 																 memory_order_relaxed);
 
 		n = c->out.len - c->out_at;
-		/* more than fits is a corrupt cursor, which chan_pump() finds */
+		/* a larger value means a corrupt cursor, which chan_pump() detects */
 		if (in_ring <= c->link->arena.geo.ring_size)
 			n += in_ring;
 	}

@@ -1,11 +1,11 @@
 /*
  * channel.h
- *	  The program's end of a conversation: a slot's request message coming in, its reply
- *	  frames going out.  What the engine and the remote program have in common.
+ *	  The server's end of a conversation: receives a slot's request message and sends its reply frames.
+ *	  Shared by the engine and the remote program.
  *
- * A channel is OPEN until its final frame is wholly in the reply ring or it is dropped (cancel,
- * corrupt slot); from then on the slot is never touched.  Receiving is one thread's (the one
- * that looks at slots); the rest may be called from any thread.
+ * A channel is open until its final frame is completely in the reply ring or it is dropped (cancel,
+ * corrupt slot); from then on it never touches the slot.  Only one thread, the one that polls the slots,
+ * may receive; any thread may call the other functions.
  */
 #ifndef VLLM_IPC_SERVER_CHANNEL_H
 #define VLLM_IPC_SERVER_CHANNEL_H
@@ -18,25 +18,26 @@
 #include "ipc/call_state.h"
 #include "ipc/wire.h"
 
-/* A program's end of the arena. */
+/* A program's view of the arena, and its link to the supervisor. */
 typedef struct Link
 {
 	WireArena	arena;
 	WireHeader *hdr;			/* in the arena; its geometry is arena.geo */
 	int			control_fd;
-	pthread_mutex_t wake_lock;	/* the to_worker ring has one writer at a time */
+	pthread_mutex_t wake_lock;	/* serializes writes to the to_worker ring */
 } Link;
 
 void		link_init(Link *l, const WireArena *arena, int control_fd);
 WireSlot   *link_slot(const Link *l, uint32_t slot);
 /*
- * Does nobody wait any more for this generation's conversation?  The backend has cancelled it, or the
- * program has let go of it: a slot that was let go is open only by damage, and may be free already.
+ * Return true if no backend waits for this generation's conversation any more: the backend has cancelled
+ * it, or the program has released the slot.  A released slot is open only if it was damaged, and may be
+ * free already.
  */
 bool		link_slot_over(const WireSlot *w, uint32_t gen);
-/* Make the thread that sleeps on the doorbell look; any thread. */
+/* Wake the thread that sleeps on the doorbell; any thread. */
 void		link_ring_doorbell(Link *l);
-/* Write one line to the supervisor; dropped if the socket is full. */
+/* Write one line to the supervisor; the line is dropped if the socket is full. */
 void		link_tell(Link *l, const char *line);
 
 typedef struct Channel
@@ -47,57 +48,63 @@ typedef struct Channel
 	int64_t		deadline_us;	/* CLOCK_MONOTONIC, 0 = none */
 	int			timeout_ms;
 	int64_t		arrival_us;
-	/* the receiving thread */
-	int			kind;			/* WireKind once the header is in */
-	uint32_t	req_tail;		/* our copy: the shared one is only published */
+	/* used by the receiving thread only */
+	int			kind;			/* WireKind, once the head has arrived */
+	uint32_t	req_tail;		/* private copy; the shared one is only published */
 	WireMsg		msg;
 	size_t		msg_have;
 	char	   *in;				/* message body, msg.len bytes when complete */
 	size_t		in_len, in_cap;
-	/* under lock */
+	/* protected by lock */
 	pthread_mutex_t lock;
 	WireCallState	state;
 	bool		dropped;		/* closed without its final frame */
-	uint32_t	rep_head;		/* our copy */
+	uint32_t	rep_head;		/* private copy */
 	Buf			out;
 	size_t		out_at;			/* bytes of out already in the ring */
 } Channel;
 
 typedef enum ChanRead
 {
-	CHAN_MORE,					/* nothing or not all there */
-	CHAN_COMPLETE,				/* msg and in[0..msg.len) are whole */
-	CHAN_BAD					/* *e says why */
+	CHAN_MORE,					/* the message has not arrived completely */
+	CHAN_COMPLETE,				/* msg and in[0..msg.len) are complete */
+	CHAN_BAD					/* the message is invalid: see *e */
 } ChanRead;
 
-/* Begin: c is zeroed memory of the caller's. */
+/* Start a conversation; c is zeroed memory of the caller. */
 void		chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen);
-/* Under c->lock: goes on to a state that may follow. */
+/* Move to a state that may follow (call_state.h); the caller holds c->lock. */
 void		chan_set_state(Channel *c, WireCallState to);
-/* Frees buffers; closed, or never to be used again. */
+/* Free the buffers of a channel that is closed or will not be used again. */
 void		chan_destroy(Channel *c);
 ChanRead	chan_receive(Channel *c, Err *e);
-/* Was it closed without its final frame: dropped, or its slot is damaged or has another owner? */
+/*
+ * Return true if the channel was closed without its final frame: it was dropped, or its slot is damaged
+ * or has another owner.
+ */
 bool		chan_was_dropped(Channel *c);
 bool		chan_is_open(Channel *c);
-/* Open and without a final frame: worth working for. */
+/* Return true if the channel is open without a final frame, so the request is worth computing. */
 bool		chan_is_active(Channel *c);
-/* Move reply bytes into the ring; wakes the backend when it has to act. */
+/* Move reply bytes into the ring; wakes the backend if it must act. */
 void		chan_pump(Channel *c);
-/* Queue a frame; wake: tell the backend now. */
+/* Queue a frame; wake: wake the backend now. */
 void		chan_frame(Channel *c, WireFrame kind, const Buf *fields, bool wake);
-/* Queue the final frame, unless one is queued already.  False: it was. */
+/* Queue the final frame; returns false if one was queued already. */
 bool		chan_end(Channel *c, WireFrame kind, const Buf *fields);
 bool		chan_end_error(Channel *c, const Err *e);
-/* Let go of the slot at once, without a frame (cancelled, corrupt). */
+/* Release the slot at once, without a frame (cancelled, corrupt). */
 void		chan_drop(Channel *c);
 /*
- * Reply bytes that the backend has not taken yet: who streams stops reading from its source when this is
- * large.
+ * Return the reply bytes that the backend has not read yet.  A caller that streams stops reading from
+ * its source when this is large.
  */
 size_t		chan_backlog(Channel *c);
 
-/* Counters of llm_requests; a negative number leaves a counter alone. False: the caller has left. */
+/*
+ * Counters of llm_requests; a negative number leaves a counter unchanged.  chan_live() returns false if
+ * the backend has left.
+ */
 typedef struct ChanLive
 {
 	int			phase;			/* WirePhase */
@@ -106,9 +113,9 @@ typedef struct ChanLive
 } ChanLive;
 bool		chan_live(Channel *c, const ChanLive *v);
 
-/* A WireOut that appends to a Buf. */
+/* Return a WireOut that appends to a Buf. */
 WireOut		chan_out(Buf *b);
-/* SQLSTATE, MESSAGE, DETAIL, HINT. */
+/* Append SQLSTATE, MESSAGE, DETAIL and HINT. */
 void		chan_put_error(Buf *fields, const Err *e);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * control_socket.c
- *	  A program's beginnings under the supervisor: the arena, and the control socket.
+ *	  Startup of a program under the supervisor: the arena, and the control socket.
  *
- * The engine reads the socket in a thread of its own, the remote program when epoll
- * says that there is something: control_read() reads once.
+ * The engine reads the socket in a thread of its own, the remote program when epoll reports that it is
+ * readable: control_read() reads once.
  *
  * Tested by tests/unit/ipc_server/test_channel.c, test_server.c.
  */

@@ -1,6 +1,7 @@
 /*
  * control_socket.h
- *	  A program's beginnings under the supervisor: the arena, and the control socket (ipc/control_protocol.h).
+ *	  Startup of a program under the supervisor: the arena, and the control socket
+ *	  (ipc/control_protocol.h).
  */
 #ifndef VLLM_IPC_SERVER_CONTROL_SOCKET_H
 #define VLLM_IPC_SERVER_CONTROL_SOCKET_H
@@ -8,17 +9,20 @@
 #include "ipc/control_protocol.h"
 #include "ipc/wire.h"
 
-/* A file descriptor's number; false if it isn't one. */
+/* Parse the number of a file descriptor; returns false if it is not one. */
 bool		control_fd_number(const char *s, int *fd);
 
-/* All below: ENGINE_EXIT_OK, or the status to exit with; why is in the log.  program: "engine" */
+/*
+ * control_map_arena() and control_hello() return ENGINE_EXIT_OK, or the status to exit with after
+ * logging the reason.  program: e.g. "engine".
+ */
 
-/* Map it, and copy its geometry before that is checked. */
+/* Map the arena, and copy its geometry before checking it. */
 int			control_map_arena(int fd, const char *program, WireArena *a);
-/* The socket's first line; writing to one that is closed is no signal any more. */
+/* Send the first line, and ignore SIGPIPE from now on. */
 int			control_hello(int fd);
 
-/* Lines that come. */
+/* Buffer for lines from the supervisor. */
 typedef struct ControlLines
 {
 	int			fd;
@@ -27,13 +31,14 @@ typedef struct ControlLines
 } ControlLines;
 
 /*
- * Read once, and hand each line that is whole to line(), without its newline.  False: the supervisor is gone.
+ * Read once, and pass each complete line without its newline to line().  Returns false if the supervisor
+ * has ended.
  */
 bool		control_read(ControlLines *c, void (*line) (void *ctx, char *line), void *ctx);
-/* What a config line assigns, "name=value"; NULL: it is another line. */
+/* Return the assignment "name=value" of a config line; NULL for another line. */
 const char *control_config(const char *line);
 
-/* Open file descriptors of this process, -1 if that can't be told: WK_CONTROL's "fds". */
+/* Return the number of open file descriptors of this process, -1 if unknown: for WK_CONTROL's "fds". */
 int			control_count_fds(void);
 
 #endif

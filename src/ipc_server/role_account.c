@@ -1,10 +1,10 @@
 /*
  * role_account.c
- *	  What roles may take: requests in flight, tokens per minute, max_tokens (role_account.h).
+ *	  Limits of roles: requests in flight, tokens per minute, max_tokens (role_account.h).
  *
- * A bucket is kept as the time at which it is full again: that is all that is needed, whatever the rate
- * (each request brings its own).  It is empty when that is a minute or more ahead.  A request passes while
- * there is something in it.
+ * A token bucket is kept as the time at which it will be full again.  That suffices whatever the rate
+ * (each request brings its own rate).  The bucket is empty if that time is a minute or more ahead.  A
+ * request passes if the bucket is not empty.
  *
  * Tested by tests/unit/core/sched/test_gate.c and tests/unit/remote/test_remote_roles.c.
  */
@@ -37,7 +37,7 @@ account_charge(RoleAccount *a, int tokens_per_minute, int64_t n, int64_t now_us)
 void
 account_pass(RoleAccount *a, const RoleTerms *t, int64_t tokens, int64_t now_us)
 {
-	/* a job's, which has no limits, keeps no session of its owner waiting */
+	/* requests of a job have no limit and are not counted: they don't delay sessions of the job's owner */
 	a->in_flight += t->max_requests > 0;
 	account_charge(a, t->tokens_per_minute, tokens, now_us);
 }

@@ -1,9 +1,9 @@
 /*
  * stats_seqlock.c
- *	  The sequence lock of the arena's statistics, for who writes them.
+ *	  The writer's side of the sequence lock of the arena's statistics.
  *
- * seq odd (release fence), data, seq even (release); partner: the readers in src/pg, which
- * retry when seq was odd or changed.
+ * The writer makes seq odd (release fence), writes the data, and makes seq even (release).  Partner: the
+ * readers in src/pg, which retry if seq was odd or has changed.
  *
  * Tested by tests/unit/remote/test_remote_server.c.
  */
@@ -12,7 +12,9 @@
 void
 statlock_take(WireStats *s)
 {
-	/* a predecessor may have died in between */
+	/*
+	 *  1: a previous writer process may have died while seq was odd
+	 */
 	uint32_t	seq = atomic_load_explicit(&s->seq, memory_order_relaxed) | 1;
 
 	atomic_store_explicit(&s->seq, seq, memory_order_relaxed);

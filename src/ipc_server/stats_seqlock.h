@@ -1,6 +1,6 @@
 /*
  * stats_seqlock.h
- *	  The sequence lock of the arena's statistics, for who writes them: one thread at a time.
+ *	  The writer's side of the sequence lock of the arena's statistics; one thread at a time may hold it.
  */
 #ifndef VLLM_IPC_SERVER_STATS_SEQLOCK_H
 #define VLLM_IPC_SERVER_STATS_SEQLOCK_H
