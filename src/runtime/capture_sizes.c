@@ -6,7 +6,7 @@
  */
 #include "runtime/capture_sizes.h"
 
-/* one more, where it belongs, unless it is there or too large; n: those there are */
+/* Insert a size in order into sizes[n] unless it is already there or too large; returns the new number. */
 static int
 add(int *sizes, int n, int size, int most)
 {

@@ -1,6 +1,6 @@
 /*
  * cpu_threads.c
- *	  How many compute threads, where, and with which kernels.
+ *	  The number of compute threads, their CPUs, and their kernels.
  *
  * Tested by tests/unit/runtime/test_cpus.c.
  */
@@ -20,7 +20,7 @@ is_allowed(const int *allowed, int n, int cpu)
 	return false;
 }
 
-/* "0-3,8" for the error message; what doesn't fit is cut. */
+/* Write the list as "0-3,8" for an error message; it is truncated if too long. */
 static void
 list_text(const int *cpus, int n, char *buf, size_t size)
 {
@@ -98,7 +98,7 @@ cpuplan_share(CpuPlan *p, int rank, int world)
 {
 	int			n = p->n_threads / world > 0 ? p->n_threads / world : 1;
 
-	/* with more ranks than CPUs some share one */
+	/* with more ranks than CPUs, some ranks share a CPU */
 	if (p->pinned)
 		memmove(p->cpus, p->cpus + (rank * n + n <= p->n_threads ? rank * n : 0), (size_t) n * sizeof(int));
 	p->n_threads = n;

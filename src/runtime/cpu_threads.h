@@ -1,7 +1,7 @@
 /*
  * cpu_threads.h
- *	  From the settings cpu_threads and cpu_affinity to threads and their CPUs, and from
- *	  cpu_isa to their kernels.
+ *	  Compute threads and their CPUs from the settings cpu_threads and cpu_affinity, and their kernels
+ *	  from cpu_isa.
  */
 #ifndef VLLM_RUNTIME_CPU_THREADS_H
 #define VLLM_RUNTIME_CPU_THREADS_H
@@ -20,19 +20,22 @@ typedef struct CpuPlan
 } CpuPlan;
 
 /*
- * threads 0 = one for each CPU of the list, or for each one that this process can
- * use.  ERR_INVALID for a malformed list, a CPU that is not allowed, or more
+ * Plan the threads.  threads 0 = one for each CPU of the list, or without a list for each CPU that this
+ * process can use.  Fails with ERR_INVALID for a malformed list, a CPU that is not allowed, or more
  * threads than CPUs in the list.
  */
 bool		cpuplan_make(int threads, const char *affinity, CpuPlan *out, Err *e);
 /*
- * What rank `rank` of `world` has of it: an equal share of threads, at least one, and of the CPUs as many
- * others.
+ * Reduce the plan to the part of rank `rank` of `world`: an equal share of the threads, at least one,
+ * and as many CPUs that no other rank uses.
  */
 void		cpuplan_share(CpuPlan *p, int rank, int world);
-/* The kernels of that name (NULL, auto: the best); NULL with *e set, which says what there is. */
+/*
+ * Return the kernels of that name (NULL, auto: the best that this CPU supports); NULL with *e set, which
+ * lists the possible names.
+ */
 const Kernels *cpuplan_kernels(const char *isa, Err *e);
-/* Its threads; NULL with *e set. */
+/* Start the plan's threads; NULL with *e set. */
 KPool	   *cpuplan_pool(const CpuPlan *p, Err *e);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * devices.c
- *	  The devices besides the CPUs.
+ *	  Devices other than the CPUs.
  *
- * The library is opened at most once a process and never closed: its threads and the driver's stay. Where
- * there is none, or a wrong one, each look tries again, so that it can be installed under an engine that
- * runs.  What the loader says about a library names files, so it goes to the log and not into an error of a
- * call.
+ * The process opens the device library at most once and never closes it, because its threads and the
+ * driver's keep running.  While there is no library, or a broken one, each lookup tries again, so that
+ * an administrator can install it while the engine runs.  The loader's message about a library contains
+ * file names, so it goes to the log and not into the error of a call.
  *
- * Tested by tests/unit/runtime/test_devices.c and tests/t/101_device.pl with libraries of stated devices
- * (tests/plugins/devices.c).
+ * Tested by tests/unit/runtime/test_devices.c and tests/t/101_device.pl with libraries that report given
+ * devices (tests/plugins/devices.c).
  */
 #include "runtime/devices.h"
 
@@ -38,13 +38,13 @@ typedef const KDeviceOps *(*OpsFn) (uint32_t abi);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static DevicesFound found;
-static const KDeviceOps *ops;	/* FOUND */
+static const KDeviceOps *ops;	/* valid if FOUND */
 static KDevInfo infos[WIRE_MAX_DEVICES];
-/* written once, behind all else: who only wants to look at them never waits for the driver */
+/* written once, after all the other data, so that readers never wait for the driver */
 static atomic_int n_devices;
-static char no_device[128];		/* FOUND, and there is none: why */
+static char no_device[128];		/* FOUND, but the library has no device: why */
 
-/* "cuda:N", which ends there or at a comma; -1: it isn't that. */
+/* Parse "cuda:N", which must end there or at a comma; -1 if it is something else. */
 static int
 cuda_number(const char *s, const char **end)
 {
@@ -87,7 +87,7 @@ devices_variant(const char *name, KVariant *out)
 	return *out != KVARIANT_AUTO || strcmp(name, "auto") == 0;
 }
 
-/* Beside the engine's program. */
+/* Return the library's path in the directory of the engine's program. */
 static void
 default_path(char *buf, size_t size)
 {
@@ -125,11 +125,14 @@ open_library(const char *path)
 	return get == NULL ? BROKEN : OTHER_ABI;
 }
 
-/* One that is open, for a model.  All of them are listed, so that what they have of a device can be told. */
+/*
+ * A device that is open for a model.  They are in a list, so that the engine can report how much of a
+ * device's memory models have.
+ */
 typedef struct Opened
 {
 	Dev			dev;
-	int			ordinal;		/* -1: the CPUs in a device's dress */
+	int			ordinal;		/* -1: the CPUs, acting as a device */
 	DevLife		life;
 	struct Opened *next;
 } Opened;
@@ -164,8 +167,8 @@ tell(int n)
 }
 
 /*
- * Look for the library, vllm.device_library or beside the engine, unless it has been found; what becomes of
- * it, and the devices, are told in the log.
+ * Look for the library at vllm.device_library or beside the engine, unless it has been found before, and
+ * log the result and the devices.
  */
 static void
 devices_find(const char *library)
@@ -226,7 +229,7 @@ devices_memory(int i, uint64_t *free_bytes, uint64_t *held)
 	return latest > 0;
 }
 
-/* "cpu, cuda:0 (NVIDIA H200), ..." into an error's detail */
+/* Add the list "cpu, cuda:0 (NVIDIA H200), ..." to the error's detail. */
 static bool
 list_devices(int n, Err *e)
 {
@@ -261,8 +264,8 @@ no_library(const char *want, DevicesFound how, Err *e)
 }
 
 /*
- * The one of those that can be used that is the rank's, and how many there are; without it why the first of
- * all can't.
+ * Return the rank-th usable device with its facts in *d, and set *found to the number of usable devices.
+ * Returns -1 if there are too few; then *d has the facts of device 0, which say why it is not usable.
  */
 static int
 usable(int n, int rank, int *found, KDevInfo *d)
@@ -280,7 +283,7 @@ usable(int n, int rank, int *found, KDevInfo *d)
 	return which;
 }
 
-/* Are those from there on, one for each rank, of the same kinds as the first ones? */
+/* Return true if the usable devices from `from` on, one per rank, are of the same kinds as the first ones. */
 static bool
 alike(int n, int from, int ranks)
 {
@@ -299,9 +302,10 @@ alike(int n, int from, int ranks)
 }
 
 /*
- * ... the rank's of a replica.  As long as there are devices each replica has its own, then they share them,
- * in turn; but none of another kind than the first one's, whose bits it couldn't give: all ranks of a replica
- * have such, or none.
+ * Return the usable device of a rank of a replica.  Each replica gets its own devices while there are
+ * enough; then replicas share devices in turn.  A replica only gets devices of the same kinds as the
+ * first replica's, because other kinds give other bits: either all its ranks have such devices, or the
+ * replica shares.
  */
 static int
 of_replica(int n, int replica, int rank, int ranks, int *found, KDevInfo *d)
@@ -319,7 +323,7 @@ of_replica(int n, int replica, int rank, int ranks, int *found, KDevInfo *d)
 	return usable(n, from + rank, found, d);
 }
 
-/* auto: the rank's of those that can be used, else the CPUs, and why. */
+/* Setting auto: choose the rank's usable device, else the CPUs with the reason in c->why. */
 static bool
 choose_any(DeviceChoice *c, DevicesFound how, int n, int replica, int rank, int ranks)
 {
@@ -350,8 +354,8 @@ choose_any(DeviceChoice *c, DevicesFound how, int n, int replica, int rank, int 
 }
 
 /*
- * cuda: the rank's of those that can be used.  -1 with *e set: there are too few; otherwise one, which may be
- * none that can be used.
+ * Setting cuda: choose the rank's usable device.  Returns -1 with *e set if there are too few; if no
+ * device is usable at all, returns one that is not, for the caller's error.
  */
 static int
 choose_cuda(int n, int replica, int rank, int ranks, KDevInfo *d, Err *e)
@@ -427,7 +431,7 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	return true;
 }
 
-/* ---- one of them ---- */
+/* ---- an open device ---- */
 
 static void
 tell_log(char level, const char *text)
@@ -435,7 +439,7 @@ tell_log(char level, const char *text)
 	log_line(level, "%s", text);
 }
 
-/* The op table of a device, and of which type operands are; NULL: it has none. */
+/* Return the op table of a device and set *type to the operands' type; NULL if the device has none. */
 static const Kernels *
 kernels_for(const KDeviceOps *of, KDevice *d, KType weights, KType *type)
 {
@@ -454,7 +458,7 @@ kernels_for(const KDeviceOps *of, KDevice *d, KType weights, KType *type)
 	return NULL;
 }
 
-/* Nobody has anything of it any more. */
+/* Close the device: the last reference to it is gone. */
 static void
 end(const Dev *dev)
 {
@@ -528,8 +532,8 @@ devices_sizes(const DeviceChoice *c, const Kernels *cpus)
 }
 
 /*
- * Of what is mapped of the library and nobody writes to: its code, the devices', and its constants.  The file
- * may be another one by now.
+ * Hash the mapped parts of the library that nobody writes to: its code, the devices' code, and
+ * constants.  The file itself may have been replaced since.
  */
 static int
 add_library(struct dl_phdr_info *info, size_t size, void *arg)

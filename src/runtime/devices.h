@@ -1,9 +1,9 @@
 /*
  * devices.h
- *	  The devices besides the CPUs: which there are, and which one a model is computed on.
+ *	  Devices other than the CPUs: which the machine has, and which one computes a model.
  *
- * They come from a library that the engine looks for (kernels/device.h): vllm_pg_cuda.so.  Any thread
- * may call what is here.
+ * A library that the engine looks for provides them (kernels/device.h): vllm_pg_cuda.so.  Any thread may
+ * call these functions.
  */
 #ifndef VLLM_RUNTIME_DEVICES_H
 #define VLLM_RUNTIME_DEVICES_H
@@ -19,65 +19,66 @@
 
 #define DEVICES_LIBRARY "vllm_pg_cuda.so"
 
-/* How many it has, usable or not; 0 without it. */
+/* Return the number of devices, usable or not; 0 without the library. */
 int			devices_n(void);
-/* One of them, as it was found; what isn't known is 0 or empty. */
+/* Get the facts of a device as they were when it was found; unknown values are 0 or empty. */
 void		devices_info(int i, KDevInfo *out);
 /*
- * What models have of its memory, and what was free when one has last taken or given back some; false: no
- * model is on it.
+ * Get the device memory that models hold, and the memory that was free when a model last allocated or
+ * freed some.  Returns false if no model is on the device.
  */
 bool		devices_memory(int i, uint64_t *free_bytes, uint64_t *held);
 
-/* What vllm.device comes to. */
+/* The device that vllm.device selects. */
 typedef struct DeviceChoice
 {
 	const KDeviceOps *ops;		/* NULL: the CPUs */
 	int			ordinal;
 	uint64_t	memory;				/* bytes; 0 = the host's */
-	bool		if_it_can;		/* "auto": a model that can't be computed there goes to the CPUs */
-	char		name[96];		/* as the log and errors have it: "cuda:0" (NVIDIA H200) */
-	char		why[256];		/* auto, and no device: why not */
+	bool		if_it_can;		/* "auto": a model that the device can't compute falls back to the CPUs */
+	char		name[96];		/* name for the log and errors: "cuda:0" (NVIDIA H200) */
+	char		why[256];		/* auto, and no device was chosen: why not */
 } DeviceChoice;
 
 /*
- * Of one of so many ranks: that of a list which is the rank's, or the rank's of those that can be used.
- * Replicas have others of the same kind, in turn, where there are such, and of a list those behind the ones
- * of the replicas before them, else the same.  Devices of the CPUs are everybody's.  False with *e set: a
- * device that is named isn't there, or can't be used, or there are fewer than ranks.
+ * Choose the device of a rank out of `ranks`: the rank's element of a list, or the rank-th usable
+ * device.  Replicas use other devices of the same kind in turn if there are any (of a list the elements
+ * after those of the replicas before), else the same devices.  All ranks share a device that the CPUs
+ * emulate.  Returns false with *e set if a named device does not exist or is not usable, or if there are
+ * fewer devices than ranks.
  */
 bool		devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice *out, Err *e);
 /*
- * The device, for one model whose weights are mostly of that type; *out NULL: CPUs.  It ends behind all that
- * has something of it (dev_ref()).  Operands are of the weights' type where that is one of F32, F16 and BF16,
- * else BF16; where the device has none such, the next of BF16, F16, F32.
+ * Open the device for a model whose weights are mostly of this type; *out = NULL for the CPUs.  The
+ * device is closed when its last reference is dropped (dev_ref()).  Operands have the weights' type if
+ * that is F32, F16 or BF16, else BF16; if the device lacks ops for it, the next of BF16, F16, F32 that
+ * it has.
  */
 bool		devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e);
 void		devices_close(Dev *dev);
 /*
- * Whose mat_bytes and scratch tell what a model will take there, before it is opened: the device's, or of
- * CPUs `cpus`.
+ * Return the op table whose mat_bytes and scratch say how much memory a model will take, before the
+ * device is opened: the device's, or `cpus` for CPUs.
  */
 const Kernels *devices_sizes(const DeviceChoice *c, const Kernels *cpus);
-/* Why it is the CPUs, into the log: once, until the reason is another one. */
+/* Log why the CPUs were chosen, once until the reason changes. */
 void		devices_tell_why(const DeviceChoice *c);
 /*
- * What decides the bits that a model opened so computes there: the device's kind, the library's code, and
- * which of its kernels.  CPUs: nothing.
+ * Hash what decides the bits that a model computes on the chosen device: the device's kind, the
+ * library's code and the kernel variant.  Adds nothing for CPUs.
  */
 void		devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b);
 /*
- * One is lost, and whatever it was to compute is gone: the process ends, so that the supervisor starts
- * another engine.
+ * A device is lost with all results that it was computing: end the process, so that the supervisor
+ * starts a new engine.
  */
 void		devices_lost(const char *why) __attribute__((noreturn));
-/* vllm.cuda_kernels: auto, mma or wgmma */
+/* Parse vllm.cuda_kernels: auto, mma or wgmma. */
 bool		devices_variant(const char *name, KVariant *out);
 /*
- * Is it a value of vllm.device: auto, cpu, cuda, cuda:N, several of the last with commas, or a device of the
- * CPUs (hostdev.h)?
- * *ordinal: N, of a list the rank's; -1 = any, -2 = not a device of the library.  *listed: numbers that are
- * named.
+ * Parse a value of vllm.device: auto, cpu, cuda, cuda:N, a comma-separated list of cuda:N, or a device
+ * that the CPUs emulate (hostdev.h).  Returns false if it is none of these.  *ordinal: N, from a list
+ * the rank's; -1 = any, -2 = not a device of the library.  *listed: the number of devices in the list.
  */
 bool		devices_parse(const char *name, int rank, int *ordinal, int *listed);
 

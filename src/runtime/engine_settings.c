@@ -2,9 +2,9 @@
  * engine_settings.c
  *	  Settings by name: one table row each.
  *
- * The box's lock is held for a copy at most.  A setting that shapes a loaded
- * model (KV memory, block size, ISA ...) takes effect at the next load.
- * Tested by tests/unit/server/test_server.c.
+ * The box's lock is held only while a setting is copied.  A setting that shapes a loaded model (KV
+ * memory, block size, ISA ...) takes effect at the next load.  Tested by
+ * tests/unit/server/test_server.c.
  */
 #include "runtime/engine_settings.h"
 
@@ -33,7 +33,7 @@ typedef struct EngineSettingsRow
 	size_t		off;
 	int64_t		min;
 	int64_t		max;			/* ROW_STR: size of the array */
-	int64_t		scale;			/* value is multiplied by this */
+	int64_t		scale;			/* the given value is multiplied by this */
 } EngineSettingsRow;
 
 #define OFF(f) offsetof(Settings, f)
@@ -182,7 +182,8 @@ settings_threads(const Settings *s)
 
 	if (cpuplan_make(s->cpu_threads, s->cpu_affinity, &plan, &e))
 		return plan.n_threads;
-	return s->cpu_threads > 0 ? s->cpu_threads : 1;	/* no model can be loaded */
+	return s->cpu_threads > 0 ? s->cpu_threads : 1;	/* the affinity is invalid, so no model can be loaded
+													 * anyway */
 }
 
 int64_t
@@ -239,7 +240,7 @@ settings_owner(SettingsBox *b, uint32_t dboid, uint32_t roleid)
 	pthread_mutex_lock(&b->lock);
 	how = b->s.prefix_cache_isolation[0];
 	pthread_mutex_unlock(&b->lock);
-	/* never 0, which is everybody's, and no role's number is a database's */
+	/* not 0, which means shared by all; the high bits keep roles and databases apart */
 	return how == 'r' ? UINT64_C(1) << 32 | roleid : how == 'd' ? UINT64_C(2) << 32 | dboid : 0;
 }
 
@@ -263,17 +264,17 @@ parse_number(const EngineSettingsRow *r, const char *value, int64_t *out, Err *e
 }
 
 /*
- * What a text must be: one of the words of `must` ("a, b or c"), or, where there is a function, what that
- * takes.
+ * What a text must be: one of the words of `must` ("a, b or c"), or, if `ok` is set, a value that this
+ * function accepts.
  */
 typedef struct TextRule
 {
-	size_t		off;			/* of the setting in Settings */
+	size_t		off;			/* offset of the setting in Settings */
 	const char *must;
 	bool		(*ok) (const char *value);
 } TextRule;
 
-/* Whether list, "a, b or c", has this word. */
+/* Return true if the word is in the list "a, b or c". */
 static bool
 is_listed(const char *list, const char *word)
 {
@@ -385,7 +386,7 @@ assign_row(SettingsBox *b, const EngineSettingsRow *r, const char *value, Err *e
 	return true;
 }
 
-/* ERR_INVALID for an unknown name or a bad value; nothing is changed then. */
+/* Set a setting; ERR_INVALID for an unknown name or a bad value, and nothing is changed then. */
 static bool
 settings_set(SettingsBox *b, const char *name, const char *value, Err *e)
 {

@@ -1,6 +1,6 @@
 /*
  * engine_syscalls.c
- *	  The system calls of the engine and its ranks, out of engine_syscalls.def.
+ *	  The system calls of the engine and its ranks, from engine_syscalls.def.
  *
  * Tested by tests/unit/base/test_seccomp.c.
  */
@@ -16,8 +16,8 @@ const SeccompRule engine_syscalls[] = {
 const size_t engine_n_syscalls = sizeof(engine_syscalls) / sizeof(engine_syscalls[0]);
 
 /*
- * A device's driver makes calls that change with its releases: then all are allowed but those that are never
- * legal.
+ * With a device the filter allows all calls but those that are never legal: drivers make calls that
+ * change with their releases.
  */
 bool
 engine_confine(const Settings *s, Err *e)

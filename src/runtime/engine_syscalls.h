@@ -13,8 +13,8 @@ extern const SeccompRule engine_syscalls[];
 extern const size_t engine_n_syscalls;
 
 /*
- * From here on the process makes no other ones; what loads models calls it first.  False with *e set:
- * vllm.seccomp asks for it, and it can't be had.
+ * Allow only these system calls from now on; programs that load models call it first.  Returns false
+ * with *e set if vllm.seccomp requires the filter and it can't be installed.
  */
 bool		engine_confine(const Settings *s, Err *e);
 

@@ -1,8 +1,9 @@
 /*
  * eplb_config.c
- *	  The object eplb_config, with vLLM's keys.
+ *	  Parse the object eplb_config, which has vLLM's keys.
  *
- * A key is a row here; one that is unknown is an error.  Tested by tests/unit/model/test_eplb.c.
+ * Each key is a row of eplb_keys.def; an unknown key is an error.  Tested by
+ * tests/unit/model/test_eplb.c.
  */
 #include "runtime/eplb_config.h"
 
@@ -15,9 +16,9 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 
-/* use_async: so much moves behind a step, a few milliseconds' worth */
+/* use_async: bytes of experts moved after each step, a few milliseconds' worth */
 #define STEP_BYTES	((size_t) 16 << 20)
-#define MOST_ROUNDS	100			/* that a step may count for: each has a sum of every expert */
+#define MOST_ROUNDS	100			/* most rounds in the window: each keeps a sum for every expert */
 
 typedef enum KeyKind
 {

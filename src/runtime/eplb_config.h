@@ -1,6 +1,6 @@
 /*
  * eplb_config.h
- *	  How experts move between ranks: what the settings enable_eplb and eplb_config say.
+ *	  Expert parallel load balancing: the settings enable_eplb and eplb_config.
  */
 #ifndef VLLM_RUNTIME_EPLB_CONFIG_H
 #define VLLM_RUNTIME_EPLB_CONFIG_H
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "model/model.h"
 
-/* text: the object, with vLLM's keys; "" = none of them.  Errors name the key.  on is left to the caller. */
+/* Parse the object with vLLM's keys; "" = all defaults.  Errors name the key.  The caller sets out->on. */
 bool		eplb_config_parse(const char *text, EplbConf *out, Err *e);
 
 #endif

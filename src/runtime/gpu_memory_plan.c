@@ -1,18 +1,18 @@
 /*
  * gpu_memory_plan.c
- *	  A device's memory, divided.
+ *	  How a device's memory is divided.
  *
- *		kv = total * utilization - (total - free, behind the last stage)
+ *	kv = total * utilization - (total - free after the last stage)
  *
- * Of replicas that share the device each leaves those behind it what it has taken itself, and an equal part
- * of the rest.
+ * Of replicas that share the device, each leaves for the later ones as much as its own stages have
+ * taken, and an equal part of the rest.
  *
- * What others use counts against the utilization, too, other models of this engine among them: so it is
- * the device that is filled so far and no further, whoever came first.  A stage's part is what went missing
- * while it ran.  Somebody else may give memory back meanwhile: then it counts as nothing, and only what is
- * free in the end decides.
+ * Memory that other processes use, or other models of this engine, also counts against the utilization:
+ * the device is filled up to that part in total, whoever came first.  A stage's use is the memory that
+ * disappeared while it ran.  If another process frees memory meanwhile, the use counts as nothing, and
+ * only the memory that is free in the end decides.
  *
- * Tested by tests/unit/runtime/test_gpu_memory_plan.c on a device that is a number.
+ * Tested by tests/unit/runtime/test_gpu_memory_plan.c on a simulated device.
  */
 #include "runtime/gpu_memory_plan.h"
 
@@ -20,8 +20,8 @@
 
 #include "base/log.h"
 
-#define TRIES	3				/* behind the first one, */
-#define LESS	20				/* each a 20th less */
+#define TRIES	3				/* further tries after the first one */
+#define LESS	20				/* each try asks for 1/20 less */
 
 static uint64_t
 in_use(const GpuLoad *l, uint64_t *total)
@@ -32,7 +32,7 @@ in_use(const GpuLoad *l, uint64_t *total)
 	return free_bytes < *total ? *total - free_bytes : 0;
 }
 
-/* 1.23 GB, or 45.6 MB of what is less */
+/* Format a size: "1.23 GB", or "45.6 MB" below 1 GB. */
 static const char *
 size_text(uint64_t bytes, char *buf, size_t size)
 {
@@ -42,7 +42,7 @@ size_text(uint64_t bytes, char *buf, size_t size)
 	return buf;
 }
 
-/* "The device has 79.10 GB, of which ... weights 15.00 GB, work space 300.0 MB" */
+/* Add to the detail: "The device has 79.10 GB, of which ... weights 15.00 GB, work space 300.0 MB". */
 static void
 tell_sums(const GpuMem *m, double utilization, Err *e)
 {
@@ -51,7 +51,7 @@ tell_sums(const GpuMem *m, double utilization, Err *e)
 	char		b[32];
 	size_t		at;
 
-	/* what it was for */
+	/* keep the detail that says what the memory was for */
 	at = (size_t) snprintf(text, sizeof(text), "%s%s", e->detail, e->detail[0] != '\0' ? " " : "");
 	at += (size_t) snprintf(text + at, sizeof(text) - at, "The device has %s",
 							size_text(m->total, a, sizeof(a)));

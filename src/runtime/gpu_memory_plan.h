@@ -1,10 +1,11 @@
 /*
  * gpu_memory_plan.h
- *	  A device's memory, divided: what is loaded is measured, and what is left is for K and V.
+ *	  How a device's memory is divided: loading is measured, and the rest is for K and V.
  *
- * Nothing here knows a device.  The loader of a model gives the stages of it (weights, work space, a step of
- * the greatest size, ...) and a way to ask how much memory is free; each stage is run once, in order, and
- * what it has taken is kept, for the division and for the sums that an error tells.
+ * The code knows no device.  A model's loader passes the stages of the load (weights, work space, a step
+ * of the greatest size, ...) and a function that returns how much memory is free.  gpumem_measure() runs
+ * each stage once, in order, and records how much memory it took, for the division and for error
+ * messages.
  */
 #ifndef VLLM_RUNTIME_GPU_MEMORY_PLAN_H
 #define VLLM_RUNTIME_GPU_MEMORY_PLAN_H
@@ -18,54 +19,59 @@
 
 typedef struct GpuStage
 {
-	const char *what;			/* as errors name it: "weights" */
+	const char *what;			/* name in errors, e.g. "weights" */
 	bool		(*run) (void *ctx, Err *e);
 } GpuStage;
 
-/* What there is to do, and to ask. */
+/* The stages of a load, and the device's functions. */
 typedef struct GpuLoad
 {
-	const char *device;			/* its name, for errors */
+	const char *device;			/* the device's name, for errors */
 	void	   *ctx;
 	void		(*mem) (void *ctx, uint64_t *free, uint64_t *total);
 	const GpuStage *stages;
 	int			n_stages;
-	void	   *(*alloc_kv) (void *ctx, uint64_t size);	/* NULL: there is not so much in one piece */
+	void	   *(*alloc_kv) (void *ctx, uint64_t size);	/* returns NULL if there is no free piece of that
+														 * size */
 } GpuLoad;
 
 typedef struct GpuAsk
 {
-	/* part of the device that may be in use, whoever uses it: vllm.gpu_memory_utilization */
+	/* part of the device's memory that may be in use by all processes: vllm.gpu_memory_utilization */
 	double		utilization;
-	uint64_t	kv_bytes;		/* for K and V; 0 = what the utilization leaves */
-	uint64_t	block_bytes;	/* a block's; K and V take whole ones */
-	uint64_t	apart;			/* what goes along with K and V of that, besides blocks' */
-	/* so many that are there take as much each of what the utilization leaves; 0 = one */
+	uint64_t	kv_bytes;		/* bytes for K and V; 0 = what the utilization leaves */
+	uint64_t	block_bytes;	/* bytes of a block; K and V get whole blocks */
+	uint64_t	apart;			/* bytes that are needed beside the blocks and come from the same budget */
+	/* instances that share the rest equally; 0 = one */
 	int			sharers;
-	int			behind;			/* so many more are to come, who take what this one has taken, and as much */
+	int			behind;			/* later replicas on the device: each takes what this one's stages took, and
+								 * an equal share */
 } GpuAsk;
 
 typedef struct GpuMem
 {
 	uint64_t	total;
-	uint64_t	before;			/* in use before the first stage, by whomever */
+	uint64_t	before;			/* in use before the first stage, by any process */
 	const char *what[GPUMEM_STAGES];
 	uint64_t	taken[GPUMEM_STAGES];
-	int			n;				/* stages that have been run */
-	uint64_t	kv;				/* what K and V have got */
+	int			n;				/* stages that have run */
+	uint64_t	kv;				/* bytes that K and V have got */
 	void	   *kv_area;
 } GpuMem;
 
 /*
- * All stages, behind those that *m has already; zeroed it has none.  False with *e set: one failed; if for
- * want of memory, the detail has the sums so far.
+ * Run all stages, after those that *m already has; a zeroed *m has none.  Returns false with *e set if a
+ * stage fails; if it ran out of memory, the detail lists the memory of the stages so far.
  */
 bool		gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e);
-/* Bytes for K and V.  False: less than a block is left, 53200 with the sums. */
+/*
+ * Compute the bytes for K and V.  Returns false if less than a block is left (ERR_NOMEM, listing the
+ * stages).
+ */
 bool		gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, Err *e);
 /*
- * Takes them.  What was divided, not asked for, may be a little less: memory that is free isn't
- * always in one piece, so up to three times 5 % less are tried, and the log tells.
+ * Compute the budget and allocate it.  A budget that was not requested explicitly may become smaller:
+ * free memory is not always contiguous, so up to three times 5 % less is tried, with a log message.
  */
 bool		gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e);
 
