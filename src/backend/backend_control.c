@@ -1,6 +1,6 @@
 /*
  * backend_control.c
- *	  The real backend's instance beside its requests: state, caches, sleep, other weights.
+ *	  ModelControl of the real backend: state, caches, sleep, swap of weights.
  *
  * Tested by tests/unit/server/test_sleep.c, tests/t/092_kv.pl and tests/t/093_sleep.pl.
  */
@@ -92,7 +92,7 @@ resume(BackendModel *in, Err *e)
 	return true;
 }
 
-/* Those that are back already stay so: what failed may be tried again. */
+/* Replicas whose weights are already restored are skipped, so that a failed call can be repeated. */
 static bool
 restore_weights(BackendModel *in, Err *e)
 {

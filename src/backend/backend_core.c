@@ -2,21 +2,20 @@
  * backend_core.c
  *	  The real backend: model files -> tokenizer + model + Core.
  *
- * Each instance has its own compute threads: a pool runs one parallel loop at a
- * time, and packing the weights of one model may happen while another one steps.
- * Waiting pools sleep, so only one is busy but during a load.  One pool for all
- * would make a step wait for the loops of a load, each of which may take longer
- * than a step; sharing CPUs between two is what the operating system does well.
+ * Each instance has its own compute threads: a pool runs one parallel loop at a time, and the weights of
+ * one model may be packed while another one steps.  Waiting pools sleep, so except during a load only
+ * one is busy.  With one pool for all, a step would wait for the loops of a load, each of which may take
+ * longer than a step; the operating system shares CPUs between two pools well.
  *
- * A GGUF file without tensors is a tokenizer: such an instance has no Core, and what
- * asks for one gets an error.
+ * A GGUF file without tensors is a tokenizer: such an instance has no Core, and requests that need one
+ * get an error.
  *
- * With data_parallel_size an instance is a chain of replicas, each with all of that for itself, and with a
- * lane of the step thread (step_loop.c).  A request goes to one of them (replica_router.h); what is asked of
- * the instance is asked of all of them, or of the first where they are alike.
+ * With data_parallel_size an instance is a chain of replicas, each with its own tokenizer, model and
+ * Core, and with a lane of the step thread (step_loop.c).  Each request goes to one replica
+ * (replica_router.h).  Other calls go to all of them, or only to the first if all would return the same.
  *
- * The model is built under load_read_guard(), so that a file truncated under us
- * gives an error and not a SIGBUS.
+ * The model is built under load_read_guard(), so that truncating a file during the load gives an error
+ * and not a SIGBUS.
  *
  * Tested by tests/unit/server/test_server_core.c and tests/t/020_real_model.pl.
  */
@@ -43,7 +42,8 @@
 #include "quant/ckpt/ckpt.h"
 
 /*
- * Weights that another instance takes over are packed for what that is computed on, whatever can be used now.
+ * Return the device of the n-th replica of o->for_adopt, NULL if that is not set.  Weights that another
+ * instance will take over must be packed for that instance's device, whichever devices are usable now.
  */
 static const DeviceChoice *
 where_wanted(const ModelOpts *o, int n)
@@ -91,7 +91,7 @@ tokenizer_facts(ModelFacts *out)
 	snprintf(out->arch, sizeof(out->arch), "tokenizer only");
 }
 
-/* model_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */
+/* model_new() reads every weight: if a file is truncated meanwhile, that is an error, not a SIGBUS. */
 typedef struct NewModel
 {
 	const Conf *conf;
@@ -114,7 +114,7 @@ new_model(void *arg)
 	n->model = model_new(n->conf, n->source, n->options, &n->err);
 }
 
-/* Its ops are the model's from now on. */
+/* Open the instance's device, whose ops the model will use. */
 static bool
 open_device(BackendModel *in, const ModelInfo *mi, const CoreOptions *co, const ModelOpts *mo,
 			const Settings *s, Err *e)
@@ -123,7 +123,7 @@ open_device(BackendModel *in, const ModelInfo *mi, const CoreOptions *co, const 
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
 			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size +
 			2 + CORE_SAMPLE_BLOCKS,
-			/* hidden rows may be wanted of all */
+			/* hidden states may be wanted for all rows */
 			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant,
 			.fp8_x = mo->fp8_activations > 0
 	};
@@ -139,7 +139,7 @@ open_device(BackendModel *in, const ModelInfo *mi, const CoreOptions *co, const 
 	return true;
 }
 
-/* The model, and what drafts for it.  False with *e set: n->model may be there nevertheless. */
+/* Load the model and the weights of its drafter.  On failure *e is set, and n->model may be set as well. */
 static bool
 load_weights(void *ctx, Err *e)
 {
@@ -147,10 +147,10 @@ load_weights(void *ctx, Err *e)
 	BackendModel *in = n->in;
 	bool		ok;
 
-	/* bound only while it packs: threads that core_new() makes would inherit it */
+	/* bind only while packing: threads that core_new() starts would inherit the affinity */
 	kpool_bind(in->pool);
 	ok = load_read_guard(n->src->files, new_model, n, e);
-	/* a truncated file explains whatever else went wrong */
+	/* a truncated file explains any other error */
 	if (ok && n->model == NULL)
 	{
 		*e = n->err;
@@ -158,7 +158,7 @@ load_weights(void *ctx, Err *e)
 	}
 	if (ok && in->ranks != NULL && !ranks_loaded(in->ranks, n->model, n->src->files, e))
 	{
-		/* others have read something else: no device is lost */
+		/* the ranks have read different files: ERR_LOST here does not mean a lost device */
 		in->tried = in->tried && e->cls != ERR_LOST;
 		ok = false;
 	}
@@ -166,12 +166,12 @@ load_weights(void *ctx, Err *e)
 	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) ||
 				coreplan_leave_out(&n->co->spec, e));
 	kpool_bind(NULL);
-	/* its threads run anywhere */
+	/* ranks_talk() starts threads, which may run on any CPU */
 	return ok && (in->ranks == NULL || ranks_talk(in->ranks, n->model, in->dev, in->where.ordinal, n->set,
 												  e));
 }
 
-/* its memory is a device's and is measured */
+/* On a device, measure how much memory the weights take. */
 static bool
 load_measured(NewModel *n, Budget *b, Err *e)
 {
@@ -179,7 +179,7 @@ load_measured(NewModel *n, Budget *b, Err *e)
 															  e);
 }
 
-/* What is asked for and can't be had is refused. */
+/* Fail if fp8_activations was requested but is not possible. */
 static bool
 fp8_fits(const ModelInfo *mi, const ModelOpts *o, const DeviceChoice *where, Err *e)
 {
@@ -196,7 +196,7 @@ fp8_fits(const ModelInfo *mi, const ModelOpts *o, const DeviceChoice *where, Err
 					"floats.");
 }
 
-/* A device with memory of its own: its budget, and how many sizes of steps are recorded. */
+/* Prepare the memory budget of a device with its own memory; returns the number of step sizes to record. */
 static int
 prepare_device(NewModel *n, const ModelOpts *o, const ModelInfo *mi, Budget *budget, int *sizes)
 {
@@ -214,7 +214,7 @@ prepare_device(NewModel *n, const ModelOpts *o, const ModelInfo *mi, Budget *bud
 	return n_sizes;
 }
 
-/* Model, then Core; tok is taken over. */
+/* Build the model, then the Core; takes ownership of tok. */
 static bool
 build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
 {
@@ -236,7 +236,7 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 
 	ok = model_check(conf, &ms, model_opts_scheme(o), as_loaded, &mi, e) &&
 		coreplan_make(&mi, &(PlanFor) {src, tok, as_loaded, &in->where}, o, s, &co, &df, e) &&
-		/* on CPUs nothing that follows makes it fit */
+		/* on CPUs check before the load: nothing that follows can make it fit */
 		(in->where.memory > 0 || fp8_fits(&mi, o, &in->where, e));
 	in->tried = ok && in->where.ops != NULL;
 	if (ok)
@@ -277,7 +277,7 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 	mem_free(id);
 	if (!ok)
 	{
-		/* it reads the model's weights */
+		/* free the drafter first: it reads the model's weights */
 		if (co.drafter != NULL)
 			co.drafter->free(co.drafter);
 		if (n.model != NULL)
@@ -322,7 +322,7 @@ read_tok(const Files *files, int64_t *bytes, Err *e)
 	return tok;
 }
 
-/* Ranks and replicas share CPUs, too: this is the replica's first. */
+/* Reduce the plan to the CPUs of replica n's rank 0: all ranks of all replicas share the CPUs. */
 static bool
 share_cpus(CpuPlan *cpus, int n)
 {
@@ -331,7 +331,8 @@ share_cpus(CpuPlan *cpus, int n)
 }
 
 /*
- * On that device, or the CPUs.  *of_device: it has come as far as to ask that, so that an error may be its.
+ * Load the model on the given device, or the CPUs.  *of_device is set if the load got as far as using
+ * the device, so that an error may be the device's.
  */
 static BackendModel *
 load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, const Settings *s,
@@ -368,20 +369,20 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	*of_device = in->tried;
 	if (ok)
 		return in;
-	/* the error may be but what follows from that */
+	/* a pending error of the device is the cause, and *e may only be its consequence */
 	(void) dev_wait(in->dev, e);
 	instance_free(in);
 	return NULL;
 }
 
 /*
- * A model that the device has no room for, or that it can't compute: is it the CPUs'?  Then that is no error,
- * and the log tells.
+ * Decide whether a model that does not fit on the device, or that the device can't compute, goes to the
+ * CPUs instead.  If so, log that and clear the error.
  */
 static bool
 falls_back(const ModelOpts *o, const DeviceChoice *where, const char *who, Err *e)
 {
-	/* what asks for FP8 they refuse in any case */
+	/* the CPUs reject fp8_activations in any case */
 	if (!where->if_it_can || o->fp8_activations > 0 || o->for_adopt != NULL ||
 		(o->in_place_of != NULL && o->in_place_of->where.memory > 0))
 		return false;
@@ -392,7 +393,7 @@ falls_back(const ModelOpts *o, const DeviceChoice *where, const char *who, Err *
 	return true;
 }
 
-/* cpus: whatever vllm.device says */
+/* Load the first replica; cpus: on the CPUs, whatever vllm.device says. */
 static BackendModel *
 load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, LoadProgress progress,
 		   void *ctx, Err *e)
@@ -419,7 +420,7 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, L
 	return load_on(&where, path, 0, o, s, &again, &of_device, e);
 }
 
-/* One of several replicas is being loaded. */
+/* Context of a replica's load: reports progress of the whole. */
 typedef struct LoadPart
 {
 	LoadProgress progress;
@@ -436,8 +437,8 @@ part_progress(void *ctx, double done)
 }
 
 /*
- * Another one, on what the first is computed on, for bits of devices differ; unless a list has another device
- * for it.
+ * Load a further replica on the same device as the first, because other kinds of devices give other
+ * bits, or on the device that a list in vllm.device has for it.
  */
 static BackendModel *
 load_next(const BackendModel *first, LoadPart *part, const ModelOpts *o, const Settings *s, Err *e)
@@ -457,8 +458,8 @@ load_next(const BackendModel *first, LoadPart *part, const ModelOpts *o, const S
 }
 
 /*
- * What is left of a device may hold longer sequences for one than for another: what one is given all must
- * take.
+ * Limit all replicas to the shortest max_model_len: the memory that is left on a device can differ, and
+ * each replica must accept any request.
  */
 static void
 agree_on_length(BackendModel *first)
@@ -476,8 +477,8 @@ agree_on_length(BackendModel *first)
 }
 
 /*
- * All of them.  *cpus: on the CPUs; set when the device has no room for the next one, and they shall go
- * there.
+ * Load all replicas.  *cpus: load them on the CPUs; set on return if the device has no room for a
+ * further replica and all should go to the CPUs instead.
  */
 static BackendModel *
 load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpus, LoadPart part, Err *e)
@@ -485,7 +486,7 @@ load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpu
 	BackendModel *first = load_first(path, o, s, *cpus, part_progress, &part, e);
 	BackendModel *last = first;
 
-	/* a tokenizer alone has no queue */
+	/* an instance that is only a tokenizer has no queue */
 	if (first == NULL || first->core == NULL)
 		return first;
 	for (part.i = 1; part.i < ranks_replicas(); part.i++, last = last->next)
@@ -513,7 +514,10 @@ load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progr
 	return in == NULL && cpus ? load_replicas(path, o, s, &cpus, part, e) : in;
 }
 
-/* Where a model is to be computed; of estimates, so one that can't be used counts as the CPUs. */
+/*
+ * Return the device that estimates are made for.  An error is ignored here: then estimates are for the
+ * CPUs.
+ */
 static DeviceChoice
 planned_device(const Settings *s)
 {
@@ -565,7 +569,7 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 		fill_facts(&mi, "", co.max_model_len, false, out);
 		ckpt_ignored(files_conf(src.files), out->ignored, sizeof(out->ignored));
 		out->weight_bytes += (int64_t) df.info.model.weight_bytes;
-		/* the rest of it is the device's memory */
+		/* on a device the work space is the device's memory */
 		out->stays_bytes = ((where.memory > 0 ? 0 : (int64_t) work) + tok_bytes) * ranks_replicas();
 		out->memory_bytes = out->weight_bytes + core_rows_memory(&mi, &co);
 		if (where.memory == 0)
@@ -589,7 +593,7 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 						 coreplan_make, json, e);
 }
 
-/* One more of a list that has each once; what there is no room for is left out. */
+/* Append a name to a comma-separated list unless it is there already or does not fit. */
 static void
 add_device(char *list, size_t size, const char *name)
 {
@@ -603,7 +607,7 @@ add_device(char *list, size_t size, const char *name)
 		snprintf(list + at, size - at, "%s%s", at > 0 ? "," : "", name);
 }
 
-/* Of all replicas, and of the ranks that compute with them. */
+/* List the devices of all replicas and of their other ranks. */
 static void
 fill_device(const BackendModel *in, ModelFacts *out)
 {
@@ -612,7 +616,7 @@ fill_device(const BackendModel *in, ModelFacts *out)
 		char		name[24] = "cpu";
 		RankInfo	info;
 
-		/* devices that the CPUs play have a name, but no number */
+		/* devices that the CPUs emulate have a name, but no number */
 		if (r->dev != NULL && r->where.memory > 0)
 			snprintf(name, sizeof(name), "cuda:%d", r->where.ordinal);
 		add_device(out->device, sizeof(out->device), name);
@@ -650,7 +654,10 @@ facts(const BackendModel *in, ModelFacts *out)
 	}
 }
 
-/* Replicas' are alike, but each on a device has its own, as that may be another one.  false: a is freed */
+/*
+ * Load copies of the adapter for further replicas on devices, since each may be on another device;
+ * replicas on CPUs share one.  On failure returns false and frees a.
+ */
 static bool
 lora_copies(const BackendModel *in, LoraAdapter *a, const char *path, const LoraLimits *limits, Err *e)
 {

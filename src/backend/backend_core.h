@@ -1,9 +1,9 @@
 /*
  * backend_core.h
- *	  The instance of the real backend, for the three files that make it up.
+ *	  The instance of the real backend, private to the three files that implement it.
  *
- * backend_core.c loads and frees it (ModelLoader), backend_generator.c answers requests (Generator),
- * backend_control.c tells its state, and puts it to sleep or gives it other weights (ModelControl).
+ * backend_core.c loads and frees it (ModelLoader), backend_generator.c serves requests (Generator),
+ * backend_control.c reports its state, puts it to sleep and swaps its weights (ModelControl).
  */
 #ifndef VLLM_BACKEND_BACKEND_CORE_H
 #define VLLM_BACKEND_BACKEND_CORE_H
@@ -18,29 +18,29 @@
 
 struct BackendModel
 {
-	Core	   *core;			/* NULL: a tokenizer only */
-	Tok		   *tok;			/* of that; else it is the Core's */
+	Core	   *core;			/* NULL: the instance is only a tokenizer */
+	Tok		   *tok;			/* only if core is NULL; else the Core owns the tokenizer */
 	KPool	   *pool;
 	const Kernels *kernels;
-	DeviceChoice where;			/* what it is to be computed on, */
-	bool		tried;			/* the files are good; the load can fail only on the device */
+	DeviceChoice where;			/* device that the load has chosen */
+	bool		tried;			/* the files are valid, so a failure of the load may be the device's */
 	Dev		   *dev;			/* NULL = CPUs */
-	uint64_t	draft_bytes;	/* weights of what drafts */
-	int64_t		tok_bytes;		/* of the tokenizer */
+	uint64_t	draft_bytes;	/* weight bytes of the drafter */
+	int64_t		tok_bytes;		/* memory of the tokenizer */
 	ChatModel  *chat;
-	PoolModel  *pooling;		/* NULL: a tokenizer only */
-	KvTier	   *tier;			/* behind the KV cache; NULL = none */
+	PoolModel  *pooling;		/* NULL: the instance is only a tokenizer */
+	KvTier	   *tier;			/* offload tier of the KV cache; NULL = none */
 	KDevOpen	open;			/* arguments with which dev was opened */
-	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
-	const char *path;			/* of its files; while it is loaded */
+	RankModel  *ranks;			/* other ranks that compute this model; NULL = none */
+	const char *path;			/* path of its files; valid during the load */
 	ModelDigest *digest;
-	/* of the whole model, whatever part of it is here */
+	/* shape of the whole model, even if this rank has only a part of it */
 	char		shape[sizeof(((ModelFacts *) 0)->shape)];
 	int			replica;
-	BackendModel *next;			/* the next replica; NULL = it is the last */
-	Replicas   *queue;			/* the first of several has it */
-	bool		weights_dropped;	/* its weights are in a file: here, */
-	bool		ranks_weights_dropped;	/* weights of the other ranks are in files, too */
+	BackendModel *next;			/* next replica; NULL = this is the last one */
+	Replicas   *queue;			/* router among replicas; only the first replica has it; NULL = one replica */
+	bool		weights_dropped;	/* this rank's weights are dropped or in a file */
+	bool		ranks_weights_dropped;	/* weights of the other ranks are dropped or in files */
 };
 
 extern const Generator backend_core_generator;

@@ -1,15 +1,15 @@
 /*
  * backend_generator.c
- *	  The real backend's answers: a tokenizer, a chat template and a Core.
+ *	  Generator of the real backend: a tokenizer, a chat template and a Core.
  *
- * A request goes to one of the replicas; what else is asked of the instance is asked of all of them, or of
- * the first where they are alike.
+ * A request goes to one of the replicas.  Other calls go to all replicas, or only to the first if all
+ * would return the same.
  *
  * Tested by tests/unit/server/test_server_core.c and tests/t/102_replicas.pl.
  */
 #include "backend/backend_core.h"
 
-/* The n-th replica, from 0; NULL: the model has fewer. */
+/* Return the n-th replica, counted from 0; NULL if the model has fewer. */
 static BackendModel *
 backend_replica(BackendModel *in, int n)
 {
@@ -79,7 +79,7 @@ no_weights(const char *to, Err *e)
 	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
 }
 
-/* The way of every request to the Core: submit() comes only after this. */
+/* Every request passes through here before submit(). */
 static bool
 normalize(const BackendModel *in, GenParams *p, uint64_t given, const IntVec *prompt, Err *e)
 {
@@ -144,7 +144,7 @@ submit(BackendModel *in, ReqSpec *spec)
 static void
 cancel(BackendModel *in, uint64_t id)
 {
-	/* those that don't have it take no notice */
+	/* replicas that do not have the request ignore this */
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		core_cancel(r->core, id);
 }
@@ -181,7 +181,7 @@ work_class(BackendModel *in, int lane)
 	return r != NULL && r->core != NULL ? core_work_class(r->core) : WORK_NONE;
 }
 
-/* Steps of devices and of ranks take no threads of the pool, or those of other processes. */
+/* Steps on devices and on ranks do not use the pool's threads, or use threads of other processes. */
 static bool
 use_threads(BackendModel *in, int part, int parts)
 {
@@ -197,7 +197,7 @@ use_threads(BackendModel *in, int part, int parts)
 static void
 step(BackendModel *in, int lane, const Settings *s)
 {
-	/* it may have changed */
+	/* the setting may have changed */
 	ranks_patience(s->hang_timeout_ms);
 	core_step(backend_replica(in, lane)->core);
 }

@@ -2,9 +2,9 @@
  * chat_template_source.c
  *	  Chat templates and special tokens, from files and options to a ChatModel.
  *
- * The option "chat_template" is a template where it has a brace or a newline, else the
- * path of a file with one; only who may read the server's files can give models
- * options.  "content_format" says what the template gets for a message's content.
+ * The option "chat_template" is a template if it contains a brace or a newline, else the path of a file
+ * with one; only roles that may read the server's files can set options of models.  "content_format"
+ * says in which form the template gets a message's content.
  *
  * Tested by tests/unit/template/test_chat.c.
  */
@@ -59,7 +59,7 @@ chatmodel_of_files(const Files *f)
 	Json	   *root;
 	Err			e;
 
-	files_tokenizer(f, &ft, &e);	/* what there is: a missing tokenizer fails elsewhere */
+	files_tokenizer(f, &ft, &e);	/* use what could be read: a missing tokenizer is reported elsewhere */
 	c = chat_new();
 	for (size_t i = 0; i < ft.n_templates; i++)
 		chat_template(c, ft.templates[i].name, ft.templates[i].text, ft.templates[i].len);

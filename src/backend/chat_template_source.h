@@ -1,6 +1,6 @@
 /*
  * chat_template_source.h
- *	  Where chat templates come from: a model's files, or an option of its entry.
+ *	  Read chat templates from a model's files, or from an option of its catalog entry.
  */
 #ifndef VLLM_BACKEND_CHAT_TEMPLATE_SOURCE_H
 #define VLLM_BACKEND_CHAT_TEMPLATE_SOURCE_H
@@ -8,12 +8,12 @@
 #include "loader/model_files.h"
 #include "template/chat_template.h"
 
-/* What the files hold; never NULL. */
+/* Return the templates in the files; never NULL. */
 ChatModel  *chatmodel_of_files(const Files *f);
 /*
- * What the options of a catalog entry (JSON text, NULL or "" = none) say of chats: *out
- * = NULL if nothing.  False with *e set: the template's file can't be read, or a format
- * is unknown.  A malformed template is found by chat_check().
+ * Read the chat options of a catalog entry (JSON text, NULL or "" = none); *out = NULL if it has none.
+ * Returns false with *e set if the template's file can't be read or a format is unknown.  chat_check()
+ * detects a malformed template.
  */
 bool		chatmodel_of_options(const char *options, ChatModel **out, Err *e);
 

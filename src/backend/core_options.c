@@ -2,8 +2,8 @@
  * core_options.c
  *	  From a model's description, its options and the settings to the options of its core.
  *
- * Nothing is loaded for it, so that a model that can't be is refused when it is created, and so that what it
- * will take can be told before.
+ * This loads nothing.  So CREATE can reject a model that could never be loaded, and can report how much
+ * memory the model will take.
  *
  * Tested by tests/unit/server/test_server_core.c, test_inspect.c and tests/t/020_real_model.pl.
  */
@@ -28,7 +28,7 @@ kv_type(const ModelOpts *o, const Settings *s, KType weights)
 	return type;
 }
 
-/* Tokens that a sequence may have in the KV memory, of which what drafts takes a part. */
+/* Return how many tokens of a sequence fit in the KV memory, of which the drafter takes a part. */
 static int64_t
 kv_tokens(const ModelInfo *mi, const DraftInfo *draft, const CoreOptions *co)
 {
@@ -39,7 +39,7 @@ kv_tokens(const ModelInfo *mi, const DraftInfo *draft, const CoreOptions *co)
 	};
 	size_t		page;
 
-	/* both ways: nothing is kept */
+	/* a bidirectional model keeps no K and V */
 	if (mi->n_kv_layers == 0 || mi->both_ways)
 		return INT32_MAX;
 	page = kv_layout(&kv);
@@ -48,7 +48,7 @@ kv_tokens(const ModelInfo *mi, const DraftInfo *draft, const CoreOptions *co)
 	return page == 0 ? 0 : kvgroups_tokens(&groups, co, (int64_t) (co->kv_bytes / page));
 }
 
-/* Recurrent state is a part of the KV memory: all of it, or with attention at most half. */
+/* Recurrent state takes part of the KV memory: all of it, or at most half if the model also has attention. */
 static bool
 plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
 {
@@ -76,8 +76,8 @@ plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
 }
 
 /*
- * The work space is as large as the longest sequence: what a model claims to take is cut, unless the
- * user asks for it.
+ * Longest sequence of a bidirectional model.  Its work space grows with the longest sequence, so the
+ * length that the model claims to support is cut to BOTH_WAYS_LEN, unless the user asks for more.
  */
 #define BOTH_WAYS_LEN	32768
 
@@ -90,8 +90,8 @@ both_ways_len(const ModelInfo *mi, const ModelOpts *o)
 }
 
 /*
- * A sequence is computed in one step, and nothing is kept of it: K and V are those of one layer
- * and one step, and exact.
+ * Plan the memory of a bidirectional model.  It computes a sequence in one step and keeps nothing: K and
+ * V are those of one layer and one step, in F32.
  */
 static void
 plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
@@ -105,7 +105,7 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 	if (co->max_num_batched_tokens < len)
 		co->max_num_batched_tokens = len;
 	co->kv_type = KT_F32;
-	/* a part of a block for each sequence, and one more: see pages_promised() in sched_plan.c */
+	/* up to a partial block per sequence, and one more: see pages_promised() in sched_plan.c */
 	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) +
 									 3 * (size_t) co->max_num_seqs + 2);
 }
@@ -121,7 +121,7 @@ coreplan_leave_out(SpecConfig *spec, Err *e)
 	return true;
 }
 
-/* The model's own option comes before the setting, which is not for models that can't. */
+/* The model's own option overrides the setting, which is ignored for models that can't use it. */
 static bool
 plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s,
 				 CoreOptions *co, DraftFiles *df, Err *e)
@@ -141,7 +141,7 @@ plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, cons
 		coreplan_leave_out(&co->spec, e);
 }
 
-/* What roles have taken counts over all models. */
+/* Return the usage of roles, which counts over all models. */
 static Accounts *
 accounts(void)
 {
@@ -155,7 +155,7 @@ accounts(void)
 	return of_all;
 }
 
-/* What ranks that share a model can't do yet, or have to do otherwise. */
+/* Reject what ranks that share a model can't do yet, and adapt options that must differ. */
 static bool
 plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
 {
@@ -170,7 +170,7 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 		return false;
 	if (!ranks_shares(mi))
 		return true;
-	/* ranks have blocks of one kind */
+	/* ranks support only blocks of one kind */
 	co->no_windows = true;
 	if (mi->state_bytes > 0 && ranks_stages() > 1)
 		return err_set(e, ERR_UNSUPPORTED, "a model with recurrent layers can't be divided into %d stages",
@@ -198,7 +198,7 @@ coreplan_utilization(const ModelOpts *o, const Settings *s)
 	return o->gpu_memory_utilization > 0 ? o->gpu_memory_utilization : s->gpu_memory_utilization / 1e6;
 }
 
-/* A device is worth as many CPUs' threads, as far as steps are concerned. */
+/* As for the size of steps, a device counts as this many CPU threads. */
 #define DEVICE_THREADS	1024
 
 bool
@@ -208,8 +208,8 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 	CoreOptions whole;
 	bool		on_device = f->where->memory > 0;
 	/*
-	 * on a device only asked for: else what there may be at most, of which loading it will tell
-	 * (device_budget.c)
+	 * on a device only if requested explicitly; else the greatest size possible, and the load determines
+	 * the real one (device_budget.c)
 	 */
 	int64_t		bytes = coreplan_kv_asked(o, s) > 0 ||
 		!on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
@@ -246,11 +246,11 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 	memset(df, 0, sizeof(*df));
 	if (!plan_speculation(mi, f, o, s, co, df, e) || !plan_ranks(mi, s, co, df, e))
 		return false;
-	/* what is not given follows what is */
+	/* derive options that are not given from those that are */
 	if (co->max_num_batched_tokens > 0 && co->max_num_batched_tokens < co->max_num_seqs)
 		return err_set(e, ERR_INVALID, "max_num_batched_tokens must be at least max_num_seqs (%d), got %d",
 					   co->max_num_seqs, co->max_num_batched_tokens);
-	/* many sequences may be short, so that none gives up what is behind its windows */
+	/* size the batch as if all layers kept all tokens: many short sequences never free blocks */
 	whole = *co;
 	whole.no_windows = true;
 	sizing_fill(mi, on_device ? DEVICE_THREADS : settings_threads(s), kv_tokens(mi, &df->info, &whole),
@@ -271,9 +271,9 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 		log_line('I', "the longest text has %d tokens instead of %d: the option max_model_len allows more",
 				 co->max_model_len, mi->max_model_len);
 	}
-	/* the setting is every model's: where it is beyond one's length no prompt of that is long */
+	/* the setting is for all models: limit the threshold to this model's length */
 	if (o->long_prefill_token_threshold == 0 && co->long_prompt > co->max_model_len)
 		co->long_prompt = co->max_model_len;
-	/* here, so that a model that can't be loaded isn't created */
+	/* check here, so that a model that can't be loaded isn't created */
 	return core_check_options(co, mi->max_model_len, e);
 }

@@ -7,17 +7,17 @@
 
 #include "backend/inspect.h"
 
-/* *df is what drafts for it, to be closed, also after an error. */
+/* Make the options.  *df gets the drafter's files; the caller must close it, also after an error. */
 bool		coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s,
 						  CoreOptions *co, DraftFiles *df, Err *e);
 /*
- * Speculation doesn't fit: true if only the setting asks for it, and the model does without; false: its own
- * option does.
+ * Called if speculation does not fit the model.  Returns true if only the setting asks for it: the model
+ * is then loaded without.  Returns false if the model's own option asks for it.
  */
 bool		coreplan_leave_out(SpecConfig *spec, Err *e);
-/* Bytes of a KV cache that are asked for; 0: by nobody. */
+/* Return the bytes of the KV cache that the option or the setting asks for; 0 = neither does. */
 int64_t		coreplan_kv_asked(const ModelOpts *o, const Settings *s);
-/* Part of a device's memory that may be in use. */
+/* Return the part of a device's memory that may be in use. */
 double		coreplan_utilization(const ModelOpts *o, const Settings *s);
 
 #endif

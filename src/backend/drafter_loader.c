@@ -2,9 +2,9 @@
  * drafter_loader.c
  *	  From speculative_config's "model" to a Drafter.
  *
- * A directory of what guesses tokens has config.json and weights in the layout that the method's authors or
- * vLLM publish; only a draft model has a tokenizer, whose tokens must be the model's.  MTP is in the model's
- * own files.
+ * A drafter's directory has config.json and weights in the layout that the method's authors or vLLM
+ * publish.  Only a draft model has a tokenizer, whose tokens must be the target's.  MTP weights are in
+ * the model's own files.
  *
  * Tested by tests/unit/core/spec/test_spec_draft.c.
  */
@@ -22,7 +22,7 @@ scheme_of(const SpecConfig *spec)
 	return spec->quantization[0] != '\0' ? quant_scheme(spec->quantization) : NULL;
 }
 
-/* The draft model's tokens must be the model's. */
+/* Check that the draft model has the same tokens as the target. */
 static bool
 same_tokens(const Files *f, const Tok *tok, const char *path, Err *e)
 {
@@ -51,7 +51,7 @@ same_tokens(const Files *f, const Tok *tok, const char *path, Err *e)
 	return ok;
 }
 
-/* How many drafts: as asked, or as the files say. */
+/* Set the number of drafts: as requested, or else as the files say. */
 static bool
 number_of_drafts(const DraftInfo *info, SpecConfig *spec, Err *e)
 {
@@ -75,7 +75,7 @@ open_files(DraftFiles *df, const SpecConfig *spec, Source *src, Err *e)
 		return true;
 	if ((df->files = files_open(spec->model, e)) == NULL)
 		return false;
-	/* the layer's configuration may be one level down */
+	/* some files nest the layer's configuration one level down */
 	files_lift(df->files, "transformer_layer_config.");
 	files_lift(df->files, "model.");
 	df->src = (Source) {.files = df->files, .progress = src->progress, .ctx = src->ctx};
@@ -109,7 +109,7 @@ draftfiles_open(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *
 				const Kernels *k, Err *e)
 {
 	memset(df, 0, sizeof(*df));
-	/* off, or a method without weights */
+	/* speculation is off, or the method has no weights */
 	if (spec->type != NULL ? (spec->type->flags & SPEC_WEIGHTS) == 0 : spec->model[0] == '\0')
 		return true;
 	if (open_checked(df, spec, src, target, tok, k, e))
@@ -133,7 +133,7 @@ draftfiles_close(DraftFiles *df)
 
 typedef struct Loaded
 {
-	Drafter		d;				/* first */
+	Drafter		d;				/* must be the first member */
 	Draft	   *draft;
 } Loaded;
 
@@ -180,7 +180,7 @@ adopt(Drafter *d, Drafter *from, Err *e)
 	return draft_adopt(((Loaded *) d)->draft, ((Loaded *) from)->draft, e);
 }
 
-/* draft_new() reads every weight: a file truncated meanwhile is an error, not a SIGBUS. */
+/* draft_new() reads every weight: if a file is truncated meanwhile, that is an error, not a SIGBUS. */
 typedef struct NewDraft
 {
 	const DraftFiles *df;

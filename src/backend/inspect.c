@@ -1,11 +1,10 @@
 /*
  * inspect.c
- *	  llm_inspect_model: what model files hold and whether they would load, as JSON,
- *	  without loading them.
+ *	  llm_inspect_model: describe model files as JSON, and whether they would load, without loading them.
  *
- * The file's own facts come first, so that they are there also for a model that is
- * not supported; "unsupported" then is the error that a load would end with.  Only
- * files that can't be read as a model at all are an error here.
+ * The facts of the files come first, so that the result has them also for an unsupported model; then
+ * "unsupported" is the error with which a load would fail.  Only files that can't be read as a model at
+ * all are an error of the call.
  *
  * Tested by tests/unit/backend/test_inspect.c and tests/sql/06_models.sql.
  */
@@ -19,7 +18,7 @@
 #include "backend/pooling/pooling_model.h"
 #include "text/unicode.h"
 
-/* An integer of the configuration, null when there is none. */
+/* Add an integer of the configuration, or null if it has none. */
 static void
 put_conf(Json *o, const char *key, const Conf *c, const char *conf_key)
 {
@@ -32,7 +31,7 @@ put_conf(Json *o, const char *key, const Conf *c, const char *conf_key)
 		json_add(o, key, JSON_IS_NULL);
 }
 
-/* The rotary scaling, by any of the keys that it has had. */
+/* Return the type of rotary scaling; its key has changed over time. */
 static const char *
 rope_type(const Conf *c)
 {
@@ -47,7 +46,7 @@ rope_type(const Conf *c)
 	return s;
 }
 
-/* What the files say of the model. */
+/* Add what the configuration says about the model. */
 static void
 put_config(Json *o, const Conf *c)
 {
@@ -66,7 +65,7 @@ put_config(Json *o, const Conf *c)
 	json_add_str(o, "rope_scaling", rope_type(c));
 }
 
-/* Tensors and bytes of each type, and in all. */
+/* Add the number of tensors and bytes of each type, and their totals. */
 static void
 put_weights(Json *o, const Files *f)
 {
@@ -97,7 +96,7 @@ put_weights(Json *o, const Files *f)
 	json_add_num(o, "file_bytes", total);
 }
 
-/* message, and below it detail and hint where there are */
+/* Add an error: message, and detail and hint if it has them. */
 static void
 put_error(Json *o, const char *key, const Err *e)
 {
@@ -111,7 +110,7 @@ put_error(Json *o, const char *key, const Err *e)
 		json_add_str(x, "hint", e->hint);
 }
 
-/* The kind of a tokenizer.json's model, to be freed; NULL if it can't be told. */
+/* Return the type of a tokenizer.json's model, which the caller must free; NULL if unknown. */
 static char *
 hf_kind(const FilesTokenizer *ft)
 {
@@ -123,7 +122,7 @@ hf_kind(const FilesTokenizer *ft)
 	return kind;
 }
 
-/* A template that no chat could use. */
+/* Report a chat template that chats could not use. */
 static void
 put_template_error(Json *o, const Files *f)
 {
@@ -172,7 +171,7 @@ put_tokenizer(Json *o, const Files *f)
 	return tok;
 }
 
-/* Sizes that the configuration has under other names, or leaves out. */
+/* Add sizes that the configuration may have under other names, or may leave out. */
 static void
 put_sizes(Json *o, const ModelInfo *mi)
 {
@@ -192,7 +191,7 @@ put_sizes(Json *o, const ModelInfo *mi)
 			json_set_num(json_get(o, sizes[i].key), sizes[i].value);
 }
 
-/* How a task's vectors are pooled, in sentence-transformers' words; of all tokens, if each has one. */
+/* Add how a task pools vectors, in sentence-transformers' words; "all tokens" if each token has a vector. */
 static void
 put_pooling(Json *o, const ModelInfo *mi, PoolTask t)
 {
@@ -214,14 +213,14 @@ put_pooling(Json *o, const ModelInfo *mi, PoolTask t)
 	json_add_str(x, "activation", acts[mi->acts[t]]);
 }
 
-/* Text that may stand in JSON: the file's, unless it isn't UTF-8. */
+/* Return s if it is valid UTF-8, which JSON requires; else "?". */
 static const char *
 text_of(const char *s)
 {
 	return uni_valid(s, strlen(s)) ? s : "?";
 }
 
-/* What it can be asked for, and how. */
+/* Add the tasks that the model supports, and their options. */
 static void
 put_tasks(Json *o, const ModelInfo *mi, const Conf *c)
 {
@@ -267,7 +266,7 @@ put_tasks(Json *o, const ModelInfo *mi, const Conf *c)
 	poolmodel_free(m);
 }
 
-/* What the model would be here: sizes, and the memory that it takes. */
+/* Add what a load would give: sizes, and the memory that the model would take. */
 static void
 put_loaded(Json *o, const ModelInfo *mi, const CoreOptions *co, const DraftFiles *df)
 {

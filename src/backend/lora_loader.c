@@ -1,6 +1,6 @@
 /*
  * lora_loader.c
- *	  Adapters from files.
+ *	  Load adapters from files.
  *
  * Tested by tests/unit/backend/test_lora_files.c.
  */

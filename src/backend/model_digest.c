@@ -1,10 +1,11 @@
 /*
  * model_digest.c
- *	  Which model an instance is, for callers that keep what it has computed.
+ *	  The identity of a model, for callers that keep what it has computed.
  *
- * The texts are read while the model is loaded: they are small, and what was loaded counts.  Weights are read
- * when somebody asks for the first time, which takes as long as reading their files.  The files must then be
- * those that were loaded, by their times and their tensors.
+ * modeldigest_new() reads the small text files while the model is loaded, since the digest must be of
+ * what was loaded.  Weights are read when a caller asks for the digest for the first time, which takes
+ * as long as reading their files.  The files must then still be those that were loaded, by their times
+ * and their tensors.
  *
  * Tested by tests/t/124_pinned.pl.
  */
@@ -20,20 +21,20 @@
 
 struct ModelDigest
 {
-	pthread_mutex_t reading;	/* one reads; others wait for it */
-	pthread_mutex_t lock;		/* of what follows; never held for long */
+	pthread_mutex_t reading;	/* held by the one thread that reads the weights; others wait for it */
+	pthread_mutex_t lock;		/* protects the fields below; never held for long */
 	char	   *path;
-	char	   *contents;		/* files_contents_id() when it was loaded */
+	char	   *contents;		/* files_contents_id() at the time of the load */
 	bool		texts_read;
 	uint8_t		texts[BLAKE2_BYTES];
-	Err			why;			/* not texts_read */
+	Err			why;			/* if not texts_read: why */
 	Buf			options;
-	unsigned	adopted;		/* how often it has got other weights */
+	unsigned	adopted;		/* how many times the instance has got other weights */
 	bool		known;
 	char		hex[MODEL_DIGEST];
 };
 
-/* ---- options; one that is not given leaves no trace, so that there may be more of them ---- */
+/* ---- options; an option that is not given adds nothing, so new options do not change old digests ---- */
 
 static void
 put_INT(Buf *b, const char *name, int v)
@@ -168,7 +169,7 @@ read_weights(const char *path, const char *contents, uint8_t sum[BLAKE2_BYTES], 
 	return ok;
 }
 
-/* With d->reading. */
+/* The caller holds d->reading. */
 static bool
 compute(ModelDigest *d, Err *e)
 {

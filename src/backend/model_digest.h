@@ -1,6 +1,7 @@
 /*
  * model_digest.h
- *	  Which model an instance is: a digest of its files' contents and of the options by which vectors differ.
+ *	  The identity of a model: a digest of its files' contents and of the options that change its
+ *	  vectors.
  */
 #ifndef VLLM_BACKEND_MODEL_DIGEST_H
 #define VLLM_BACKEND_MODEL_DIGEST_H
@@ -12,21 +13,21 @@
 #include "loader/model_files.h"
 #include "runtime/model_options.h"
 
-#define MODEL_DIGEST (2 * BLAKE2_BYTES + 1)	/* hexadecimal digits, and a NUL */
+#define MODEL_DIGEST (2 * BLAKE2_BYTES + 1)	/* hexadecimal digits and a NUL */
 
 typedef struct ModelDigest ModelDigest;
 
-/* Of the model that is being loaded from these files, which lie at path; never NULL. */
+/* Make the digest of a model that is being loaded from these files at path; never NULL. */
 ModelDigest *modeldigest_new(const Files *files, const char *path, const ModelOpts *o);
 void		modeldigest_free(ModelDigest *d);
-/* The instance has the weights of another one now. */
+/* The instance has taken over the weights of another one, whose digest is `from`. */
 void		modeldigest_adopt(ModelDigest *d, const ModelDigest *from);
-/* Is it known?  Else modeldigest_get() reads all weights.  Any thread. */
+/* Return true if the digest is known; if not, modeldigest_get() reads all weights.  Any thread. */
 bool		modeldigest_known(ModelDigest *d);
-/* Any thread; ERR_NOT_READY: the files have changed since they were loaded. */
+/* Compute the digest; any thread.  ERR_NOT_READY: the files have changed since they were loaded. */
 bool		modeldigest_get(ModelDigest *d, char hex[MODEL_DIGEST], Err *e);
 
-/* For a backend without files: of any text. */
+/* The digest of any text, for a backend without files. */
 void		modeldigest_of_text(const char *text, size_t n, char hex[MODEL_DIGEST]);
 
 #endif

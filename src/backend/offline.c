@@ -9,13 +9,13 @@
  *			[--speculative-config OBJECT] [--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages
  *			try|off|on] [--lora PATH | --lora none]... [--ids] [--stats] [--profile]
  *
- * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
- * token ids, which ignore EOS), steps until all are done, prints one line per
- * answer in the order of the prompts (text with \n, \r, \t and \\ escaped; --ids:
- * token ids) and, with --stats, one line of counters, with --profile a table of where
- * the time of all steps but the first went, on stderr.  It is the oracle
- * for answers through SQL and the baseline for their speed.  Adapters (--lora) are taken by the prompts in
- * turn.  Single-threaded but for the compute threads.  Tested by tests/unit/backend/test_offline.c.
+ * Submits all prompts at once (one per line of FILE; or N prompts of LEN random token ids, which ignore
+ * EOS), steps until all have ended, and prints one line per output in the order of the prompts (text
+ * with \n, \r, \t and \\ escaped; --ids: token ids).  --stats also prints one line of counters,
+ * --profile a table of where the time of all steps but the first went, both on stderr.  Tests compare
+ * outputs through SQL with its outputs, and benchmarks compare their speed.  Prompts use the adapters
+ * (--lora) in turn.  Single-threaded except for the compute threads.  Tested by
+ * tests/unit/backend/test_offline.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -39,7 +39,7 @@
 
 #define MAX_PARAMS	64
 
-/* A number that has a row in request_fields.def. */
+/* An argument for a number that has a row in request_fields.def. */
 typedef struct OfflineParam
 {
 	int			tag;
@@ -57,7 +57,7 @@ typedef struct OfflineArgs
 	HugePages	huge;
 	int			n_random;
 	int			len_random;
-	int			threads;		/* 0 = as many as CPUs may be used */
+	int			threads;		/* 0 = one for each CPU that may be used */
 	const char *affinity;
 	OfflineParam params[MAX_PARAMS];
 	int			n_params;
@@ -69,7 +69,7 @@ typedef struct OfflineArgs
 	bool		ids;
 	bool		stats;
 	bool		profile;
-	const char **loras;			/* [n_loras] paths that the prompts take in turn; NULL = the model alone */
+	const char **loras;			/* [n_loras] paths that the prompts use in turn; NULL = no adapter */
 	int			n_loras;
 } OfflineArgs;
 
@@ -78,7 +78,7 @@ typedef struct OfflineAnswer
 	IntVec		prompt;
 	IntVec		ids;
 	Buf			text;
-	Err			err;			/* cls != ERR_NONE: it failed */
+	Err			err;			/* cls != ERR_NONE: the request failed */
 	int64_t		first_token_us;
 } OfflineAnswer;
 
@@ -96,8 +96,8 @@ typedef struct OfflineRun
 	int64_t		max_step_us;
 	Profile		profile;
 	int64_t		steps;
-	int64_t		load_us;		/* of the model: from start to ready */
-	long		peak_anon_kb;	/* memory, only noted with --stats */
+	int64_t		load_us;		/* time of the load, from start to ready */
+	long		peak_anon_kb;	/* peak memory during the load, only measured with --stats */
 	long		peak_file_kb;
 } OfflineRun;
 
@@ -128,7 +128,7 @@ random_arg(const char *s, OfflineArgs *a, Err *e)
 	return true;
 }
 
-/* --top-p and so on: the field whose row has the name, 0 = none */
+/* Return the field whose row has the option's name, e.g. --top-p; 0 = none. */
 static int
 param_of(const char *option)
 {
@@ -157,7 +157,7 @@ param_of(const char *option)
 	return 0;
 }
 
-/* false without *e set: the option is none of these */
+/* Parse an option for a field.  Returns false without *e set if the option is none of these. */
 static bool
 param_arg(OfflineArgs *a, const char *name, const char *s, Err *e)
 {
@@ -175,7 +175,7 @@ param_arg(OfflineArgs *a, const char *name, const char *s, Err *e)
 	return param_in_range(tag, v, e);
 }
 
-/* One option that takes a value. */
+/* Parse an option that takes a value. */
 static bool
 value_arg(OfflineArgs *a, const char *name, const char *v, Err *e)
 {
@@ -273,7 +273,7 @@ parse_args(int argc, char **argv, OfflineArgs *a, Err *e)
 
 /* ---- model ---- */
 
-/* kB of a line in /proc/self/status, 0 if there is none */
+/* Return the kB of a line in /proc/self/status, 0 if it is absent. */
 static long
 status_kb(const char *name)
 {
@@ -290,7 +290,7 @@ status_kb(const char *name)
 	return kb;
 }
 
-/* Progress of the load: the most memory that was in use, private and of files. */
+/* Progress callback of the load: record the peak memory, private and of files. */
 static bool
 note_memory(void *ctx, double done)
 {
@@ -344,7 +344,7 @@ open_core(OfflineRun *run, Err *e)
 	return run->core != NULL;
 }
 
-/* The same path twice is one adapter. */
+/* Load the adapters; a path given twice is loaded once. */
 static bool
 open_loras(OfflineRun *run, Err *e)
 {
@@ -430,7 +430,7 @@ read_prompts(OfflineRun *run, Err *e)
 	return ok;
 }
 
-/* Token ids from a fixed stream: the same in every run; never special ones. */
+/* Make prompts of ids from a fixed random stream: the same in every run, without special tokens. */
 static void
 make_prompts(OfflineRun *run)
 {
@@ -598,7 +598,10 @@ run_all(OfflineRun *run, Err *e)
 		core_step(run->core);
 		t = clock_us() - t;
 		run->max_step_us = t > run->max_step_us ? t : run->max_step_us;
-		/* the first step touches memory for the first time: leave it out, if there are others */
+		/*
+		 * the first step touches memory for the first time: leave it out of the profile if there are
+		 * others
+		 */
 		if (run->steps++ == 0 && core_has_work(run->core))
 			memset(&run->profile, 0, sizeof(run->profile));
 	}

@@ -5,7 +5,7 @@
 #ifndef VLLM_BACKEND_OFFLINE_H
 #define VLLM_BACKEND_OFFLINE_H
 
-/* The exit status: 0, or 1 when a prompt failed or nothing could run. */
+/* Return the exit status: 0, or 1 if a prompt failed or nothing could run. */
 int			offline_main(int argc, char **argv);
 
 #endif

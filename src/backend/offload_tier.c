@@ -1,10 +1,10 @@
 /*
  * offload_tier.c
- *	  The engine's store behind the KV caches (offload_tier.h): vllm.kv_offload_bytes,
+ *	  The engine's offload tier of the KV caches (offload_tier.h): vllm.kv_offload_bytes,
  *	  vllm.kv_offload_directory, vllm.kv_offload_disk_bytes.
  *
- * A directory without memory gets BUFFER bytes of it, as what goes to files and comes from there passes
- * through.  A directory that can't be used is a warning: requests are answered without it.
+ * If only a directory is set, the tier gets BUFFER bytes of memory, through which data passes to and
+ * from the files.  A directory that can't be used gives a warning only: requests are served without it.
  *
  * Tested by tests/t/099_offload.pl.
  */
@@ -25,14 +25,14 @@
 static bool offload_store_stats(KvTierStats *out);
 
 #define BUFFER	(INT64_C(64) << 20)
-#define CLOSE_US	INT64_C(4000000)	/* most that writing may take before it is opened anew */
+#define CLOSE_US	INT64_C(4000000)	/* longest time of the writes before the tier is reopened */
 
 static struct
 {
 	pthread_mutex_t lock;
 	KvTier	   *tier;
 	int			users;
-	/* as it was opened with */
+	/* values with which the tier was opened */
 	int64_t		bytes;
 	int64_t		disk_bytes;
 	char		directory[sizeof(((Settings *) 0)->kv_offload_directory)];
@@ -51,7 +51,7 @@ as_opened(const Settings *s)
 		strcmp(store.directory, s->kv_offload_directory) == 0;
 }
 
-/* With the lock. */
+/* Open the tier; the caller holds the lock. */
 static void
 open_store(const Settings *s)
 {
@@ -77,7 +77,7 @@ open_store(const Settings *s)
 	snprintf(store.directory, sizeof(store.directory), "%s", s->kv_offload_directory);
 }
 
-/* It is about to be opened anew: what is in memory only would be gone. */
+/* Before the tier is reopened with other settings, write what is only in memory to files. */
 static void
 flush_old(const Settings *s)
 {
@@ -127,7 +127,7 @@ offload_store_give(KvTier *t)
 	pthread_mutex_unlock(&store.lock);
 }
 
-/* What is open, for a while; NULL: nothing is. */
+/* Return the open tier and count a user of it; NULL if none is open. */
 static KvTier *
 use_store(void)
 {
@@ -172,7 +172,7 @@ offload_store_reset(void)
 	offload_store_give(t);
 }
 
-/* false: it isn't open. */
+/* Returns false if no tier is open. */
 static bool
 offload_store_stats(KvTierStats *out)
 {
@@ -188,7 +188,7 @@ offload_store_stats(KvTierStats *out)
 
 /* ---- identity ---- */
 
-/* Of the program that computes: another one may round otherwise. */
+/* Add a digest of the program itself: another build may round differently. */
 static void
 add_program(Blake2 *b)
 {
@@ -208,7 +208,7 @@ add_program(Blake2 *b)
 		while (fd >= 0 && (n = read(fd, buf, 1 << 16)) > 0)
 			blake2_add(&p, buf, (size_t) n);
 		blake2_end(&p, sum);
-		/* a secret random value, another one in each process */
+		/* if the program can't be read, use a random value: it differs in each process */
 		if (n != 0 && getentropy(sum, sizeof(sum)) != 0)
 			memset(sum, 0, sizeof(sum));
 		if (fd >= 0)

@@ -1,7 +1,8 @@
 /*
  * offload_tier.h
- *	  The engine's store behind the KV caches of all its models: opened for the first that has use for it, by
- *	  the settings of then.  It stays for those that come again, until one comes with other settings.
+ *	  The engine's offload tier of the KV caches of all models.  The first model that uses it opens it
+ *	  with the settings of that moment.  It stays open for later models, until a model comes with other
+ *	  settings while no model uses it.
  */
 #ifndef VLLM_BACKEND_OFFLOAD_TIER_H
 #define VLLM_BACKEND_OFFLOAD_TIER_H
@@ -11,21 +12,21 @@
 #include "backend/drafter_loader.h"
 #include "core/offload/tier.h"
 
-/* NULL: it is off.  Any thread; to be given back. */
+/* Return the tier, NULL if it is off; any thread.  The caller gives it back with offload_store_give(). */
 KvTier	   *offload_store_take(const Settings *s);
 void		offload_store_give(KvTier *t);
-/* Is there a directory?  Any thread. */
+/* Return true if the tier has a directory; any thread. */
 bool		offload_store_has_files(void);
-/* What is in memory goes to files, as far as can be done until then (clock_us()).  Any thread. */
+/* Write what is in memory to files, as far as possible until the deadline (clock_us()); any thread. */
 void		offload_store_flush(int64_t deadline_us);
-/* Forget everything, of models that aren't loaded, too.  Any thread. */
+/* Drop all contents, also of models that are not loaded; any thread. */
 void		offload_store_reset(void);
-/* Most memory that it takes; 0: it is off. */
+/* Return the most memory that the tier takes; 0 = it is off. */
 int64_t		offload_store_limit(const Settings *s);
 
 /*
- * What decides the bits of a model's K and V beside tokens and the core's layout: files, options, this
- * program, and the device with its library.
+ * Compute a key of everything beside tokens and the core's layout that decides the bits of a model's K
+ * and V: files, options, this program, and the device with its library.
  */
 void		offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o,
 							 const CoreOptions *co, const DeviceChoice *where, const KDevOpen *open,

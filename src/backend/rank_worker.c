@@ -1,10 +1,10 @@
 /*
  * rank_worker.c
- *	  A rank that isn't the first: it executes what rank 0 writes.
+ *	  A rank other than rank 0: it executes the commands that rank 0 writes.
  *
- * One thread reads commands; a model is loaded by a thread of its own, so that steps of other models go on.
- * What is read is from the same program under the same user; sizes are checked all the same, as a
- * command that was misread would write anywhere.  When rank 0 is gone there is nothing left to do.
+ * One thread reads commands.  A thread of its own loads a model, so that steps of other models go on.
+ * The commands come from the same program under the same user.  Sizes are checked nevertheless, since a
+ * command that was misread would write to arbitrary addresses.  The process exits when rank 0 has ended.
  *
  * Tested by tests/t/100_ranks.pl.
  */
@@ -30,13 +30,13 @@
 #include "loader/model_files.h"
 #include "ipc/control_protocol.h"
 
-/* A model that is here. */
+/* A loaded model. */
 typedef struct RankWorkerHeld
 {
 	Model	   *model;
-	ModelRanks	shape;			/* the model's for its life */
+	ModelRanks	shape;			/* the model points to it as long as it lives */
 	Dev		   *dev;			/* NULL = CPUs */
-	int			ordinal;		/* its number */
+	int			ordinal;		/* number of the device */
 	const Kernels *kernels;
 	KPool	   *pool;
 	int			max_rows;
@@ -44,11 +44,11 @@ typedef struct RankWorkerHeld
 	KvView		kv;
 	DevMem		kv_area;
 	DevMem		state_area;
-	DevMem		out;			/* logits or hidden rows, which only rank 0's engine looks at */
-	DevMem		in;				/* hidden rows that rank 0 wants logits of */
-	float	   *scales;			/* of an FP8 KV cache, as they were computed; NULL: the checkpoint's */
+	DevMem		out;			/* logits or hidden rows, which only rank 0 reads from its own copy */
+	DevMem		in;				/* hidden rows for which rank 0 wants logits */
+	float	   *scales;			/* computed scales of an FP8 KV cache; NULL: use the checkpoint's */
 	int			slots;
-	bool		weights_dropped;	/* its weights are in a file, or nowhere */
+	bool		weights_dropped;	/* its weights are in a file, or dropped without one */
 	HugePages	huge;
 	RankHope	hope;
 	const int32_t **tables;		/* [max_rows] */
@@ -62,10 +62,10 @@ static struct
 	RankPlace	place;
 	int			replica;
 	Settings	set;
-	IdMap		models;			/* of RankWorkerHeld, */
-	IdMap		loras;			/* and of LoraAdapter; */
-	int			on_device;		/* models with a device that has memory of its own; */
-	pthread_mutex_t lock;		/* held by load threads that add a model */
+	IdMap		models;			/* RankWorkerHeld by id */
+	IdMap		loras;			/* LoraAdapter by id */
+	int			on_device;		/* models on a device with memory of its own */
+	pthread_mutex_t lock;		/* protects the three above: load threads add models and adapters */
 } me = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- loading ---- */
@@ -81,7 +81,7 @@ typedef struct Loading
 	Err			err;
 } Loading;
 
-/* under the guard of the files */
+/* Load the model; called under the guard of the files (load_read_guard()). */
 static void
 load_model(void *arg)
 {
@@ -102,7 +102,8 @@ load_model(void *arg)
 }
 
 /*
- * One model more on the device of that number, or less: rank 0 is told of the device as long as there is one.
+ * Count a model on the device of that number, or uncount it; rank 0 is told the device while there is a
+ * model.
  */
 static void
 note_device(int ordinal, int models)
@@ -135,7 +136,7 @@ held_free(RankWorkerHeld *h)
 	mem_free(h);
 }
 
-/* The rank's own, whose ops are the model's. */
+/* Open the rank's own device, whose ops the model will use. */
 static bool
 open_device(Loading *l)
 {
@@ -149,7 +150,7 @@ open_device(Loading *l)
 	memcpy(s.device_library, l->what.device_library, sizeof(s.device_library));
 	if (!devices_choose(&s, me.replica, me.mem.rank, me.mem.world, &where, &l->err))
 		return false;
-	/* auto, and no device any more */
+	/* with auto, if the device is no longer usable */
 	if (where.ops == NULL)
 		return err_set(&l->err, ERR_UNSUPPORTED, "rank %d has no device: %s", me.mem.rank, where.why);
 	if (!devices_open(&where, &l->what.open, l->what.dtype, &h->dev, &l->err))
@@ -162,7 +163,7 @@ open_device(Loading *l)
 	return true;
 }
 
-/* Rows that steps give and take. */
+/* Allocate the rows that steps read and write. */
 static bool
 open_rows(RankWorkerHeld *h, Err *e)
 {
@@ -234,7 +235,7 @@ begin_thread(void *(*main) (void *arg), void *arg)
 {
 	pthread_t	t;
 
-	/* steps have bound this one, which the other would inherit */
+	/* steps have bound this thread to a CPU, and the new thread would inherit that */
 	kpool_bind(NULL);
 	if (pthread_create(&t, NULL, main, arg) != 0)
 	{
@@ -269,7 +270,7 @@ begin_load(uint32_t id, const void *body, size_t size)
 typedef struct LoraLoading
 {
 	RankLora	what;
-	const Model *model;			/* rank 0 keeps it as long */
+	const Model *model;			/* rank 0 keeps it until this load ends */
 } LoraLoading;
 
 static void *
@@ -300,7 +301,7 @@ begin_lora(const RankWorkerHeld *h, const RankLora *what)
 	begin_thread(lora_main, l);
 }
 
-/* In a map that threads that load write to. */
+/* Look up an id in a map to which load threads add entries. */
 static void *
 find(IdMap *map, uint32_t id)
 {
@@ -318,7 +319,7 @@ lora(uint32_t id)
 	return find(&me.loras, id);
 }
 
-/* One that could not be read isn't there. */
+/* Free an adapter; does nothing if it could not be loaded. */
 static void
 drop_lora(uint32_t id)
 {
@@ -347,7 +348,7 @@ give_back(RankWorkerHeld *h)
 	devmem_drop(&h->state_area);
 }
 
-/* On a device they may be elsewhere then. */
+/* Restore the KV and state memory; on a device it may get another address. */
 static bool
 take_back(RankWorkerHeld *h, Err *e)
 {
@@ -360,7 +361,7 @@ take_back(RankWorkerHeld *h, Err *e)
 	return true;
 }
 
-/* The next step wants them. */
+/* Restore the memory for the next step; exit if that fails. */
 static void
 need_back(RankWorkerHeld *h)
 {
@@ -376,8 +377,8 @@ need_back(RankWorkerHeld *h)
 typedef struct RankWorkerMoving
 {
 	RankCmdKind kind;
-	RankWorkerHeld *held;			/* rank 0 keeps it as long, */
-	RankWorkerHeld *from;			/* whose weights are adopted; rank 0 keeps it as long */
+	RankWorkerHeld *held;			/* rank 0 keeps it until this move ends */
+	RankWorkerHeld *from;			/* the instance whose weights are adopted; rank 0 keeps it as long */
 	char		dir[4096];
 } RankWorkerMoving;
 
@@ -396,8 +397,8 @@ move_main(void *arg)
 	if (ok)
 		h->weights_dropped = m->kind == RC_STORE;
 	/*
-	 * here an error is one of waking, steps have nobody to tell; whom weights were adopted from is still
-	 * there
+	 * On a fetch, restore the KV memory here, where rank 0 gets an error as an error of waking; a step
+	 * could not report it.  Not on an adoption: the instance that gave the weights still has its memory.
 	 */
 	if (ok && m->kind == RC_FETCH)
 		ok = take_back(h, &e);
@@ -450,7 +451,7 @@ meet(const RankWorkerHeld *h, const char *library)
 
 typedef struct RankCommStart
 {
-	RankWorkerHeld *held;			/* rank 0 keeps it as long */
+	RankWorkerHeld *held;			/* rank 0 keeps it until this ends */
 	RankComm	what;
 } RankCommStart;
 
@@ -498,7 +499,7 @@ open_kv(RankWorkerHeld *h, const RankKv *k)
 		.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim,
 		.scales = h->scales != NULL ? h->scales : info->kv_scales
 	};
-	/* what scales were computed of */
+	/* free the memory that was used to compute scales */
 	devmem_free(&h->kv_area);
 	devmem_free(&h->state_area);
 	size = kv_layout(&h->kv);
@@ -512,7 +513,7 @@ open_kv(RankWorkerHeld *h, const RankKv *k)
 	groupmem_answer(&me.mem, &e);
 }
 
-/* What is left of a body. */
+/* The unread rest of a command's body. */
 typedef struct Cut
 {
 	const uint8_t *at;
@@ -615,7 +616,7 @@ forward(RankWorkerHeld *h, Cut c)
 		.hidden = s->hidden
 	};
 
-	/* nobody looks at them, and logits come later */
+	/* the taps' values are not used here, and logits come in a later command */
 	ModelTaps	taps = {.all = h->out.base};
 
 	need_back(h);
@@ -667,7 +668,10 @@ logits(RankWorkerHeld *h, Cut c)
 	model_logits(h->model, hidden, l->adapted ? h->loras : NULL, l->n, h->out.base);
 }
 
-/* A sleeping model has no weights: a late request for rows gets zeros. */
+/*
+ * Add this rank's part of the embedding rows of the ids.  A sleeping model has no weights: a late
+ * request for rows gets zeros.
+ */
 static void
 rows(RankWorkerHeld *h, Cut c)
 {
@@ -713,7 +717,7 @@ execute(const RankCmd *cmd, const uint8_t *body)
 	else if (cmd->kind == RC_UNLORA)
 		drop_lora(*(const uint32_t *) cut(&c, 1, sizeof(uint32_t)));
 	else if (h == NULL)
-		return;					/* one that could not be loaded is freed */
+		return;					/* it could not be loaded, and is freed now */
 	else if (cmd->kind == RC_KV)
 		open_kv(h, cut(&c, 1, sizeof(RankKv)));
 	else if (cmd->kind == RC_FORWARD)
@@ -783,7 +787,7 @@ rank_main(int group_fd, int rank, int replica, const Settings *s)
 		log_line('P', "%s", e.msg);
 		return ENGINE_EXIT_FATAL;
 	}
-	/* the library of devices is looked for while it still may do anything */
+	/* look for the device library before the filter of system calls is installed */
 	(void) devices_choose(s, replica, rank, s->tensor_parallel_size * s->pipeline_parallel_size, &choice, &e);
 	if (!engine_confine(s, &e))
 	{

@@ -1,6 +1,6 @@
 /*
  * replica_router.c
- *	  Which of a model's replicas gets a request, and what all of them count together.
+ *	  Choose the replica for a request, and add up the counters of replicas.
  *
  * Tested by tests/unit/backend/test_replicas.c, and with models by tests/t/102_replicas.pl.
  */
@@ -15,11 +15,11 @@
 
 #define SLOTS	8192			/* a power of 2 */
 
-/* A prompt's beginning, up to some block. */
+/* The prefix of a prompt up to the end of some block. */
 typedef struct ReplicaRouterSeen
 {
 	uint64_t	digest;
-	uint32_t	where;			/* bit r: replica r has computed it; 0 = a free slot */
+	uint32_t	where;			/* bit r: replica r has computed the prefix; 0 = free slot */
 } ReplicaRouterSeen;
 
 struct Replicas
@@ -59,7 +59,8 @@ mix(uint64_t h, uint64_t x)
 }
 
 /*
- * What a prompt's first block is behind: requests of other owners, salts and adapters share nothing with it.
+ * Return the hash that the first block's hash is chained to: requests of other owners, salts and
+ * adapters share no blocks.
  */
 static uint64_t
 root(const ReqSpec *spec)
@@ -86,14 +87,14 @@ slot(Replicas *q, uint64_t digest)
 	return &q->seen[(digest >> 16) % SLOTS];
 }
 
-/* Blocks of a prompt whose tokens are known beforehand. */
+/* Return the full blocks of a prompt whose token ids are known; a prompt of embeddings has none. */
 static int
 blocks(const Replicas *q, const ReqSpec *spec)
 {
 	return spec->embeds != NULL ? 0 : (int) spec->prompt.len / q->block_size;
 }
 
-/* hit[r]: tokens from the beginning on that replica r has. */
+/* Set hit[r] to the number of leading tokens that replica r has computed. */
 static void
 find(Replicas *q, const ReqSpec *spec, int64_t *hit)
 {
@@ -165,7 +166,7 @@ has_name(const char *list, const char *name, size_t n)
 	return false;
 }
 
-/* Names that the list doesn't have, as far as there is room. */
+/* Append the names that the list does not have yet, as far as there is room. */
 static void
 add_names(char *list, const char *more)
 {
@@ -179,7 +180,10 @@ add_names(char *list, const char *more)
 	}
 }
 
-/* Gauges of what is not each replica's own: the longest sequence, the store behind their KV caches. */
+/*
+ * Return true for gauges that are not a replica's own, so must not be added up: the longest sequence,
+ * and those of the offload tier.
+ */
 static bool
 is_common(CoreStats *s, const int64_t *figure)
 {

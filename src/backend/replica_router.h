@@ -1,16 +1,17 @@
 /*
  * replica_router.h
- *	  Which of a model's replicas gets a request, and what all of them count together.
+ *	  Choose the replica for a request, and add up the counters of replicas.
  *
- * Replicas have the same weights and give the same bits, so the choice is one of time alone.  A request goes
- * to the replica that has the fewest tokens to do: those of its live requests, prompts and what answers may
- * still get, less what it has computed of this one's prompt already.  Of several the first.  So a prompt's
- * beginning draws those that begin alike to where it is, unless so much else is to be done there that to
- * compute it once more is sooner.
+ * Replicas have the same weights and give the same bits, so the choice only affects time.  A request
+ * goes to the replica with the fewest tokens left to compute: the tokens of its live requests (prompts,
+ * and the most that their outputs may still get), less the tokens of this prompt that the replica has
+ * computed already.  Ties go to the first replica.  So requests with the same prefix gather on one
+ * replica, unless that replica has so much other work that computing the prefix again elsewhere is
+ * faster.
  *
- * What a replica has computed isn't asked, but remembered: blocks of prompts that went there, by a digest of
- * all up to them, in a table of fixed size.  It may be wrong (blocks have been overwritten since), which
- * costs what a bad guess costs.
+ * The router does not ask the replicas what they have computed.  It remembers the blocks of prompts that
+ * it sent to each, by a digest of all blocks up to them, in a table of fixed size.  The table may be
+ * wrong (the replica has overwritten blocks since); then a prefix is computed again.
  *
  * Any thread.
  */
@@ -25,12 +26,12 @@ typedef struct Replicas Replicas;
 
 Replicas   *replicas_new(int n, int block_size);
 void		replicas_free(Replicas *q);
-/* The replica for a request; live[i]: core_live_tokens() of each. */
+/* Choose the replica for a request; live[i]: core_live_tokens() of replica i. */
 int			replicas_choose(Replicas *q, const int64_t *live, const ReqSpec *spec);
-/* What they have computed is gone. */
+/* Forget the table: the replicas have dropped their computed blocks. */
 void		replicas_forget(Replicas *q);
 
-/* Adds the counters of one replica more: b is changed. */
+/* Add the counters b of a further replica to a; modifies b. */
 void		replicas_add(CoreStats *a, CoreStats *b);
 
 #endif

@@ -55,7 +55,7 @@ source_progress(void *ctx, double done)
 	return s->progress == NULL || s->progress(s->ctx, done);
 }
 
-/* A module's scales are read here: see load_read_guard(). */
+/* Reading a module's scales is part of the guarded read: see load_read_guard(). */
 typedef struct Matrix
 {
 	Source	   *s;

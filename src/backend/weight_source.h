@@ -1,6 +1,6 @@
 /*
  * weight_source.h
- *	  Where model files meet the model: what the server and --offline share.
+ *	  Connect model files to the model: shared by the server and --offline.
  */
 #ifndef VLLM_BACKEND_WEIGHT_SOURCE_H
 #define VLLM_BACKEND_WEIGHT_SOURCE_H
@@ -10,7 +10,7 @@
 #include "runtime/model_options.h"
 #include "tokenizer/tokenizer.h"
 
-/* Progress 0..1 of a load; false = give up (ERR_CANCELLED). */
+/* Progress 0..1 of a load; returns false to cancel it (ERR_CANCELLED). */
 typedef bool (*LoadProgress) (void *ctx, double done);
 
 typedef struct Source
@@ -18,17 +18,18 @@ typedef struct Source
 	const Files *files;
 	LoadProgress progress;		/* NULL: progress is not reported */
 	void	   *ctx;
-	struct Ckpt *ckpt;			/* of a quantized checkpoint, opened when it is asked for a matrix */
+	struct Ckpt *ckpt;			/* reader of a quantized checkpoint, opened at the first request for a
+								 * matrix */
 } Source;
 
-/* s must live as long as the result is used, and be given to source_done() then */
+/* s must live as long as the result is used; then pass it to source_done(). */
 ModelSource source_of(Source *s);
 void		source_done(Source *s);
-/* Before the model is made or checked: what its options change of the files' configuration. */
+/* Apply the model options that change the files' configuration; before the model is made or checked. */
 bool		source_options(Files *f, const ModelOpts *o, Err *e);
-/* the tokenizer that the files describe */
+/* Return the tokenizer that the files describe. */
 Tok		   *source_tok(const Files *f, Err *e);
-/* A GGUF file without tensors: a vocabulary, which needs no known architecture */
+/* Return true for a GGUF file without tensors: a vocabulary, whose architecture need not be known. */
 bool		source_tokenizer_only(const Files *f);
 
 #endif

@@ -1,16 +1,16 @@
 /*
  * fake_backend.c
- *	  A backend without a model: deterministic answers, so that everything around
- *	  the model can be tested without one.  docs/internals/testing.md is its manual.
+ *	  A backend without a model: deterministic outputs, so that everything around the model can be tested
+ *	  without one.  docs/internals/testing.md is its manual.
  *
- * A request's answer is its prompt's words in upper case, one token a word (with a grammar what
- * fake_grammar.c makes of it); markers in the prompt ("@error", "@delay:50", ...) ask for special behaviour.
- * Vectors, scores and labels are fake_pooling.c's; markers work on them, too. The step loop finishes at most
- * fake_batch requests per step of fake_step_ms.
+ * The output of a request is its prompt's words in upper case, one token a word (with a grammar what
+ * fake_grammar.c makes of it); markers in the prompt ("@error", "@delay:50", ...) ask for special
+ * behaviour.  fake_pooling.c makes vectors, scores and labels; the markers work there, too.  Each step
+ * takes fake_step_ms and finishes at most fake_batch requests.
  *
- * One mutex per instance guards its list of requests and its counters; sinks are
- * called on the step thread without it.  The request log is the one file-scope
- * variable (tests have one engine per process).
+ * One mutex per instance guards its list of requests and its counters; the step thread calls sinks
+ * without holding it.  The request log is the only file-scope variable (tests have one engine per
+ * process).
  *
  * Tested by tests/unit/backend/test_fake.c.
  */
@@ -41,16 +41,16 @@
 
 typedef struct FakeReq FakeReq;
 
-/* The backend's interface knows it as a Req that it never looks into. */
+/* The backend's interface passes it as a Req, and never accesses its contents. */
 struct FakeReq
 {
 	ReqSpec		spec;
 	FakeReq	   *next;
 	char	   *prompt;			/* NUL-terminated text of the ids */
-	int			n_prompt;		/* tokens, of all sequences */
-	Buf			answer;			/* whole text */
+	int			n_prompt;		/* tokens of all sequences */
+	Buf			answer;			/* whole text of the output */
 	IntVec		cuts;			/* end offset of each token's text in answer */
-	size_t		words;			/* answer without what a seed adds */
+	size_t		words;			/* bytes of answer before what a seed adds */
 	size_t		sent;			/* tokens sent */
 	int			n_told;			/* answers that have ended */
 	ReqFinish	finish;
@@ -59,11 +59,11 @@ struct FakeReq
 	int64_t		arrival_us;
 	int64_t		scheduled_us;
 	int64_t		first_us;
-	int64_t		due_us;			/* INT64_MAX = never */
-	int64_t		slow_us;		/* between tokens */
+	int64_t		due_us;			/* when to continue; INT64_MAX = never */
+	int64_t		slow_us;		/* delay between tokens */
 	bool		cancelled;
-	bool		started;		/* step thread */
-	bool		counted;		/* as running */
+	bool		started;		/* the step thread has started it */
+	bool		counted;		/* it is counted as running */
 };
 
 struct BackendModel
@@ -73,12 +73,12 @@ struct BackendModel
 	FakeReq	  **tail;
 	CoreStats	st;
 	int			max_len;
-	bool		priorities;		/* are allowed */
-	unsigned	tasks;			/* bits 1 << PoolTask */
-	int64_t		counter;		/* unseeded sampling */
+	bool		priorities;		/* requests may have priorities */
+	unsigned	tasks;			/* supported tasks: bits 1 << PoolTask */
+	int64_t		counter;		/* varies sampling without a seed */
 	bool		suspended;
-	bool		lame;			/* "@lame" is an error */
-	char		digest[MODEL_DIGEST];	/* of its path, and of what a file there holds */
+	bool		lame;			/* "@lame" gives an error */
+	char		digest[MODEL_DIGEST];	/* digest of its path, and of a file's contents there */
 	ChatModel  *chat;
 };
 
@@ -90,7 +90,7 @@ typedef struct FakeLog
 
 static FakeLog fake_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The text behind "@name:", NULL if the marker is absent; *flag: "@name" alone. */
+/* Return the text after "@name:", NULL if the marker is absent; *flag is set for "@name" alone. */
 static const char *
 marker(const char *prompt, const char *name, bool *flag)
 {
@@ -127,7 +127,7 @@ marker_num(const char *prompt, const char *name, int64_t dflt)
 	return v != NULL ? strtoll(v, NULL, 10) : dflt;
 }
 
-/* ---- answers ---- */
+/* ---- outputs ---- */
 
 static void
 end_token(FakeReq *r)
@@ -196,7 +196,10 @@ big_answer(FakeReq *r, int64_t bytes)
 	end_token(r);
 }
 
-/* What stands between "@say:" and "@end", a token a word, each with the blanks that follow it. */
+/*
+ * Make the output of the text between "@say:" and "@end": a token per word, each with the blanks that
+ * follow it.
+ */
 static void
 said(FakeReq *r, const char *text, int max_tokens)
 {
@@ -223,7 +226,7 @@ said(FakeReq *r, const char *text, int max_tokens)
 	}
 }
 
-/* Cut the answer at the earliest stop string. */
+/* Cut the output at the earliest stop string. */
 static void
 apply_stop(FakeReq *r)
 {
@@ -308,7 +311,7 @@ emit(FakeReq *r, ReqEvent *ev)
 	r->spec.sink(r->spec.sink_ctx, (Req *) r, ev);
 }
 
-/* How many answers are wanted. */
+/* Return the number of answers that the request asks for. */
 static int
 n_answers(const FakeReq *r)
 {
@@ -317,7 +320,7 @@ n_answers(const FakeReq *r)
 	return out->beam_width > 0 ? out->beam_width : out->n;
 }
 
-/* Answer i, of which the first has been made: the same words, and the next seeds. */
+/* Make answer i from the first one: the same words, with another seed. */
 static void
 other_answer(BackendModel *in, const FakeReq *r, int i, Buf *text)
 {
@@ -333,7 +336,7 @@ other_answer(BackendModel *in, const FakeReq *r, int i, Buf *text)
 		buf_printf(text, " #r%lld", (long long) ++in->counter);
 }
 
-/* The end of the first answer, and then all of the others. */
+/* Send the end of the first answer, then all other answers. */
 static void
 send_ends(BackendModel *in, FakeReq *r, ReqEvent *ev)
 {
@@ -449,7 +452,7 @@ req_free(FakeReq *r)
 	mem_free(r);
 }
 
-/* "@error", "@error:SQLSTATE:text" */
+/* Handle "@error" and "@error:SQLSTATE:text". */
 static bool
 fake_error(const BackendModel *in, const char *prompt, Err *e)
 {
@@ -491,7 +494,7 @@ text_of_ids(const IntVec *ids)
 	return t;
 }
 
-/* First touch on the step thread: the answer, and when it is due (0 = now). */
+/* The step thread starts a request: makes its output and returns when it is due (0 = now). */
 static int64_t
 start(BackendModel *in, FakeReq *r)
 {
@@ -514,7 +517,7 @@ start(BackendModel *in, FakeReq *r)
 	return delay > 0 ? clock_us() + delay : 0;
 }
 
-/* Advance one due request; true when it is finished, else *due says when to go on. */
+/* Advance a due request; returns true when it has ended, else *due says when to continue. */
 static bool
 advance(BackendModel *in, FakeReq *r, bool cancelled, int64_t *due)
 {
@@ -670,7 +673,7 @@ fake_encode(const BackendModel *in, const char *s, size_t n, unsigned flags, Int
 	(void) flags;
 	if (ids == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory");
-	/* at the beginning and followed by something: the text has no NUL behind it */
+	/* only at the beginning and with text after it: the text has no NUL at its end */
 	if (n > sizeof(slow) + 16 && memcmp(s, slow, sizeof(slow) - 1) == 0)
 	{
 		snprintf(ms, sizeof(ms), "%.*s", (int) sizeof(ms) - 1, s + sizeof(slow) - 1);
@@ -708,7 +711,7 @@ fake_chat(const BackendModel *in)
 	return in->chat;
 }
 
-/* ---- adapters: any directory will do ---- */
+/* ---- adapters: any directory is valid ---- */
 
 static const char *
 last_part(const char *path)
@@ -756,7 +759,7 @@ fake_lora_load(const BackendModel *in, const char *path, const LoraLimits *limit
 	return NULL;
 }
 
-/* Tokens of answers have no text of their own. */
+/* Only tokens of bytes have a text; those of outputs have none of their own. */
 static void
 fake_piece(const BackendModel *in, int32_t id, Buf *out)
 {
@@ -830,7 +833,7 @@ fake_labels(const BackendModel *in, PoolTask task)
 	return fakepool_labels(task);
 }
 
-/* The bytes that rows stand for; what is none is a question mark. */
+/* Read the bytes that the rows represent; any other row is a question mark. */
 static void
 read_rows(ReqSpec *spec)
 {
@@ -892,7 +895,7 @@ fake_next_due(BackendModel *in, int lane)
 	return due;
 }
 
-/* As the real one's (work_class.c), but of all sessions: more than LATENCY_REQUESTS are one statement's. */
+/* Like work_class.c, but without sessions: more than LATENCY_REQUESTS requests count as one statement. */
 static WorkClass
 fake_work_class(BackendModel *in, int lane)
 {
@@ -911,7 +914,7 @@ fake_work_class(BackendModel *in, int lane)
 	return n == 0 ? class : n <= LATENCY_REQUESTS ? WORK_LATENCY : WORK_THROUGHPUT;
 }
 
-/* Blocks grow with the tokens sent; under lock. */
+/* Count the blocks that the request's tokens take; the caller holds the lock. */
 static void
 update_blocks(BackendModel *in, FakeReq *r)
 {
@@ -921,7 +924,7 @@ update_blocks(BackendModel *in, FakeReq *r)
 	r->blocks = blocks;
 }
 
-/* Take r off the list and count it; under lock. */
+/* Remove r from the list and count how it ended; the caller holds the lock. */
 static void
 retire(BackendModel *in, FakeReq *r, bool cancelled)
 {

@@ -1,8 +1,7 @@
 /*
  * fake_grammar.c
- *	  Answers of the fake that fit a grammar: the prompt as it is, if it fits, else the
- *	  text that the grammar forces, and where it leaves a choice the byte that ends
- *	  things soonest.
+ *	  Outputs of the fake backend that match a grammar: the prompt itself, if it matches, else the text
+ *	  that the grammar forces; if the grammar leaves a choice, the byte that ends the output soonest.
  *
  * Tokens are bytes, and forced text is one token.  Tested by tests/unit/backend/test_fake.c.
  */
@@ -10,7 +9,7 @@
 
 #include <string.h>
 
-#define MOST_TOKENS		4096	/* some grammars have no end on this way */
+#define MOST_TOKENS		4096	/* this choice of bytes never ends with some grammars */
 
 static GramVocab *
 byte_vocab(void)
@@ -26,7 +25,7 @@ byte_vocab(void)
 	return gram_vocab_new(tokens, 256, NULL, 0);
 }
 
-/* The byte to go on with; -1 = none. */
+/* Return the byte to continue with; -1 = none. */
 static int
 choose(const uint32_t mask[8])
 {
@@ -41,7 +40,7 @@ choose(const uint32_t mask[8])
 	return -1;
 }
 
-/* One token more; false: there is none. */
+/* Add one token; returns false if there is none. */
 static bool
 go_on(GramMatch *m, Buf *answer)
 {

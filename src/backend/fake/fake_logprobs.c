@@ -1,15 +1,15 @@
 /*
  * fake_logprobs.c
- *	  Made-up log-probabilities of the backend without a model.
+ *	  Made-up log-probabilities of the fake backend.
  *
- * Each token is the likeliest, with FAKE_LOGPROB; those behind it are the ids 1, 2, ... with
- * -1, -2, ...  Tested by tests/unit/backend/test_fake.c.
+ * Each token is the most likely one, with FAKE_LOGPROB; the next ones are the ids 1, 2, ... with -1, -2,
+ * ...  Tested by tests/unit/backend/test_fake.c.
  */
 #include "backend/fake/fake_logprobs.h"
 
 #include "base/alloc.h"
 
-/* One position: its own token, then n more. */
+/* Add one position: its own token, then n others. */
 static void
 add_position(Logprobs *l, int32_t own, const int32_t *others, int n)
 {

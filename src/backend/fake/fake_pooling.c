@@ -1,20 +1,20 @@
 /*
  * fake_pooling.c
- *	  The fake's vectors, scores and labels: functions of the words of a text.
+ *	  Vectors, scores and labels of the fake backend: functions of the words of a text.
  *
  *	embed			a sum over words of vectors made of the word's hash, so that texts
  *					with common words are close
  *	score			the cosine of the two embeddings
- *	classify		negative, neutral, positive, by a few words
+ *	classify		negative, neutral or positive, by a few words
  *	token_embed, token_classify
  *					a row for each piece of a word, and one for <s> and </s>
- *	reward			kind words less unkind ones, and a tenth of all
+ *	reward			kind words minus unkind ones, plus a tenth of all words
  *	logprobs		of each byte; high where the choice's words are in the prompt
  *
- * Tokens are bytes, as everywhere in the fake; only the rows of token tasks are
- * pieces of at most PIECE characters.
+ * Tokens are bytes, as everywhere in the fake backend; only the rows of token tasks are for pieces of at
+ * most PIECE characters.
  *
- * Any thread: nothing here has state.  Tested by tests/unit/backend/test_fake.c.
+ * Any thread: the functions have no state.  Tested by tests/unit/backend/test_fake.c.
  */
 #include "backend/fake/fake_pooling.h"
 
@@ -43,7 +43,7 @@ in_word(char c)
 	return isalnum((unsigned char) c) || (unsigned char) c >= 0x80;
 }
 
-/* The next word from *at on; false: there is none. */
+/* Find the next word from *at on; returns false if there is none. */
 static bool
 next_word(StrView text, size_t *at, StrView *word)
 {
@@ -98,7 +98,7 @@ has_word(StrView text, StrView word)
 	return false;
 }
 
-/* A sequence's bytes, owned by the caller. */
+/* Return a sequence's bytes; the caller owns them. */
 static StrView
 seq_text(const PoolSeq *s)
 {
@@ -134,7 +134,7 @@ typedef struct FakePoolingPiece
 {
 	StrView		text;			/* n = 0: a special token */
 	int			from,
-				to;				/* characters in the text */
+				to;				/* first character in the text, and the one after the last */
 } FakePoolingPiece;
 
 typedef struct Pieces
@@ -234,7 +234,7 @@ check(unsigned tasks, const PoolRequest *pr, Err *e)
 	return true;
 }
 
-/* One text, its prefixes before it, as one sequence or chunks. */
+/* Add one text with its prefixes, as one sequence or as chunks. */
 static bool
 add_text(int max_len, const PoolRequest *pr, StrView text, bool prefixed, PoolSpec *out, Err *e)
 {
@@ -277,7 +277,7 @@ add_text(int max_len, const PoolRequest *pr, StrView text, bool prefixed, PoolSp
 	return true;
 }
 
-/* A sequence for each choice, or one for the prompt alone. */
+/* Add a sequence for each choice, or one for the prompt alone. */
 static bool
 add_choices(int max_len, const PoolRequest *pr, PoolSpec *out, Err *e)
 {
@@ -356,7 +356,7 @@ fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out,
 	return ok;
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
 static void
 add_vector(StrView word, float *v)
@@ -398,7 +398,10 @@ judge(StrView text, int *kind, int *unkind, int *words)
 	}
 }
 
-/* A capital makes a name, a digit a number; the rest of a long word is nothing, but only just. */
+/*
+ * Label a piece: a capital letter means a name, a digit a number.  The rest of a long word gets
+ * "nothing", by a small margin.
+ */
 static void
 label_piece(const Pieces *all, int k, float *v)
 {
@@ -427,7 +430,7 @@ answer_tokens(const PoolSpec *s, StrView text, FakePooled *out)
 	out->values = mem_realloc(out->values, (size_t) (out->n_rows + all.n) * (size_t) width * sizeof(float));
 	for (int k = 0; k < all.n; k++)
 	{
-		/* rows move up if dimensions are left out */
+		/* a copy, since rows are stored closer together if dimensions are left out */
 		float		row[FAKE_WIDTH] = {0};
 
 		if (s->task == PT_TOKEN_CLASSIFY)
@@ -443,7 +446,7 @@ answer_tokens(const PoolSpec *s, StrView text, FakePooled *out)
 	mem_free(all.p);
 }
 
-/* A row for each step_tag byte: of the words before it; else one, of all words. */
+/* Add a row for each step_tag byte, of the words before it; without step_tag one row of all words. */
 static void
 answer_reward(const PoolSpec *s, StrView text, FakePooled *out)
 {
@@ -495,7 +498,7 @@ answer_choices(const PoolSpec *s, FakePooled *out)
 	out->width = 1;
 }
 
-/* One row of all sequences' words. */
+/* Add one row for the words of all sequences. */
 static void
 answer_text(const PoolSpec *s, StrView text, FakePooled *out)
 {
@@ -583,7 +586,7 @@ fakepool_free(FakePooled *p)
 	mem_free(p->greedy);
 }
 
-/* ---- what isn't an answer ---- */
+/* ---- not results ---- */
 
 #define MOST_READ	65536		/* bytes of a file */
 

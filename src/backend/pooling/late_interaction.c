@@ -1,14 +1,14 @@
 /*
  * late_interaction.c
- *	  Late interaction: models whose token vectors are compared one by one (ColBERT, Khattab and
- *	  Zaharia 2020, arXiv:2004.12832).
+ *	  Late interaction: models whose token vectors are compared one by one (ColBERT, Khattab and Zaharia
+ *	  2020, arXiv:2004.12832).
  *
- * To them a text is a query or a document.  Each has a prompt, which may be a token of its own, and a
- * length.  A query is filled up with [MASK] tokens, whose vectors count, though the query's own tokens
- * don't attend to them unless the model was trained so.  Of documents punctuation may not count.
+ * Such a model distinguishes queries and documents.  Each has a prompt, which may be a single token, and
+ * a length.  A query is padded with [MASK] tokens, whose vectors count, though the query's own tokens do
+ * not attend to them unless the model was trained that way.  Punctuation in documents may be skipped.
  *
- * Configuration keys are those of loader/sentence_transformers_config.c; sentence-transformers'
- * MultiVectorEncoder is what they mean.  Tested by tests/golden/pool_golden.c.
+ * The configuration keys are those of loader/sentence_transformers_config.c, with the meaning that they
+ * have in sentence-transformers' MultiVectorEncoder.  Tested by tests/golden/pool_golden.c.
  */
 #include <limits.h>
 #include <string.h>
@@ -35,8 +35,8 @@ late_side(const PoolModel *m, const char *prompt, size_t n)
 }
 
 /*
- * PyLate's prefix, which stands before the prompt.  Where the vocabulary has it, or its first word, that
- * token is put there, even if the tokenizer wouldn't find it in a text.
+ * Add PyLate's prefix before the prompt.  If the vocabulary has the prefix or its first word as a token,
+ * that token is used, even if the tokenizer would not find it in a text.
  */
 static void
 read_prefix(PoolModel *m, const char *name, const char *prefix)
@@ -130,7 +130,7 @@ read_skiplist(PoolModel *m, const Conf *c)
 
 		m->late.skips[side] = side != SIDE_NONE;
 	}
-	/* what is neither counts as a document */
+	/* a text that is neither is treated as a document */
 	m->late.skips[SIDE_NONE] = m->late.skips[SIDE_DOCUMENT];
 }
 

@@ -2,19 +2,18 @@
  * loglikelihood_inputs.c
  *	  From a prompt and its continuations to the sequences of a WK_LOGPROBS request.
  *
- * How likely is " Paris" behind "The capital of France is"?  Tokens are not cut where
- * texts are, so prompt and continuation are tokenized together, and the tokens of the
- * prompt alone say where the continuation begins: at the first token in which the two
- * differ.  White space at the prompt's end counts as the continuation's, because a token
- * often begins with it.  This is the rule of lm-evaluation-harness, but where a token
- * reaches across the boundary: the harness then drops it or scores too little, here all
- * of it is scored, and of several continuations all are scored from the first token in
- * which one of them leaves the prompt: so their numbers can be compared.
+ * Example: how likely is " Paris" after "The capital of France is"?  Token boundaries need not be text
+ * boundaries, so prompt and continuation are tokenized together.  The continuation begins at the first
+ * token that differs from the tokens of the prompt alone.  White space at the prompt's end counts as
+ * part of the continuation, because tokens often begin with it.  This is the rule of
+ * lm-evaluation-harness, except when a token spans the boundary: the harness then drops it or scores too
+ * little, whereas this code scores the whole token.  Of several continuations all are scored from the
+ * first token in which any of them differs from the prompt, so that their numbers can be compared.
  *
- * Without continuations: the prompt's own tokens, from the second on.
+ * Without continuations the prompt's own tokens are scored, from the second on.
  *
- * A model needs a token to begin with: where the tokenizer adds none, and nothing else is
- * in front of what is scored, its BOS or EOS is put there.
+ * A model needs a token to start with: if the tokenizer adds none, and no other token precedes the
+ * scored ones, BOS or EOS is put first.
  *
  * Any thread.  Tested by tests/unit/backend/test_choices.c.
  */
@@ -25,7 +24,7 @@
 
 #include "base/alloc.h"
 
-/* Prompt and continuation are tokenized together, so a long prompt costs once per choice. */
+/* Limit in bytes: prompt and continuation are tokenized together, so a long prompt costs once per choice. */
 #define MAX_TEXT	((size_t) 16 << 20)
 
 typedef struct LoglikelihoodInputsMaker
@@ -34,9 +33,9 @@ typedef struct LoglikelihoodInputsMaker
 	int			vocab_size;
 	int			max_len;
 	const PoolRequest *pr;
-	IntVec		head;			/* what the tokenizer puts in front of a text */
-	IntVec		context;		/* tokens of the prompt, with the head */
-	Buf			text;			/* scratch: prompt and continuation */
+	IntVec		head;			/* tokens that the tokenizer adds before a text */
+	IntVec		context;		/* tokens of the prompt, including the head */
+	Buf			text;			/* scratch: prompt plus continuation */
 	Buf			marks;
 } LoglikelihoodInputsMaker;
 
@@ -49,7 +48,7 @@ bad_input(Err *e, const char *param, const char *what)
 
 /* ---- tokens of a text ---- */
 
-/* What is added in front of a text; not what is added behind it, where the model goes on. */
+/* Find the tokens that are added before a text; not those added after it, since the model continues there. */
 static bool
 find_head(LoglikelihoodInputsMaker *m, Err *e)
 {
@@ -69,8 +68,10 @@ find_head(LoglikelihoodInputsMaker *m, Err *e)
 	return ok;
 }
 
-/* The first n bytes of the prompt, and a continuation; marked: neither a user's prompt nor a
- * continuation can spell a special token in a chat. */
+/*
+ * Encode the first n bytes of the prompt plus a continuation.  If the text is marked, neither the user's
+ * prompt nor a continuation can spell a special token of the chat.
+ */
 static bool
 encode(LoglikelihoodInputsMaker *m, size_t n, StrView more, IntVec *out, Err *e)
 {
@@ -99,7 +100,10 @@ is_space(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Bytes of the prompt without the white space that belongs to what follows; a template's stays. */
+/*
+ * Return the bytes of the prompt without trailing white space, which belongs to the continuation.  The
+ * white space of a template stays.
+ */
 static size_t
 context_bytes(const PoolRequest *pr)
 {
@@ -125,7 +129,7 @@ check_ids(const LoglikelihoodInputsMaker *m, Err *e)
 	return true;
 }
 
-/* The last token is not computed. */
+/* The limit is one more than the model's length: the last token is not computed. */
 static bool
 fits(const LoglikelihoodInputsMaker *m, size_t n, const char *what, Err *e)
 {
@@ -135,7 +139,7 @@ fits(const LoglikelihoodInputsMaker *m, size_t n, const char *what, Err *e)
 				   m->max_len);
 }
 
-/* Something to begin with. */
+/* Add a first token. */
 static bool
 add_first(const LoglikelihoodInputsMaker *m, IntVec *ids, const char *param, Err *e)
 {
@@ -176,7 +180,7 @@ encode_choices(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 	return true;
 }
 
-/* Cut what all begin with off the sequences. */
+/* Remove the common prefix of all sequences, which becomes the shared prompt. */
 static bool
 share_prompt(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 {
@@ -203,7 +207,7 @@ share_prompt(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 	return true;
 }
 
-/* One continuation is a sequence like any other, its first part not scored. */
+/* With one continuation, make one sequence of prompt and continuation; the prompt is not scored. */
 static void
 join_one(PoolSpec *out)
 {
@@ -236,7 +240,7 @@ make_choices(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 	return true;
 }
 
-/* No continuation: how likely is each token of the text itself? */
+/* Without continuations, score each token of the text itself. */
 static bool
 make_text(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 {
@@ -260,7 +264,7 @@ choices_make(const Tok *tok, int vocab_size, int max_len, const PoolRequest *pr,
 	LoglikelihoodInputsMaker m = {.tok = tok, .vocab_size = vocab_size, .max_len = max_len, .pr = pr};
 	bool		ok = check_ids(&m, e);
 
-	/* a template writes all of it */
+	/* a template's text already has all special tokens */
 	if (ok && pr->add_special && pr->text.s != NULL && pr->marks == NULL)
 		ok = find_head(&m, e);
 	if (ok && pr->n_choices > 0)

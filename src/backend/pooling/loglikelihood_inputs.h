@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 
-/* Part of Backend.pool(): task, join, prompt and sequences of *out, which is otherwise filled. */
+/* Part of Backend.pool(): sets task, join, prompt and sequences of *out; the caller has set the rest. */
 bool		choices_make(const Tok *tok, int vocab_size, int max_len, const PoolRequest *pr, PoolSpec *out,
 						 Err *e);
 

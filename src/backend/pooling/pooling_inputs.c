@@ -3,12 +3,12 @@
  *	  From a pooled request's texts to the sequences that the core computes.
  *
  *	 instruction + text	-> content: ids without what the post-processor adds
- *						-> cut to what fits, split into chunks, or refused
+ *						-> cut to what fits, split into chunks, or rejected
  *						-> wrapped: [CLS] ... [SEP], token types of a pair's second text
  *
- * Contents are cut before they are wrapped, so that special tokens are never lost; of a pair the
- * longer text is cut first, as transformers does ("longest_first").  A language model that scores
- * gets a pair through a chat template with the roles "query" and "document".
+ * Contents are cut before they are wrapped, so that special tokens are never lost.  Of a pair the longer
+ * text is cut first, as transformers does ("longest_first").  A language model that scores pairs gets
+ * them through a chat template with the roles "query" and "document".
  *
  * Any thread: a PoolModel is immutable.  Tested by tests/golden/pool_golden.c.
  */
@@ -24,7 +24,7 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* One request on its way. */
+/* State of making the sequences of one request. */
 typedef struct PoolingInputsMaking
 {
 	const PoolModel *m;
@@ -32,8 +32,8 @@ typedef struct PoolingInputsMaking
 	PoolSpec   *out;
 	PoolExtra  *extra;
 	Err		   *e;
-	int			limit;			/* tokens of a sequence: what the model takes, or less if it was asked for */
-	bool		cut;			/* longer ones are cut, not refused */
+	int			limit;			/* longest sequence in tokens: the model's limit, or less if requested */
+	bool		cut;			/* longer texts are cut, not rejected */
 } PoolingInputsMaking;
 
 static bool
@@ -65,8 +65,8 @@ no_task(const PoolModel *m, PoolTask t, Err *e)
 }
 
 /*
- * A vector of a model that was trained to generate is of little use, so it takes somebody who asks that
- * model for one, not only a default.
+ * Fail: vectors of a model that was trained to generate are of little use, so such a model is used only
+ * if the caller names it, not as a default.
  */
 static bool
 only_generates(const PoolRequest *pr, Err *e)
@@ -101,7 +101,7 @@ embeds(PoolTask t)
 	return t == PT_EMBED || t == PT_TOKEN_EMBED;
 }
 
-/* May embeddings be cut to this width?  What is left of others means nothing. */
+/* Check that embeddings may be cut to this width; a part of other embeddings has no meaning. */
 static bool
 check_dimensions(const PoolingInputsMaking *k)
 {
@@ -169,17 +169,17 @@ check_params(const PoolingInputsMaking *k)
 	return check_truncate(k) && check_dimensions(k);
 }
 
-/* What stands before a text. */
+/* What precedes a text. */
 typedef struct Before
 {
 	StrView		text;
-	int32_t		first;			/* a token that stands first, -1 = none */
-	PoolSide	side;			/* what the text then is */
+	int32_t		first;			/* a token that comes first, -1 = none */
+	PoolSide	side;			/* the side of a text that follows this */
 } Before;
 
 static const Before nothing = {.first = -1};
 
-/* A prompt of the model; at < 0: nothing. */
+/* Return the model's prompt of that index; at < 0: an empty one. */
 static Before
 prompt_at(const PoolingInputsMaking *k, int at)
 {
@@ -193,7 +193,7 @@ prompt_at(const PoolingInputsMaking *k, int at)
 					 late_side(k->m, p->name, strlen(p->name))};
 }
 
-/* The prompt of a query or a document, if the model has one. */
+/* Return the model's prompt for a query or a document, if it has one. */
 static Before
 side_prompt(const PoolingInputsMaking *k, PoolSide side)
 {
@@ -203,7 +203,7 @@ side_prompt(const PoolingInputsMaking *k, PoolSide side)
 	return b;
 }
 
-/* A prompt by the name that was given; no name, no prompt. */
+/* Find the prompt with the given name; an empty name means no prompt. */
 static bool
 named_prompt(const PoolingInputsMaking *k, Before *out)
 {
@@ -213,7 +213,7 @@ named_prompt(const PoolingInputsMaking *k, Before *out)
 	Buf			names = {0};
 
 	*out = prompt_at(k, at);
-	/* a query may be one without a prompt */
+	/* the name "query" sets the side even if the model has no such prompt */
 	out->side = late_side(m, name.s, name.n);
 	if (at >= 0 || name.n == 0 || out->side != SIDE_NONE)
 		return true;
@@ -230,8 +230,8 @@ named_prompt(const PoolingInputsMaking *k, Before *out)
 }
 
 /*
- * What stands before a text: an instruction that is given, or what its name stands for, or the model's
- * default; and a text whose token vectors are wanted is a document.
+ * Find what precedes a text: the given instruction, or the named prompt, or the model's default.  A text
+ * whose token vectors are wanted is a document by default.
  */
 static bool
 find_before(const PoolingInputsMaking *k, Before *out)
@@ -273,7 +273,7 @@ count_chars(StrView t)
 	return n;
 }
 
-/* Does the answer say where each of a text's tokens stands? */
+/* Return true if the reply has the position of each token in the text. */
 static bool
 wants_offsets(const PoolingInputsMaking *k)
 {
@@ -290,8 +290,10 @@ encode(const PoolingInputsMaking *k, StrView text, IntVec *out, IntVec *offsets)
 	return tok_encode(k->m->tok, s, text.n, 0, out, k->e);
 }
 
-/* Ids of a text and what is before it, without what stands around.  offsets: where they stand in the
- * text alone, what is before it has none; may be NULL. */
+/*
+ * Encode a text with what precedes it, without special tokens around them.  offsets, which may be NULL:
+ * positions in the text alone; tokens of what precedes it get 0.
+ */
 static bool
 content(const PoolingInputsMaking *k, Before before, StrView text, IntVec *out, IntVec *offsets)
 {
@@ -328,7 +330,7 @@ too_long(const PoolingInputsMaking *k, size_t n, int limit)
 					"Shorten it, or keep what fits with truncate => -1.");
 }
 
-/* The contents, wrapped, become the next sequence. */
+/* Add special tokens to the contents; the result is the next sequence. */
 static bool
 wrap(const PoolingInputsMaking *k, const IntVec *a, const IntVec *b, int limit)
 {
@@ -353,7 +355,7 @@ wrap(const PoolingInputsMaking *k, const IntVec *a, const IntVec *b, int limit)
 	return s->ids.len <= (size_t) limit || too_long(k, s->ids.len, limit);
 }
 
-/* What a text of this side may have, and what one that is cut or split is cut to. */
+/* Return the token limit of a text of this side, at most `most`. */
 static int
 side_limit(const PoolingInputsMaking *k, PoolSide side, int most)
 {
@@ -362,7 +364,7 @@ side_limit(const PoolingInputsMaking *k, PoolSide side, int most)
 	return limit > 0 && limit < most ? limit : most;
 }
 
-/* Room for contents in a sequence. */
+/* Compute how many tokens of contents fit in a sequence. */
 static bool
 room(const PoolingInputsMaking *k, bool pair, PoolSide side, size_t *out)
 {
@@ -393,8 +395,10 @@ cut_pair(IntVec *a, IntVec *b, size_t room)
 		more->len = room - less->len;
 }
 
-/* How many of a sequence's first tokens are those of what is before a text: those that it has alone, with
- * what the tokenizer puts in front. */
+/*
+ * Count the first tokens of a sequence that come from what precedes the text: its tokens alone,
+ * including those that the tokenizer adds before it.
+ */
 static bool
 tokens_before(const PoolingInputsMaking *k, Before before, int *out)
 {
@@ -405,7 +409,7 @@ tokens_before(const PoolingInputsMaking *k, Before before, int *out)
 
 	tok_wrap(k->m->tok, &ids, NULL, k->pr->add_special, &whole, &types);
 	*out = (int) whole.len;
-	/* a token that ends every text isn't one of them */
+	/* don't count a token that the tokenizer adds at the end */
 	if (whole.len > 0 && tok_is_special(k->m->tok, whole.data[whole.len - 1]))
 		--*out;
 	intvec_free(&ids);
@@ -414,7 +418,7 @@ tokens_before(const PoolingInputsMaking *k, Before before, int *out)
 	return ok;
 }
 
-/* How many of a content's tokens stand before the text: a token that reaches into it is the text's. */
+/* Count the tokens before the text; a token that spans the boundary belongs to the text. */
 static size_t
 lead_of(Before before, const IntVec *offsets)
 {
@@ -425,10 +429,10 @@ lead_of(Before before, const IntVec *offsets)
 	return n;
 }
 
-/* Pieces of one text, each of which is a sequence with memory of its own. */
+/* Limit of pieces of one text: each is a sequence with memory of its own. */
 #define MAX_PIECES	16384
 
-/* A long text's contents in pieces that fit, each with what is before the text, and wrapped. */
+/* Split a long text into pieces that fit; each is wrapped with what precedes the text. */
 static bool
 make_chunks(const PoolingInputsMaking *k, const IntVec *ids, size_t lead, size_t room, int limit)
 {
@@ -456,8 +460,11 @@ make_chunks(const PoolingInputsMaking *k, const IntVec *ids, size_t lead, size_t
 	return ok;
 }
 
-/* Tokens and places of all rows of a sequence; what stands around a text has none.  offsets: of its
- * contents from token *at on, but that from the second piece on it begins with `lead` others. */
+/*
+ * Append tokens and positions of all rows of a sequence; tokens added around the text get none.  offsets:
+ * positions of the contents; *at: the next of them.  From the second piece on, a sequence begins with
+ * `lead` repeated tokens.
+ */
 static void
 put_offsets(const PoolingInputsMaking *k, const PoolSeq *s, int filled, size_t lead, const IntVec *offsets,
 			size_t *at)
@@ -488,7 +495,7 @@ put_offsets(const PoolingInputsMaking *k, const PoolSeq *s, int filled, size_t l
 	}
 }
 
-/* What a text's sequences need beside their tokens. */
+/* Set the fields of a text's sequences other than their tokens. */
 static bool
 finish_seqs(const PoolingInputsMaking *k, Before before, int first, size_t lead, const IntVec *offsets)
 {
@@ -503,7 +510,7 @@ finish_seqs(const PoolingInputsMaking *k, Before before, int first, size_t lead,
 		PoolSeq    *s = &k->out->seqs[i];
 		int			filled = 0;
 
-		/* a sequence of nothing else is pooled whole: there is no vector of no tokens */
+		/* if the sequence has no other tokens, pool all: a vector needs at least one */
 		s->skip = skip < (int) s->ids.len ? skip : 0;
 		if (k->m->by_token)
 			late_finish(&k->m->late, before.side, s, &filled);
@@ -513,7 +520,7 @@ finish_seqs(const PoolingInputsMaking *k, Before before, int first, size_t lead,
 	return true;
 }
 
-/* One text. */
+/* Make the sequences of one text. */
 static bool
 make_text(const PoolingInputsMaking *k, Before before, StrView text)
 {
@@ -544,7 +551,7 @@ make_text(const PoolingInputsMaking *k, Before before, StrView text)
 	return ok;
 }
 
-/* Two texts in one sequence. */
+/* Make one sequence of two texts. */
 static bool
 make_pair(const PoolingInputsMaking *k)
 {
@@ -562,7 +569,7 @@ make_pair(const PoolingInputsMaking *k)
 	return ok;
 }
 
-/* Tokens that are given as such. */
+/* Make one sequence of given token ids. */
 static bool
 make_ids(const PoolingInputsMaking *k)
 {
@@ -593,7 +600,7 @@ add_message(JsonOut *j, const char *role, StrView text)
 	json_close(j, '}');
 }
 
-/* The template for pairs: the entry's option, the files', or what the model is known for. */
+/* Return the template for pairs: from the catalog entry, from the files, or one known for the model. */
 static const ChatModel *
 pair_template(const PoolingInputsMaking *k)
 {
@@ -604,7 +611,7 @@ pair_template(const PoolingInputsMaking *k)
 	return k->m->reranker;
 }
 
-/* The template's text of a pair, as tokens. */
+/* Render a pair with the template, and encode the result. */
 static bool
 render(const PoolingInputsMaking *k, const ChatModel *template, StrView instruction, StrView document,
 	   IntVec *out)
@@ -643,7 +650,7 @@ render(const PoolingInputsMaking *k, const ChatModel *template, StrView instruct
 	return ok;
 }
 
-/* The document without its last tokens, `most` of them left. */
+/* Cut the document to its first `most` tokens. */
 static bool
 cut_text(const PoolingInputsMaking *k, StrView *text, size_t most)
 {
@@ -661,7 +668,7 @@ cut_text(const PoolingInputsMaking *k, StrView *text, size_t most)
 	return ok;
 }
 
-/* If it is to be cut, the document is: all else is the template's. */
+/* Make the sequence of a pair by the template; if it is too long, only the document is cut. */
 static bool
 make_by_template(const PoolingInputsMaking *k, const ChatModel *template, StrView instruction)
 {
@@ -669,7 +676,7 @@ make_by_template(const PoolingInputsMaking *k, const ChatModel *template, StrVie
 	StrView		document = k->pr->pair;
 	bool		ok = render(k, template, instruction, document, &s->ids);
 
-	/* what is left may be cut into tokens otherwise: a second time, or a third */
+	/* the remaining text may have other token boundaries, so this may take several rounds */
 	for (int i = 0; ok && i < 4 && k->cut && s->ids.len > (size_t) k->limit && document.n > 0; i++)
 	{
 		IntVec		ids = {0};
@@ -691,8 +698,8 @@ make_by_template(const PoolingInputsMaking *k, const ChatModel *template, StrVie
 /* ---- similarity ---- */
 
 /*
- * A score by vectors: of a query, with its prompt or the one that is given, and a document with its own;
- * of two texts that are alike, with the default prompt, so that a text and itself are the closest.
+ * Prompts for a score by vectors: a query gets its prompt or the given one, a document its own.  Two
+ * alike texts both get the default prompt, so that a text has the highest score with itself.
  */
 static bool
 find_both(const PoolingInputsMaking *k, Before *query, Before *document)
@@ -722,10 +729,10 @@ find_both(const PoolingInputsMaking *k, Before *query, Before *document)
 }
 
 /*
- * MaxSim compares all tokens of one text with all of the other, when both are computed, and while it does
- * nobody's answers are sent: seconds of it are refused.
+ * Check the cost of MaxSim: it compares all tokens of both texts on the step thread, during which no
+ * output is sent.  So a request that would take seconds is rejected.
  */
-#define MAXSIM_MOST ((int64_t) 1 << 33)	/* products: two texts of 8,192 tokens with vectors of 128 */
+#define MAXSIM_MOST ((int64_t) 1 << 33)	/* products: about two texts of 8,192 tokens with vectors of 128 */
 
 static bool
 maxsim_ok(const PoolingInputsMaking *k)
@@ -762,7 +769,7 @@ make_similarity(PoolingInputsMaking *k, PoolTask task)
 		(task == PT_EMBED || maxsim_ok(k));
 }
 
-/* ---- the whole ---- */
+/* ---- whole requests ---- */
 
 static bool
 make_seqs(PoolingInputsMaking *k)
@@ -785,7 +792,7 @@ make_seqs(PoolingInputsMaking *k)
 		return make_by_template(k, template, before.text);
 	if (pr->pair.s != NULL)
 		return make_pair(k);
-	/* vectors are cut behind their activation, unless it is asked for: then before it */
+	/* the default cut comes after the activation, but before it if the request asks for activation */
 	if (pr->task == PT_EMBED && pr->dimensions == 0)
 		*(pr->activation == 1 ? &k->out->dimensions : &k->out->cut) = k->m->cut;
 	return make_text(k, before, pr->text);

@@ -1,7 +1,7 @@
 /*
  * pooling_inputs.h
- *	  From a pooled request's texts to the sequences that the core computes: prompts,
- *	  pairs, lengths; and what a model's files say about all that.
+ *	  From a pooled request's texts to the sequences that the core computes: prompts, pairs, lengths; and
+ *	  the configuration of pooling in a model's files.
  */
 #ifndef VLLM_BACKEND_POOLING_POOLING_INPUTS_H
 #define VLLM_BACKEND_POOLING_POOLING_INPUTS_H
@@ -11,16 +11,19 @@
 typedef struct PoolModel PoolModel;
 
 /*
- * Before the model is made or checked: let the model option "hf_overrides" (a JSON object, or "")
- * stand in the configuration, and tell it by which tokens a language model scores.
+ * Before the model is made or checked: merge the model option "hf_overrides" (a JSON object, or "") into
+ * the configuration, and add the ids of the tokens by which a language model scores.
  */
 bool		pooling_prepare(Files *f, const char *hf_overrides, Err *e);
 
-/* info, tok, chat: referenced, not owned.  Without tok it is only to be looked at. */
+/*
+ * Make a PoolModel; it references info, tok and chat, and does not own them.  If tok is NULL, the result
+ * only describes the model.
+ */
 PoolModel  *poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf,
 						  const ChatModel *chat, Err *e);
 void		poolmodel_free(PoolModel *m);
-/* core_cap_length(): texts, too */
+/* The same as core_cap_length(), for texts. */
 void		poolmodel_shorten(PoolModel *m, int tokens);
 
 /* Backend.pool */

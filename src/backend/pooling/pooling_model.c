@@ -1,9 +1,10 @@
 /*
  * pooling_model.c
- *	  What a model's files say about pooled requests: instructions, labels, lengths, widths, and
- *	  how a pair of texts is put to a language model that scores it.
+ *	  The configuration of pooling in a model's files: instructions, labels, lengths, widths, and the
+ *	  template by which a language model scores a pair of texts.
  *
- * Configuration keys are config.json's and those under "st." (loader/sentence_transformers_config.c).
+ * Configuration keys are those of config.json and those under "st."
+ * (loader/sentence_transformers_config.c).
  *
  * Tested by tests/golden/pool_golden.c.
  */
@@ -15,11 +16,11 @@
 
 #include "base/alloc.h"
 
-/* Where src/model looks for a score's tokens (model/layers/heads.h). */
+/* Key under which src/model looks for a score's tokens (model/layers/heads.h). */
 #define TOKENS_KEY "override.classifier_token_ids"
 
 /*
- * How Qwen3-Reranker was trained to be asked (Zhang et al. 2025, arXiv:2506.05176); its files have
+ * The prompt with which Qwen3-Reranker was trained (Zhang et al. 2025, arXiv:2506.05176); its files have
  * no template for pairs.
  */
 static const char reranker_template[] =
@@ -75,7 +76,7 @@ pooling_prepare(Files *f, const char *hf_overrides, Err *e)
 	return true;
 }
 
-/* ---- the model's facts ---- */
+/* ---- pooling configuration ---- */
 
 static void
 read_prompts(PoolModel *m, const Conf *c)
@@ -84,7 +85,7 @@ read_prompts(PoolModel *m, const Conf *c)
 	const char *const *names = conf_strs(c, "st.prompt_names", &n);
 	const char *dflt = conf_str(c, "st.default_prompt_name", NULL);
 
-	/* and the two that late_interaction.c may add */
+	/* room for the two that late_interaction.c may add */
 	m->prompts = mem_zalloc((n + 2) * sizeof(PoolPrompt));
 	m->default_prompt = -1;
 	for (size_t i = 0; i < n; i++)
@@ -120,7 +121,7 @@ poolmodel_side_prompt(const PoolModel *m, PoolSide side)
 	return at;
 }
 
-/* As transformers calls them that have no name. */
+/* Read the labels; those without a name get the names that transformers gives them. */
 static void
 read_labels(PoolModel *m, const Conf *c)
 {
@@ -156,7 +157,7 @@ read_widths(PoolModel *m, const Conf *c)
 			m->widths[m->n_widths++] = (int) v[i];
 }
 
-/* Tokens that stand around texts. */
+/* Count the tokens that are added around texts. */
 static int
 count_special(const Tok *tok, bool pair)
 {

@@ -1,36 +1,36 @@
 /*
  * pooling_model.h
- *	  Private to pooling_inputs.c and pooling_model.c: what a model's files say about pooled requests.
+ *	  Private to the files of this folder: the configuration of pooling in a model's files.
  */
 #ifndef VLLM_BACKEND_POOLING_POOLING_MODEL_H
 #define VLLM_BACKEND_POOLING_POOLING_MODEL_H
 
 #include "backend/pooling/pooling_inputs.h"
 
-/* An instruction that the model knows by name. */
+/* An instruction that a model defines under a name. */
 typedef struct PoolPrompt
 {
 	char	   *name;
 	char	   *text;
-	int32_t		first;			/* the token that its first `len` bytes are; -1 = it is all text */
+	int32_t		first;			/* the token for its first `len` bytes; -1 = encode all of it as text */
 	size_t		len;
 } PoolPrompt;
 
-/* What a text is to a model of token vectors. */
+/* The role of a text for a model of token vectors. */
 typedef enum PoolSide
 {
 	SIDE_NONE, SIDE_QUERY, SIDE_DOCUMENT, SIDES
 } PoolSide;
 
-/* Late interaction and its options (late_interaction.c); all 0: not a late-interaction model. */
+/* Configuration of late interaction (late_interaction.c); all 0 = the model has none. */
 typedef struct Late
 {
-	int			limit[SIDES];	/* tokens; 0 = what the model takes */
-	int			expand_to;		/* a query is filled up to so many tokens, 0 = it isn't, */
-	int32_t		expand_id;		/* id of the token that fills a query up */
-	bool		hidden;			/* the query's own tokens don't attend to the fill tokens */
-	IntVec		skip;			/* tokens that are left out, */
-	bool		skips[SIDES];	/* which sides skip the tokens of the skip list */
+	int			limit[SIDES];	/* tokens; 0 = the model's limit */
+	int			expand_to;		/* queries are padded to this many tokens, 0 = no padding */
+	int32_t		expand_id;		/* id of the padding token */
+	bool		hidden;			/* the query's own tokens do not attend to the padding */
+	IntVec		skip;			/* ids of tokens whose vectors are dropped */
+	bool		skips[SIDES];	/* the sides for which they are dropped */
 	bool		mean;			/* MaxSim is a mean, not a sum */
 } Late;
 
@@ -38,35 +38,35 @@ struct PoolModel
 {
 	const ModelInfo *info;
 	const Tok  *tok;
-	const ChatModel *chat;		/* of the model's files */
-	ChatModel  *reranker;		/* the format of pairs that the model is known for; NULL = none */
-	int			max_len;		/* tokens of a sequence, at most */
-	int			special[2];		/* tokens around one text, and around two */
-	bool		include_prompt; /* an instruction's tokens are pooled, too */
-	bool		by_logits;		/* pairs are scored by a language model */
+	const ChatModel *chat;		/* chat templates of the model's files */
+	ChatModel  *reranker;		/* template for pairs that is known for this model; NULL = none */
+	int			max_len;		/* most tokens of a sequence */
+	int			special[2];		/* tokens added around one text, and around two */
+	bool		include_prompt; /* the tokens of an instruction are pooled, too */
+	bool		by_logits;		/* a language model scores the pairs */
 	PoolPrompt *prompts;
 	int			n_prompts;
 	int			default_prompt; /* -1 = none */
 	char	  **labels;			/* [n_labels + 1], the last NULL; or NULL */
-	bool		matryoshka;		/* embeddings may be cut, */
-	int		   *widths;			/* permitted widths of an embedding; any width if there are none */
+	bool		matryoshka;		/* embeddings may be cut */
+	int		   *widths;			/* permitted widths of a cut embedding; none = any width */
 	int			n_widths;
-	int			cut;			/* they are, to this one, behind everything else; 0 = they aren't */
+	int			cut;			/* embeddings are cut to this width, as the last step; 0 = they are not */
 	bool		typed;			/* a pair's second text has another token type */
-	bool		by_token;		/* token vectors are what the model is for */
+	bool		by_token;		/* the model is made for token vectors */
 	Late		late;
-	int32_t		reward_token;	/* must end a text whose reward is wanted; -1 = none */
+	int32_t		reward_token;	/* token that must end a text of a reward task; -1 = none */
 };
 
-/* -1 = there is no such prompt */
+/* Return the index of the prompt with this name, -1 = none. */
 int			poolmodel_prompt(const PoolModel *m, const char *name, size_t n);
-/* The prompt of a search's query, or of what is searched; -1 = none. */
+/* Return the index of the prompt for a query or a document; -1 = none. */
 int			poolmodel_side_prompt(const PoolModel *m, PoolSide side);
 
 /* late_interaction.c */
 bool		late_read(PoolModel *m, const Conf *c, Err *e);
 PoolSide	late_side(const PoolModel *m, const char *prompt, size_t n);
-/* A query is filled up, and what is left out is noted; *filled: so many tokens have been added. */
+/* Pad a query and set the list of dropped tokens; *filled = the number of padding tokens. */
 void		late_finish(const Late *l, PoolSide side, PoolSeq *s, int *filled);
 
 #endif
