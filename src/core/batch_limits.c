@@ -1,12 +1,12 @@
 /*
  * batch_limits.c
- *	  How large a model's steps may be, where nobody has said.
+ *	  Defaults for the size of a model's steps.
  *
- * Sequences share the reading of the weights, so many of them are good until the cores have enough to
- * compute: 32 for each thread.  Each should have some KV cache, and its rows of logits take memory.
- * Rows only bound what a step may be: how large it is in fact, the measured cost of rows decides
- * (step_time.c, step_target).  So they are given by what their work space takes.  docs/user/operations.md
- * has the rule.
+ * Sequences share the reading of the weights, so more of them are better until the CPUs have enough to
+ * compute: 32 for each thread.  Each sequence should have some KV cache, and its rows of logits take
+ * memory.  max_num_batched_tokens is only an upper bound: the measured cost of rows decides how large a
+ * step really is (step_time.c, step_target).  So it follows from the memory of the rows' work space.
+ * docs/user/operations.md has the rule.
  *
  * Tested by tests/unit/core/test_sizing.c.
  */
@@ -20,9 +20,10 @@
 #define ROWS_PER_THREAD 256
 #define LEAST_ROWS		512
 #define MOST_ROWS		4096
-#define KV_TOKENS		64		/* of the KV cache, for each sequence */
-#define WORK_PART		16		/* so small a part of the memory may logits, and the rows' work space, take */
-#define WORK_FLOATS		24		/* about so many times the hidden size is a row's work space */
+#define KV_TOKENS		64		/* tokens of the KV cache for each sequence */
+/* logits, and the rows' work space, may each take 1/WORK_PART of the memory */
+#define WORK_PART		16
+#define WORK_FLOATS		24		/* a row's work space in floats, as a multiple of the hidden size */
 #define FEW				8
 
 static int64_t
@@ -31,7 +32,7 @@ clamp(int64_t n, int64_t least, int64_t most)
 	return n < least ? least : n > most ? most : n;
 }
 
-/* At most as many as a part of the memory holds, if each takes so many bytes. */
+/* Return at most as many as fit in a part of the memory, if each takes so many bytes. */
 static int64_t
 at_most(int64_t n, uint64_t memory, uint64_t bytes)
 {

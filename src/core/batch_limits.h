@@ -1,6 +1,6 @@
 /*
  * batch_limits.h
- *	  How large a model's steps may be, where nobody has said.
+ *	  Defaults for the size of a model's steps.
  */
 #ifndef VLLM_CORE_BATCH_LIMITS_H
 #define VLLM_CORE_BATCH_LIMITS_H
@@ -10,14 +10,14 @@
 #include "core/core.h"
 
 /*
- * Fill in max_num_seqs and max_num_batched_tokens where they are 0.  kv_tokens: that the KV cache holds;
- * memory: bytes that can be had (UINT64_MAX = unknown).
+ * Fill in max_num_seqs and max_num_batched_tokens if they are 0.  kv_tokens: capacity of the KV cache;
+ * memory: available bytes (UINT64_MAX = unknown).
  */
 void		sizing_fill(const ModelInfo *mi, int threads, int64_t kv_tokens, uint64_t memory,
 						CoreOptions *co);
 /*
- * The context length, where the KV cache holds so many tokens: what is asked for must fit; 0 asked for is
- * `most`, cut to what fits.
+ * Choose the context length if the KV cache holds `fits` tokens.  A length that was asked for must fit,
+ * else this fails; asked = 0: `most`, cut to what fits.
  */
 bool		sizing_length(int asked, int most, int64_t fits, int *len, Err *e);
 

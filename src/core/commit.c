@@ -2,26 +2,27 @@
  * commit.c
  *	  The second half of a step: rows of logits -> tokens of their requests.
  *
- * Without speculation there is one round: all complete rows are sampled, and each token is
- * added to its request.
+ * Without speculation there is one round: all complete rows are sampled, and each token is appended to
+ * its request.
  *
- * A request with drafts has more rows: the first is the one behind its last token, and each of
- * the others is behind a draft.  They are sampled in rounds.  A round samples the next row of each request,
- * by the sampler, rules and grammar that any row has, with the tokens that there are by then, and
- * adds the token; as long as it is the draft, the row behind is that of the request's last
- * token, and the request takes part in the next round.  The first token that is not the draft ends
- * it: the rows behind were computed in vain.  What a grammar forces is no row's, and may be
- * drafts, too.  So a request's tokens are those of one row after the other, bit for bit: nothing
- * that looks at them, or at their number, knows of the drafts, and no row is sampled that
- * would not have been.
+ * A request with drafts has more rows: the first one gives the token after its last token, and each of
+ * the others the token after a draft.  They are sampled in rounds.  A round samples the next row of each
+ * request, with the same sampler, rules and grammar as any other row and with the tokens appended so
+ * far, and appends the token.  If the token equals the draft, the next row is the one after the
+ * request's last token, and the request takes part in the next round.  The first token that differs from
+ * its draft ends the rounds of the request: its further rows were computed in vain.  Tokens that a
+ * grammar forces need no row, and may equal drafts, too.  So a request's tokens are those of sampling
+ * one row after the other, bit for bit: no code that looks at them, or at their number, sees the drafts,
+ * and no row is sampled that would not have been sampled without speculation.
  *
- * On a device that samples (Kernels.sample) most rows' logits stay there; which, is a matter of the
- * request alone (sample_device.h).  The others' come to the host.
+ * On a device that samples (Kernels.sample) most rows' logits stay there; the request alone decides
+ * which (sample_device.h).  The other rows' logits are copied to the host.
  *
- * `computed` follows as far as the drafts were right.  K and V behind it are written again before
- * anybody reads them.
+ * `computed` advances as far as the drafts were right.  K and V after it are overwritten before anything
+ * reads them.
  *
- * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec.c, test_core.c and test_invariance.c.
+ * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec.c, test_core.c and
+ * test_invariance.c.
  */
 #include <math.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@
 SampleRow
 core_smp_row(Req *r)
 {
-	int			skip = r->in.embeds != NULL ? r->in.n_prompt : 0; /* a prompt of embeddings has no tokens */
+	/* the token ids of a prompt of embeddings are meaningless */
+	int			skip = r->in.embeds != NULL ? r->in.n_prompt : 0;
 
 	return (SampleRow) {
 		.params = &r->in.params, .seed = r->in.seed, .position = req_n_output(r),
@@ -48,7 +50,7 @@ core_smp_row(Req *r)
 	};
 }
 
-/* no token to choose from is no error where there is no choice */
+/* SMP_NO_TOKEN is no error if the next token is forced anyway. */
 int32_t
 core_next_id(const Req *r, int32_t id)
 {
@@ -58,7 +60,7 @@ core_next_id(const Req *r, int32_t id)
 		(r->constraint != NULL && constraint_active(r->constraint)) ? id : forced;
 }
 
-/* Is the row wanted as the model gave it?  The sampler writes over it. */
+/* Return true if the row is needed unchanged: the sampler overwrites it. */
 static bool
 wants_raw(const Req *r)
 {
@@ -66,8 +68,8 @@ wants_raw(const Req *r)
 }
 
 /*
- * Is the row wanted as the token was drawn from it?  parallel_sampling.c has the first tokens of several
- * answers.
+ * Return true if the row is needed after the sampling stages.  parallel_sampling.c handles the first
+ * tokens of several answers.
  */
 static bool
 tells_processed(const Core *c, const Req *r)
@@ -76,7 +78,7 @@ tells_processed(const Core *c, const Req *r)
 		(r->group == NULL || (r->group->beam == NULL && r != r->group->prompt_request));
 }
 
-/* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
+/* Copy a row before the sampler overwrites it; ids that a grammar forbids become -INFINITY. */
 static void
 keep_raw(const Core *c, int i, const SampleRow *row)
 {
@@ -84,13 +86,13 @@ keep_raw(const Core *c, int i, const SampleRow *row)
 	float	   *to = core_raw_row(c, i);
 
 	memcpy(to, row->logits, (size_t) width * sizeof(float));
-	/* a mask knows ids that may be sampled only */
+	/* the mask only has ids that may be sampled */
 	for (int id = 0; row->mask != NULL && id < width; id++)
 		if (id >= c->defaults.n_valid || (row->mask[id / 32] >> id % 32 & 1) == 0)
 			to[id] = -INFINITY;
 }
 
-/* Ask for rows of logits. */
+/* Request the copy of logits rows to the host. */
 static void
 get_rows(const Core *c, int from, int to)
 {
@@ -99,12 +101,15 @@ get_rows(const Core *c, int from, int to)
 	hostdev_get(&c->logits, (size_t) from * width, (size_t) (to - from) * width);
 }
 
-/* Rows and masks of the plan's entries; a device's tokens, or logits that it doesn't sample, are there. */
+/*
+ * Set up the rows and masks of the plan's entries.  On return the device's tokens, or the logits that it
+ * does not sample, are on the host.
+ */
 static void
 begin_rows(Core *c, const Plan *plan)
 {
 	int			n = 0;
-	int			from = 0,		/* rows of logits that are wanted here */
+	int			from = 0,		/* range of logits rows to copy to the host */
 				to = 0;
 
 	for (int i = 0; i < plan->n; i++)
@@ -196,7 +201,7 @@ core_fail_token(Core *c, Req *r, int32_t id)
 	core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 }
 
-/* The functions that follow return whether r goes on; else it may be gone. */
+/* The following functions return true if r continues; if not, r may be freed. */
 static bool
 commit_token(Core *c, Req *r, int32_t id)
 {
@@ -220,11 +225,11 @@ commit_token(Core *c, Req *r, int32_t id)
 		return false;
 	}
 	core_emit_tokens(c, r, from, res);
-	/* a stop string may have been found, and r will be taken out at the step's boundary */
+	/* a stop string may have been found: then r will be removed at the step boundary */
 	return res.finish == FIN_NONE && !r->sched.cancelled;
 }
 
-/* no_mask: why a grammar has not said what may come. */
+/* no_mask: error of the grammar that has no mask, else NULL. */
 static bool
 commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, const Err *no_mask)
 {
@@ -241,7 +246,7 @@ commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, 
 	return false;
 }
 
-/* The at-th draft of a step was right. */
+/* Count an accepted draft at position `at`. */
 static void
 count_accepted(Core *c, int at)
 {
@@ -252,8 +257,8 @@ count_accepted(Core *c, int at)
 }
 
 /*
- * r goes on: `computed` follows its tokens as far as the drafts were right.  Is there a row behind its last
- * token?
+ * r continues: advance `computed` over its tokens as far as they equal the drafts.  Returns true if the
+ * step has a row after r's last token.
  */
 static bool
 follow(Core *c, PlanEntry *pe)
@@ -267,7 +272,7 @@ follow(Core *c, PlanEntry *pe)
 	{
 		spec_tested(c->spec, r, pe->draft_at, true);
 		count_accepted(c, pe->draft_at++);
-		r->accepted_tokens += n > 0;	/* the first has been counted */
+		r->accepted_tokens += n > 0;	/* commit_entry() has counted the first one */
 		r->kv.computed++;
 		pe->logits_at++;
 	}
@@ -279,7 +284,7 @@ follow(Core *c, PlanEntry *pe)
 	return false;
 }
 
-/* The i-th entry's token is there; false: it was its request's last one of the step. */
+/* Commit the i-th entry's token; returns false if it was its request's last one in this step. */
 static bool
 commit_entry(Core *c, PlanEntry *pe, int i, int32_t id, const float *raw)
 {
@@ -289,12 +294,12 @@ commit_entry(Core *c, PlanEntry *pe, int i, int32_t id, const float *raw)
 
 	if (pe->sample && !r->sched.cancelled)
 	{
-		/* before its last event, which tells that */
+		/* before the last event, which reports it */
 		r->accepted_tokens += hit;
 		if (commit_row(c, r, id, raw, constraints_mask(c->constraints, i),
 					   constraints_error(c->constraints, i)))
 			return n_drafts > 0 && follow(c, pe);
-		/* it may be gone */
+		/* r may be freed now */
 		if (hit)
 			count_accepted(c, pe->draft_at);
 	}
@@ -303,7 +308,7 @@ commit_entry(Core *c, PlanEntry *pe, int i, int32_t id, const float *raw)
 	return false;
 }
 
-/* Those who go on are left in c->round, which plan may be. */
+/* Commit a round; entries that continue are left in c->round, which may be `plan` itself. */
 static void
 commit_round(Core *c, const Plan *plan)
 {

@@ -5,26 +5,23 @@
  * core_step() is the loop's body and the place to start reading:
  *
  *		drain	new requests and cancels from the inbox		(here)
- *		plan	who gets how many rows						(sched_plan.c)
+ *		plan	which requests get how many rows			(sched_plan.c)
  *		forward	rows -> K/V and logits						(forward.c, src/model)
- *		  beside	what grammars allow						(guided_decoding.c)
+ *		  meanwhile	masks of the grammars				(guided_decoding.c)
  *		sample	logits -> a token for each complete row		(commit.c, sample.c)
  *		commit	computed += rows; does the token end it?	(commit.c, stop_check.c)
  *		deliver	token -> text, events to the owner's sink	(output_queue.c)
  *
- * Everything is owned by the step thread, but for the inbox, which any thread
- * fills under its mutex, the published copy of the statistics beside it, and what
- * output_queue.c has of a request; with CoreOptions.overlap that is done by a thread of
- * its own while the next step runs.
- * A cancel is seen at the latest when the running step's forward ends: the
- * request's token is dropped, its blocks are free before the next plan.  A step of a model both ways
- * may be long, as a sequence can't be cut: it is stopped on its way when all of its sequences
- * have been cancelled.
+ * The step thread owns everything except the inbox, which any thread fills under its mutex, the published
+ * copy of the statistics next to it, and the parts of requests that output_queue.c uses; with
+ * CoreOptions.overlap the output thread does that while the next step runs.  A cancel is noticed at the
+ * latest when the current step's forward pass ends: the request's token is dropped, and its blocks are
+ * free before the next plan.  A step of a bidirectional model may be long, as a sequence can't be divided:
+ * it is stopped when all of its sequences have been cancelled.
  *
- * A request leaves in exactly one way, core_finish(): out of the scheduler, blocks
- * freed, and to output_queue.c for one last event, where its memory is freed.  Cost of a step beside the
- * model's: O(rows + running + vocabulary * sampled rows).  Tested by
- * tests/unit/core/test_core.c and test_invariance.c.
+ * Every request ends in core_finish(): it is removed from the scheduler, its blocks are freed, and
+ * output_queue.c sends its last event and frees its memory.  Cost of a step beside the model's: O(rows +
+ * running + vocabulary * sampled rows).  Tested by tests/unit/core/test_core.c and test_invariance.c.
  */
 #include <math.h>
 #include <string.h>
@@ -109,15 +106,15 @@ hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *e
 	deliver_add(c->deliver, &p);
 }
 
-/* The newest token of a request (id >= 0), its end, or both, on the way out. */
+/* Hand a request's newest token (id >= 0), its end, or both to the output queue. */
 void
 core_emit(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
-	/* one of several answers that has not begun has no tokens at all */
+	/* an answer that has not begun has no tokens at all */
 	hand_over(c, r, id, r->tokens.len > 0 ? req_n_output(r) : 0, res, err);
 }
 
-/* A prompt has been computed, or found. */
+/* Count a prompt that has been computed or found. */
 static void
 count_prompt(Core *c, const Req *r, int tokens)
 {
@@ -132,14 +129,14 @@ count_prompt(Core *c, const Req *r, int tokens)
 	}
 }
 
-/* r's prompt, of a request that generates, has been computed. */
+/* Count a generating request's prompt, which has been computed. */
 void
 core_count_prompt(Core *c, const Req *r)
 {
 	count_prompt(c, r, r->in.n_prompt);
 }
 
-/* A request has ended: whoever hears of it finds it counted. */
+/* Count a request that has ended, before its client learns of the end. */
 void
 core_count_end(Core *c, ReqFinish fin, const Err *err)
 {
@@ -152,7 +149,7 @@ core_count_end(Core *c, ReqFinish fin, const Err *err)
 	core_publish(c);
 }
 
-/* A pooled request has failed or is cancelled: its sequences needn't go on, or begin. */
+/* A pooled request has failed or was cancelled: finish its other sequences at the step boundary. */
 static void
 finish_seqs_later(Core *c, Pooled *p)
 {
@@ -170,7 +167,7 @@ finish_seqs_later(Core *c, Pooled *p)
 	}
 }
 
-/* The prompt is computed, and has its blocks: the choices go on from there, the first in front. */
+/* The prompt is computed: add the choices, which continue from its blocks; the first one goes in front. */
 static void
 begin_choices(Core *c, Req *prompt)
 {
@@ -179,14 +176,14 @@ begin_choices(Core *c, Req *prompt)
 	for (int i = p->n_reqs - 1; i > 0; i--)
 	{
 		pooled_fork(p->reqs[i]);
-		/* recurrent state is not in blocks: all rows again */
+		/* recurrent state is not in blocks, so the choice computes all rows itself */
 		sched_fork(c->sched, p->reqs[i], core_info(c)->state_bytes > 0 ? NULL : prompt);
 		c->n_multi_seqs++;
 	}
 	sched_retain_blocks(c->sched, prompt);
 }
 
-/* A sequence of a pooled request is over; the request is when all are. */
+/* A sequence of a pooled request has ended; the request ends with the last one. */
 static void
 finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 {
@@ -221,7 +218,10 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	core_emit(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
 }
 
-/* r, a request's first, is to be scheduled, or over before that: here it counts, its end takes it back. */
+/*
+ * Count r, a request's first Req, when it is scheduled or ends before that; core_request_done() uncounts
+ * it.
+ */
 static void
 count_multi(Core *c, const Req *r)
 {
@@ -237,7 +237,7 @@ core_request_done(Core *c, Req *r)
 	workcounts_leave(c->work, r);
 }
 
-/* It is over for the step thread. */
+/* End r for the step thread. */
 void
 core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
@@ -273,7 +273,7 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	sched_remove(c->sched, r);
 	if (idmap_get(&c->by_id, r->in.id) == r)
 		idmap_del(&c->by_id, r->in.id);
-	/* all of the answer was forced: no token of it has been sampled */
+	/* the grammar forced the whole output: no token was sampled, so the prompt has not been counted yet */
 	if (res.finish < FIN_ABORT && r->sched.first_token_us == 0)
 		core_count_prompt(c, r);
 	core_count_end(c, res.finish, err);
@@ -298,8 +298,9 @@ inbox_add(Inbox *in, InboxItem item)
 }
 
 /*
- * May tokens be appended without asking the model?  They have no log-probabilities, would go out before the
- * prompt's are known, and the request may have its own idea of which tokens spell a text.
+ * Return true if tokens may be appended without running the model.  Not if log-probabilities are wanted,
+ * which such tokens do not have (and the prompt's must be sent first), or if the request restricts which
+ * tokens spell a text.
  */
 static bool
 may_jump(const Req *r)
@@ -328,18 +329,18 @@ core_submit(Core *c, ReqSpec *spec)
 	r->in.priority = r->in.params.priority;
 	r->out.urgent = r->in.stream || r->in.params.n_stop > 0;
 	r->in.arrival_us = clock_us();
-	/* before there are answers, which have its class, too */
+	/* before the answers are made, which copy its class */
 	workcounts_enter(c->work, r);
 	if (r->in.pool.task != PT_NONE)
 		pooled_begin(r, &r->in.pool, core_info(c));
 	if (r->pooled == NULL && r->in.params.out.prompt_logprobs != LOGPROBS_NONE)
 	{
 		r->out.prompt_lp = logprobs_new();
-		logprobs_add(r->out.prompt_lp, NULL, 0);	/* nothing is before the first token */
+		logprobs_add(r->out.prompt_lp, NULL, 0);	/* the first token has no log-probability */
 	}
 	if (r->in.params.temperature > 0)
 		r->in.seed = r->in.params.has_seed ? (uint64_t) r->in.params.seed : rng_seed();
-	/* what a session's defaults ask for could end it before anything is computed */
+	/* no grammar for a pin: a session's default could end the request before its prompt is computed */
 	if (r->in.params.pin != 0)
 		grammar_unref(r->in.grammar);
 	else if (r->in.grammar != NULL)
@@ -398,10 +399,10 @@ core_next_due(const Core *c)
 	pthread_mutex_unlock(&in->lock);
 	if (mail || !c->idle)
 		return 0;
-	/* what comes back from files is not there yet */
+	/* blocks are being loaded from files */
 	if (c->offload != NULL && offload_n_waiting(c->offload) > 0)
 		return c->poll_us;
-	/* all of them wait at the gate */
+	/* some request is past the gate, and can be computed now */
 	if ((size_t) admission_n(c->gate) < c->by_id.n)
 		return 0;
 	due = admission_due(c->gate);
@@ -425,7 +426,7 @@ pooled_acceptable(const Core *c, const Pooled *p, Err *e)
 	return true;
 }
 
-/* What core_normalize() has let through fits; this holds for any caller. */
+/* core_normalize() rejects what does not fit; this check is for any other caller. */
 static bool
 acceptable(const Core *c, const Req *r, Err *e)
 {
@@ -452,7 +453,7 @@ acceptable(const Core *c, const Req *r, Err *e)
 	return pins_may(c->pins, r, e) && sched_must_fit(c->sched, r->in.n_prompt, r->in.params.max_tokens, e);
 }
 
-/* One more token of r's answer.  False with *e set: a limit of its grammar. */
+/* Append a token to r's output.  Returns false with *e set at a limit of its grammar. */
 static bool
 push_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 {
@@ -471,7 +472,7 @@ core_append_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 	int			room;
 
 	*res = (OutResult) {.finish = FIN_NONE};
-	/* it is the row of an embedding in the next step */
+	/* the id indexes the embedding in the next step */
 	ALWAYS(id < core_info(c)->vocab_size);
 	if (id >= 0 && !push_token(c, r, id, res, e))
 		return false;
@@ -494,7 +495,7 @@ core_emit_tokens(Core *c, Req *r, size_t from, OutResult res)
 
 	for (size_t i = from; i < n; i++)
 	{
-		/* whom a stop string among them has ended ends at the step's boundary */
+		/* a request that a stop string among the tokens has ended is finished at the step boundary */
 		if (i + 1 == n && res.finish != FIN_NONE && !r->sched.cancelled)
 			core_finish(c, r, r->tokens.data[i], res, NULL);
 		else
@@ -505,7 +506,7 @@ core_emit_tokens(Core *c, Req *r, size_t from, OutResult res)
 		core_finish(c, r, -1, res, NULL);
 }
 
-/* What a grammar forces from the beginning is computed with the prompt; false: that was all. */
+/* Append the tokens that a grammar forces at the start; returns false if they are the whole output. */
 static bool
 begin_output(Core *c, Req *r)
 {
@@ -526,7 +527,7 @@ begin_output(Core *c, Req *r)
 	return res.finish == FIN_NONE;
 }
 
-/* r may be scheduled. */
+/* Schedule r. */
 static void
 begin(Core *c, Req *r)
 {
@@ -541,7 +542,7 @@ begin(Core *c, Req *r)
 		c->n_multi_seqs += r->group != NULL;
 		return;
 	}
-	/* choices wait for their prompt */
+	/* choices are scheduled when their prompt is computed */
 	for (int i = 0; i < (p->spec.join == PJ_CHOICES ? 1 : p->n_reqs); i++)
 	{
 		c->n_multi_seqs++;
@@ -549,7 +550,7 @@ begin(Core *c, Req *r)
 	}
 }
 
-/* r fails at that time, unless it has ended; 0 = never. */
+/* Note that r fails at that time unless it has ended; 0 = never. */
 static void
 note_deadline(Core *c, int64_t when_us)
 {
@@ -594,7 +595,7 @@ core_finish_later(Core *c, Req *r, bool stopped)
 {
 	if (r == NULL || r->sched.cancelled)
 		return;
-	/* who is held has ended already */
+	/* a held request has already ended */
 	if (r->sched.state == RQ_GONE || r->sched.state == RQ_HELD)
 		return;
 	r->sched.cancelled = true;
@@ -607,7 +608,7 @@ core_finish_later(Core *c, Req *r, bool stopped)
 	c->finish_pending[c->n_finish_pending++] = r;
 }
 
-/* Finishes r with all its sequences; index >= 0: only this answer is stopped. */
+/* Finish r with all its sequences at the step boundary; index >= 0: only this answer was stopped. */
 static void
 finish_request_later(Core *c, Req *r, bool stopped, int index)
 {
@@ -623,7 +624,7 @@ finish_request_later(Core *c, Req *r, bool stopped, int index)
 		answers_doom(c, r->group);
 }
 
-/* Take in what other threads have left: queue the new, mark the cancelled. */
+/* Process the inbox: queue new requests, mark cancelled ones. */
 bool
 core_drain(Core *c)
 {
@@ -636,7 +637,7 @@ core_drain(Core *c)
 	items = in->items;
 	n = in->n;
 	cap = in->cap;
-	in->items = c->drained;		/* the two arrays take turns */
+	in->items = c->drained;		/* the two arrays are swapped */
 	in->cap = c->cap_drained;
 	in->n = in->n_new = 0;
 	c->drained = items;
@@ -652,7 +653,7 @@ core_drain(Core *c)
 	return n > 0;
 }
 
-/* A stop string was found: on the step thread, or on the delivering one. */
+/* A stop string was found, on the step thread or on the output thread. */
 static void
 on_stopped(void *ctx, uint64_t id, int index)
 {
@@ -664,7 +665,7 @@ on_stopped(void *ctx, uint64_t id, int index)
 		finish_request_later(c, idmap_get(&c->by_id, id), true, index);
 }
 
-/* Why a request is late. */
+/* Set *e to the reason why a request is late. */
 static void
 late_error(const Core *c, const Req *first, int64_t now, Err *e)
 {
@@ -677,7 +678,7 @@ late_error(const Core *c, const Req *first, int64_t now, Err *e)
 	err_detail(e, "The request took longer than %d ms.", first->in.timeout_ms);
 }
 
-/* Finish requests that are past their deadline, and find the next deadline. */
+/* Finish requests that are past their deadline, and compute the next deadline. */
 static void
 finish_overdue(Core *c, int64_t now)
 {
@@ -725,7 +726,7 @@ reap(Core *c)
 	c->n_finish_pending = 0;
 }
 
-/* Admits requests that have waited for admission. */
+/* Schedule requests that may pass the gate now. */
 static void
 let_in(Core *c, int64_t now)
 {
@@ -773,7 +774,7 @@ account(Core *c, const Plan *plan, int64_t us)
 	st->eplb_busiest = eplb->busiest;
 }
 
-/* One thread steps at a time. */
+/* Assert that only one thread steps at a time. */
 static void
 assert_alone(Core *c)
 {
@@ -782,7 +783,7 @@ assert_alone(Core *c)
 	ASSERT(!was);
 }
 
-/* Everything agrees: looked at now and then, so that a step pays for CHECK_BLOCKS of them. */
+/* Check all invariants, but only now and then, so that the cost per step is that of CHECK_BLOCKS blocks. */
 static void
 assert_sound(Core *c)
 {
@@ -832,15 +833,15 @@ step(Core *c)
 	core_trace_mark(c, TM_PLAN);
 	if (plan->n > 0 && !core_forward(c, plan))
 	{
-		/* nothing has been committed, and all are to be reaped */
+		/* nothing was committed, and all requests of the step were cancelled */
 		reap(c);
 		deliver_send(c->deliver, clock_us());
 		any = true;
 	}
 	else if (plan->n > 0)
 	{
-		core_drain(c);				/* a cancel that came meanwhile drops this step's token, */
-		finish_overdue(c, clock_us());	/* as does a deadline */
+		core_drain(c);				/* a cancel that has arrived meanwhile drops this step's token, */
+		finish_overdue(c, clock_us());	/* and so does a deadline */
 		profile_mark(prof, PROF_SCHEDULE);
 		core_trace_mark(c, TM_FORWARD);
 		core_sample(c, plan, false);
@@ -884,7 +885,7 @@ core_step(Core *c)
 	return any;
 }
 
-/* ---- making one ---- */
+/* ---- creating a core ---- */
 
 Core *
 core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *e)
@@ -978,7 +979,7 @@ core_free(Core *c)
 	mem_free(c);
 }
 
-/* ---- looking at one ---- */
+/* ---- reading a core ---- */
 
 const Model *
 core_model(const Core *c)
@@ -1076,10 +1077,10 @@ core_stats(const Core *c, CoreStats *out)
 	if (c->weights_dropped)
 		out->mem_weights = 0;
 	/*
-	 * What the step thread has counted is put right by what turned out since: a token
-	 * behind a stop string counts until that is found, and so does a failure there: so
-	 * output_tokens and failed may go down by a few.  Held at their maximum instead they
-	 * would stay wrong when all is over.
+	 * The step thread's counts are corrected by what the output thread found out later: a token after a
+	 * stop string counts until the stop string is found, and so does a failure there.  So output_tokens
+	 * and failed may decrease by a few.  If they were held at their maximum instead, the final values
+	 * would be wrong.
 	 */
 	out->output_tokens -= deliver_dropped(c->deliver);
 	forgiven = deliver_forgiven(c->deliver);
@@ -1094,7 +1095,7 @@ core_stats(const Core *c, CoreStats *out)
 void
 core_forget_blocks(Core *c)
 {
-	/* nobody would find them */
+	/* pinned blocks could not be found any more */
 	pins_clear(c->pins);
 	if (c->prefix != NULL)
 		prefix_clear(c->prefix);

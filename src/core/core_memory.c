@@ -1,13 +1,13 @@
 /*
  * core_memory.c
- *	  What a core's memory is for: the counters mem_*.
+ *	  How a core's memory is used: the counters mem_*.
  *
- * Areas are mapped as a whole and get memory where they are touched.  Weights and work space count as a
- * whole, since a step of the greatest size touches them; of the KV cache the pages that have been
- * handed out at least once, as nothing is given back before the model sleeps or goes; of
- * recurrent state and logits everything.  What drafts counts with each.
+ * Areas are mapped as a whole and get memory when they are touched.  Weights and work space are counted
+ * as a whole, since a step of the greatest size touches all of them.  Of the KV cache, pages count that
+ * have been allocated at least once, as no memory is returned before the model sleeps or is freed.
+ * Recurrent state and logits count completely.  The drafter's memory is added to each of them.
  *
- * Tested by tests/unit/core/test_memory.c against what the operating system says.
+ * Tested by tests/unit/core/test_memory.c against the operating system's numbers.
  */
 #include "base/alloc.h"
 #include "core/spec/drafter.h"
@@ -17,7 +17,7 @@
 #include "core/kv/pinned_prefix.h"
 #include "core/spec/spec.h"
 
-/* Rows of logits and their like. */
+/* Return the bytes of rows of logits and of similar arrays. */
 static size_t
 rows_memory(const Core *c)
 {
@@ -25,8 +25,8 @@ rows_memory(const Core *c)
 }
 
 /*
- * Of all that is counted as other memory what core_suspend() gives back: those, and what drafts by weights
- * has of its own.
+ * Return the part of other memory that core_suspend() frees: those rows, and the memory of a drafter
+ * with weights.
  */
 static size_t
 given_back(const Core *c)
@@ -40,9 +40,9 @@ memory_open(Core *c)
 	const ModelInfo *info = core_info(c);
 	KvGroups	groups = kvgroups_of(info, &c->opt);
 	size_t		blocks = (size_t) kvpool_total(c->pool) + 1;
-	size_t		per_block = 24;	/* block_pool.c */
+	size_t		per_block = 24;	/* for block_pool.c */
 
-	/* prefix_index.c: a node, its tokens, and its share of two tables */
+	/* for prefix_index.c: a node, its tokens, and its share of two tables */
 	if (c->prefix != NULL)
 		per_block += 64 + (size_t) c->opt.block_size * sizeof(int32_t) + 8 + pins_block_bytes();
 	if (groups.window > 0)

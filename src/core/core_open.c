@@ -1,10 +1,10 @@
 /*
  * core_open.c
- *	  What a core has for its life: the KV area and its blocks, recurrent state, rows of
+ *	  Allocate what a core has for its whole life: the KV area and its blocks, recurrent state, rows of
  *	  logits and hidden values, scheduler, sampler, constraints.
  *
- * Large areas are mapped without memory behind them, which comes when they are first touched.  All
- * of it is released by core_free(), also when core_open() fails half way.
+ * Large areas are mapped, and get memory when they are first touched.  core_free() releases all of them,
+ * also if core_open() fails half way.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -26,10 +26,10 @@
 #include "core/sample/sample_device.h"
 #include "core/spec/spec.h"
 
-/* How much dearer an operation of attention is than one of a matmul. */
+/* cost of an operation of attention relative to one of a matmul */
 #define ATTN_FACTOR 2.0
 
-/* Address space without memory behind it until it is touched; zeroed. */
+/* Map zeroed address space that gets memory when it is touched. */
 static void *
 map_area(size_t size)
 {
@@ -39,7 +39,7 @@ map_area(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* No layer has K and V: blocks only count, and one is enough for any request. */
+/* The model has no K and V: blocks are only counted, and one is enough for any request. */
 static bool
 open_no_kv(Core *c)
 {
@@ -71,8 +71,8 @@ open_state(Core *c, Err *e)
 #define MAX_BLOCKS	(1 << 20)
 
 /*
- * Blocks of several pages: as many as can have their full ones, or, without such, as many as sequences may
- * want.
+ * Set up blocks of several pages: as many as there are pages for full-attention layers; without such
+ * layers, as many as sequences may need.
  */
 static void
 open_windows(Core *c, const KvGroups *g)
@@ -94,9 +94,10 @@ open_windows(Core *c, const KvGroups *g)
 }
 
 /*
- * The area takes memory as it is used, the tables of blocks (pool, prefix cache) take theirs at once.
+ * Check that there is memory: the KV area gets memory as it is used, but the tables of blocks (pool,
+ * prefix cache) get theirs at once.
  */
-#define BLOCK_TABLES	128		/* bytes, at most, */
+#define BLOCK_TABLES	128		/* bytes per block, at most */
 #define TOKEN_TABLES	4		/* bytes of the tables per token */
 
 static bool
@@ -120,8 +121,8 @@ memory_for_kv(const Core *c, const char *what, Err *e)
 }
 
 /*
- * The KV area: kv_blocks, or as many as kv_bytes hold.  The null block comes on top:
- * it is never touched, so it takes address space only.
+ * Allocate the KV area: kv_blocks, or as many as fit in kv_bytes.  The null block is in addition: it is
+ * never touched, so it only takes address space.
  */
 bool
 core_open_kv(Core *c, Err *e)
@@ -136,7 +137,7 @@ core_open_kv(Core *c, Err *e)
 	int64_t		fits;
 	char		what[64];
 
-	/* what drafts has its own K and V of each block */
+	/* the drafter has K and V of its own for each block */
 	c->opt.no_windows = o->no_windows || more > 0;
 	c->draft_block = more;
 	groups = kvgroups_of(info, o);
@@ -175,7 +176,7 @@ core_open_kv(Core *c, Err *e)
 	return true;
 }
 
-/* Rows of logits, and of the model's last layer. */
+/* Compute the sizes of rows of logits, and of the model's hidden rows. */
 static void
 row_sizes(Core *c, const CoreOptions *o, const ModelInfo *info)
 {
@@ -202,7 +203,7 @@ open_rows(Core *c, Err *e)
 		 hostdev_new(&c->head_out, dev, head_out, "rows of heads", e));
 }
 
-/* What a core has on its device besides K and V. */
+/* Allocate what a core has on its device besides K and V. */
 static bool
 open_rest(void *ctx, Err *e)
 {
@@ -211,15 +212,15 @@ open_rest(void *ctx, Err *e)
 					   .n_valid = c->defaults.n_valid, .tokens = c->max_model_len};
 
 	/*
-	 * who never runs drafts nothing, and leaves the room on a device to whom its weights are for; whoever
-	 * taps rows wants all of them on the host
+	 * A core that never runs makes no drafts, and leaves the device's memory to the core that gets its
+	 * weights.  A tap needs all rows on the host, so then the device does not sample.
 	 */
 	return open_rows(c, e) && open_state(c, e) && (c->opt.spec.type == NULL || c->opt.never_runs ||
 												   spec_open(c, &c->opt.spec, &c->spec, e)) &&
 		(c->opt.tap != NULL || smpdev_new(&c->smpdev, c->opt.dev, c->opt.pool, &smp, e));
 }
 
-/* All that is where ops are. */
+/* Allocate all areas that the ops use. */
 static bool
 open_areas(Core *c, Err *e)
 {
@@ -287,7 +288,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	so.max_partial = o->max_partial;
 	so.max_long_partial = o->max_long_partial > 0 ? o->max_long_partial : 1;
 	so.long_prompt = o->long_prompt;
-	/* as vLLM has it */
+	/* vLLM's default */
 	if (so.long_prompt == 0 && so.max_partial > 1)
 		so.long_prompt = c->max_model_len / 25;
 	so.window = kvpool_window(c->pool) > 0 ? info->kv_window : 0;
@@ -335,7 +336,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	return true;
 }
 
-/* ---- what was opened ---- */
+/* ---- memory of a core ---- */
 
 int64_t
 core_memory(const Core *c)

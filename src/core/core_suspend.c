@@ -1,15 +1,15 @@
 /*
  * core_suspend.c
- *	  A core that rests: it takes in what comes, cancels what shall be, and computes nothing.
+ *	  A suspended core: it accepts and cancels requests, and computes nothing.
  *
- * Requests stay where they are.  If their memory is given back all are preempted first, so they are
- * computed again when the core goes on, with the same result to the bit; the prefix cache forgets
- * everything, as its blocks will be zeros.  What the KV cache and work space had in memory goes back to
- * the system at once; the addresses stay, but on a device, where it may be that others have taken it
- * meanwhile.  Weights can go to a file meanwhile (model_store()).
+ * Requests keep their places.  If the memory is returned, all running requests are preempted first, so
+ * the core computes them again after it resumes, with the same result to the bit; the prefix cache is
+ * cleared, as its blocks will be zeros.  The memory of the KV cache and the work space returns to the
+ * system at once.  On the host the addresses stay mapped; on a device another program may take the
+ * memory meanwhile.  Weights can be moved to a file meanwhile (model_store()).
  *
- * All on the step thread, between steps, but for the weights' two ways, which are anybody's while
- * the core rests.
+ * All functions run on the step thread, between steps, except core_save_weights() and
+ * core_restore_weights(), which any thread may call while the core is suspended.
  *
  * Tested by tests/unit/core/test_sim.c, test_sleep.c and test_spec_draft.c.
  */
@@ -23,7 +23,7 @@
 #include "core/sample/sample_device.h"
 #include "core/spec/spec.h"
 
-#define SHED_US	INT64_C(4000000)	/* most that writing may take */
+#define SHED_US	INT64_C(4000000)	/* longest time of the writes */
 
 static void
 drop(void *area, size_t size)
@@ -42,7 +42,7 @@ core_suspend(Core *c, bool free_kv)
 	sched_preempt_all(c->sched);
 	if (c->offload != NULL)
 	{
-		/* what is held stays in memory */
+		/* pinned blocks stay in the tier's memory */
 		offload_let_go(c->offload);
 		core_offload_all(c);
 	}
@@ -61,10 +61,7 @@ core_suspend(Core *c, bool free_kv)
 	core_publish(c);
 }
 
-/*
- * What was asked of the device failed, for want of memory it seems: of one that is lost nothing is to be had,
- * and the process ends.
- */
+/* If a request for the device's memory failed, check whether the device is lost: then the process exits. */
 static bool
 unless_lost(const Core *c, bool ok)
 {
@@ -73,7 +70,7 @@ unless_lost(const Core *c, bool ok)
 	return ok;
 }
 
-/* What a device has taken back has other addresses now. */
+/* Get the memory back; on a device it may have other addresses now. */
 static bool
 take_back(Core *c, Err *e)
 {
@@ -93,7 +90,7 @@ core_resume(Core *c, Err *e)
 	return true;
 }
 
-/* What the offload tier has of its KV cache goes to files, where there are such, and out of memory. */
+/* Move the model's blocks in the offload tier from memory to files, if the tier has files. */
 static void
 shed(Core *c)
 {

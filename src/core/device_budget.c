@@ -1,13 +1,13 @@
 /*
  * device_budget.c
- *	  What a model may have of its device's memory, and how that is found out (gpu_memory_plan.c has the
+ *	  Memory that a model may use on its device, and how it is measured (gpu_memory_plan.c has the
  *	  arithmetic).
  *
- * What a step takes besides its planned work space (code that is loaded when it is first called, scratch of
- * attention for this KV's blocks, memory that the driver keeps) nobody knows before one was computed.  So a
- * step of the greatest size is: as many sequences as there may be share as many rows as there may be, with K
- * and V in memory that is given back at once.  Of a model that ranks share the first does so alone: the
- * others have no K and V yet, and steps of other models are on their way meanwhile.
+ * A step takes more memory than its planned work space: code that is loaded at its first call, scratch
+ * of attention for the blocks of K and V, memory that the driver keeps.  How much is only known after a
+ * step.  So a step of the greatest size is computed: as many sequences as possible share as many rows as
+ * possible, with K and V in temporary memory.  If ranks share the model, rank 0 computes the step alone:
+ * the other ranks have no K and V yet, and run steps of other models meanwhile.
  *
  * Tested by tests/t/103_cuda.pl.
  */
@@ -59,9 +59,9 @@ budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void 
 									  .n_stages = 1}, &b->mem, e);
 }
 
-/* ---- who else is on the device ---- */
+/* ---- other users of the device ---- */
 
-/* How many ranks of a replica are. */
+/* Return how many ranks of a replica use the device. */
 static int
 ranks_there(const Settings *s, int ordinal, int replica)
 {
@@ -89,12 +89,12 @@ budget_among(Budget *b, const Settings *s, int ordinal, int replica, bool shared
 
 /* ---- a step of the greatest size ---- */
 
-/* Arrays of a batch, in one piece. */
+/* Arrays of a batch, in one allocation. */
 typedef struct Largest
 {
 	int			n_seqs;
-	int			rows;			/* of each */
-	int			blocks;			/* of each sequence */
+	int			rows;			/* rows of each sequence */
+	int			blocks;			/* blocks of each sequence */
 	int32_t    *tokens;
 	int32_t    *pos;
 	int32_t    *start;
@@ -120,7 +120,7 @@ largest_make(const Core *c, Largest *l)
 	l->rows = o->max_num_batched_tokens / l->n_seqs;
 	l->rows = l->rows < c->max_model_len ? l->rows : c->max_model_len;
 	l->blocks = (l->rows + o->block_size - 1) / o->block_size;
-	/* what follows is written to buffers of these sizes */
+	/* the following code writes to buffers of these sizes */
 	ALWAYS(l->n_seqs > 0 && l->rows >= 0 && l->n_seqs * l->rows <= o->max_num_batched_tokens);
 	n = (size_t) l->n_seqs * (size_t) l->rows;
 	l->tokens = ints(n);
@@ -199,15 +199,15 @@ largest_step(void *ctx, Err *e)
 
 typedef struct Divide
 {
-	DeviceBudgetStage stage;			/* mem_of() wants it */
+	DeviceBudgetStage stage;			/* mem_of() needs it as the first member */
 	Core	   *core;
-	size_t		block;			/* bytes of a page, with what drafts has of it */
-	Err			err;			/* why K and V could not be had, if it isn't for want of memory there */
+	size_t		block;			/* bytes of a block, including the drafter's */
+	Err			err;			/* why K and V could not be allocated, unless the device lacks memory */
 } Divide;
 
 /*
- * So many bytes for K and V: the null block comes on top of what was asked for, and lies within what was
- * measured.
+ * Use so many bytes for K and V.  The null block is in addition to bytes that were requested, but within
+ * bytes that were measured.
  */
 static bool
 fit_length(Divide *d, uint64_t bytes, Err *e)
@@ -260,7 +260,7 @@ budget_divide(Core *c, Err *e)
 	}
 	if (!budget_stage(b, "a step of the greatest size", largest_step, c, e))
 		return false;
-	/* nothing is kept, or it is as large as a step */
+	/* the model keeps no K and V, or only those of one step */
 	if (info->n_kv_layers == 0 || info->both_ways)
 		return core_open_kv(c, e);
 	d.block = kv_layout(&one) + (c->opt.drafter != NULL ? drafter_block_bytes(&c->opt.drafter->info,

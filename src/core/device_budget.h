@@ -1,9 +1,10 @@
 /*
  * device_budget.h
- *	  What a model may have of its device's memory, and how that is found out.
+ *	  Memory that a model may use on its device, and how it is measured.
  *
- * The loader of a model begins a Budget before anything of it is on the device, has the
- * weights measured, and hands it to the core, which measures the rest and takes K and V from what is left.
+ * The loader of a model creates a Budget before anything of the model is on the device, has the weights
+ * measured, and passes the budget to the core, which measures the rest and uses what is left for K and
+ * V.
  */
 #ifndef VLLM_CORE_DEVICE_BUDGET_H
 #define VLLM_CORE_DEVICE_BUDGET_H
@@ -17,23 +18,24 @@ struct Core;
 typedef struct Budget
 {
 	const Dev  *dev;
-	const char *name;			/* the device's */
+	const char *name;			/* the device's name */
 	double		utilization;
-	uint64_t	kv_bytes;		/* 0 = what that leaves */
-	int			asked_len;		/* max_model_len must be this, 0 = as long as fits */
-	int			sharers;		/* ranks of the model on the device, with as much K and V each */
-	int			behind;			/* replicas of it that are to come there */
-	bool		least;			/* nothing will run: as few blocks as there can be */
+	uint64_t	kv_bytes;		/* 0 = what the utilization leaves */
+	int			asked_len;		/* max_model_len must be this; 0 = the longest that fits */
+	int			sharers;		/* ranks of the model on the device, each with as much K and V */
+	int			behind;			/* replicas that will be loaded there later */
+	bool		least;			/* nothing will run: use as few blocks as possible */
 	GpuMem		mem;
 } Budget;
 
-/* Other users of the model that are, or will be, on the device of that number: sharers and behind. */
+/* Set sharers and behind: other parts of the model that are, or will be, on the device with this number. */
 void		budget_among(Budget *b, const Settings *s, int ordinal, int replica, bool shared);
-/* What takes memory on the device: run() is measured, and sums that an error tells have it as `what`. */
+/* Run a stage of the load that takes memory on the device, and measure it; errors name it `what`. */
 bool		budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void *ctx, Err *e);
 /*
- * All that a core has on the device but K and V is there: a step of the greatest size is computed, and K and
- * V get what is left.  A model that may be shorter becomes as long as these hold.
+ * Called when everything of a core but K and V is on the device: compute a step of the greatest size,
+ * and give the rest of the memory to K and V.  A model whose length is not fixed becomes as long as
+ * these hold.
  */
 bool		budget_divide(struct Core *c, Err *e);
 

@@ -2,11 +2,11 @@
  * forward.c
  *	  A planned step through the model: from rows to logits.
  *
- * core_forward() is what the step thread waits for: blocks that are to be copied first, the batch's arrays,
- * the model, and of steps with pooled requests, or log-probabilities of prompts, hidden rows that are
- * worked off or become logits.  Beside it grammars say what is allowed (guided_decoding.c), and drafters see
- * the rows before and behind it (spec.c).  A step of a model both ways is asked on its way whether
- * anybody still wants it.
+ * core_forward() is the part of a step that takes the time: it copies blocks, fills the batch's arrays,
+ * and runs the model; in steps with pooled requests, or log-probabilities of prompts, hidden rows are
+ * then pooled or become logits.  Meanwhile grammars compute their masks (guided_decoding.c), and
+ * drafters see the rows before and after it (spec.c).  A step of a bidirectional model is checked now
+ * and then for whether all its requests have been cancelled.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@
 
 /* ---- a plan as flat arrays ---- */
 
-/* Allocated once, for the largest step; block tables are pointed to, not copied. */
+/* Allocated once, for the largest step; block tables are referenced, not copied. */
 struct BatchBuf
 {
 	Batch		batch;
@@ -91,7 +91,7 @@ batch_free(BatchBuf *b)
 	mem_free(b);
 }
 
-/* Token types of a pooled sequence's rows; true if some aren't 0. */
+/* Set the token types of a pooled sequence's rows; returns true if some are not 0. */
 static bool
 set_types(BatchBuf *b, int row, const PlanEntry *pe)
 {
@@ -102,7 +102,10 @@ set_types(BatchBuf *b, int row, const PlanEntry *pe)
 	return pe->r->kv.computed + pe->n > at;
 }
 
-/* What stands for the tokens of n rows from `row` on, if r's prompt is embeddings; true: of some it does. */
+/*
+ * If r's prompt is embeddings, set the rows of those of the n tokens, from `row` on, that belong to it.
+ * Returns true if there are any.
+ */
 static bool
 set_embeds(BatchBuf *b, int row, const Req *r, int n)
 {
@@ -126,7 +129,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 	bool		embeds = false;
 	bool		adapted = false;
 
-	/* what is written below has that much room */
+	/* the arrays written below have that size */
 	ALWAYS(plan->n <= b->max_seqs && plan->n_rows <= b->max_rows);
 	for (int s = 0; s < plan->n; s++)
 	{
@@ -203,7 +206,7 @@ core_to_host(const HostDev *h, size_t from, size_t n)
 	wait_for(h->on);
 }
 
-/* Hidden rows: those of pooled requests are worked off, the others become logits. */
+/* Process hidden rows: pool those of pooled requests, and compute logits from the others. */
 static void
 pool_rows_of_step(Core *c, const Plan *plan, int n_rows)
 {
@@ -245,7 +248,7 @@ typedef struct ForwardStop
 	const Plan *plan;
 } ForwardStop;
 
-/* A long step is on its way: the engine doesn't hang, and what is asked of it meanwhile is taken in. */
+/* Called during a long step: report that the engine does not hang, and process the inbox. */
 static void
 goes_on(void *ctx)
 {
@@ -256,7 +259,7 @@ goes_on(void *ctx)
 	core_drain(c);
 }
 
-/* May others compute in the middle of a step?  Not if ranks, or a device, compute it, too. */
+/* Return true if other cores may compute in the middle of this step; not if ranks or a device compute it. */
 static bool
 may_stand(const Core *c)
 {
@@ -264,8 +267,8 @@ may_stand(const Core *c)
 }
 
 /*
- * The step is between two operations, of which none takes long.  Now and then others may compute before it
- * goes on.
+ * The step is between two operations, of which none takes long.  Now and then other cores may compute
+ * before it continues.
  */
 static void
 between_operations(Core *c)
@@ -284,19 +287,19 @@ between_operations(Core *c)
 	}
 	else
 		c->progress_us = now;
-	/* a sequence that can't be cut may take long: it is stopped when nobody wants it any more */
+	/* a step with sequences that can't be divided may be long: it is stopped when all are cancelled */
 	if (core_info(c)->both_ways)
 		core_drain(c);
 }
 
-/* A device computes: what goes to the store behind the pool is moved meanwhile. */
+/* While a device computes, move blocks to the offload tier. */
 static bool
 moves_on(void *ctx)
 {
 	return offload_work(((Core *) ctx)->offload);
 }
 
-/* Does nobody want the step any more?  Asked on its way, on the step thread. */
+/* Return true if all requests of the step have been cancelled; called during the step, on its thread. */
 static bool
 unwanted(void *ctx)
 {
@@ -322,7 +325,7 @@ core_forward(Core *c, const Plan *plan)
 	core_copy_blocks(c->opt.kernels, c->opt.pool, &c->kv, plan);
 	if (c->opt.ranks != NULL)
 		ranks_copy(c->opt.ranks, plan->copies, plan->n_copies);
-	/* a device may have given it another address since the batch's arrays were made */
+	/* on a device it may have another address than when the batch's arrays were made */
 	b.state = c->state_area.base;
 	constraints_begin(c->constraints, plan);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);

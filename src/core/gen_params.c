@@ -2,15 +2,14 @@
  * gen_params.c
  *	  Sampling parameters: defaults, the model's defaults, checks.
  *
- * core_normalize() runs once per request, before it is queued, on any thread:
- * it reads only what is fixed when the core is made.  Order (docs/user/sampling.md):
- * values that the caller didn't give come from generation_config, else they are
- * the hard defaults; rewriting of special values; range checks; greedy resets
- * the filters; EOS and stop ids; checks against the vocabulary; checks of the
- * prompt; max_tokens is cut to what the context holds.
+ * core_normalize() runs once per request, before it is queued, on any thread: it only reads what never
+ * changes after the core is made.  Order (docs/user/sampling.md): values that the caller did not give
+ * come from generation_config, else from the built-in defaults; special values are rewritten; ranges are
+ * checked; greedy sampling resets the filters; EOS and stop ids are added; values are checked against
+ * the vocabulary; the prompt is checked; max_tokens is cut to what the context holds.
  *
- * Every error names the parameter, in the message and as "parameter=..." in
- * the detail, and the value.  Tested by tests/unit/core/sample/test_params.c.
+ * Every error names the parameter, in the message and as "parameter=..." in the detail, and the value.
+ * Tested by tests/unit/core/sample/test_params.c.
  */
 #include "core/core_internal.h"
 
@@ -26,9 +25,9 @@
 #include "core/sample/param_range.h"
 #include "ipc/field_range.h"
 
-#define COLDEST 0.01			/* what a temperature between 0 and this one becomes */
+#define COLDEST 0.01			/* a temperature between 0 and this one is raised to it */
 
-/* ---- the members that are a number, by the rows of request_fields.def ---- */
+/* ---- members that are numbers, by the rows of request_fields.def ---- */
 
 typedef struct NumberRow
 {
@@ -40,9 +39,9 @@ typedef struct NumberRow
 	enum
 	{
 		IN_CODE, IN_PARAMS, OF_MODEL, IN_OUT, IN_RULES
-	}			where;			/* OF_MODEL: of GenParams, too */
+	}			where;			/* OF_MODEL: also in GenParams, with a default of the model */
 	size_t		off;
-	double		dflt;			/* NONE: it is none of the row's */
+	double		dflt;			/* NONE = no default */
 } NumberRow;
 
 #define NONE NAN
@@ -130,7 +129,7 @@ add_conf_ids(IntVec *v, const Conf *conf, const char *key, int n_valid)
 			add_id(v, (int64_t) ids[i], n_valid);
 }
 
-/* A number of generation_config, or dflt if it is absent or not what the parameter may be. */
+/* Return a number of generation_config, or dflt if it is absent or out of the parameter's range. */
 static double
 conf_default(const Conf *conf, const char *name, int tag, double dflt)
 {
@@ -159,7 +158,7 @@ gendefaults_init(GenDefaults *d, const Conf *conf, const Tok *tok, int vocab_siz
 	d->max_new_tokens = (int) conf_default(conf, "max_new_tokens", WTAG_MAX_TOKENS, 0);
 	d->n_valid = tok_vocab_size(tok) < vocab_size ? tok_vocab_size(tok) : vocab_size;
 
-	/* the first of these that names one is the primary EOS, as in vLLM */
+	/* the first of these sources that names an id gives the primary EOS, as in vLLM */
 	add_id(&d->eos_all, tok_eos(tok), d->n_valid);
 	add_conf_ids(&d->eos_all, conf, "generation.eos_token_id", d->n_valid);
 	add_conf_ids(&d->eos_all, conf, "eos_token_id", d->n_valid);
@@ -247,7 +246,7 @@ fill_defaults(GenParams *p, uint64_t given, const GenDefaults *d)
 		if (rows[i].where == OF_MODEL && !(given & UINT64_C(1) << i))
 			number_set(&rows[i], p, number_get(&rows[i], &d->params));
 	if (!(given & GP(MAX_TOKENS)))
-		p->max_tokens = INT_MAX;	/* what the context holds */
+		p->max_tokens = INT_MAX;	/* as much as the context holds */
 
 	if (!(given & GP(REPETITION_PENALTY)) && d->repetition_penalty != 1)
 		genparams_rules(p)->repetition_penalty = d->repetition_penalty;
@@ -323,7 +322,7 @@ check_stops(const GenParams *p, int n_valid, Err *e)
 	return true;
 }
 
-/* Hand a vector's memory over to a plain array. */
+/* Move a vector's memory to a plain array. */
 static void
 take_ids(IntVec *v, int32_t **ids, int *n)
 {
@@ -333,7 +332,7 @@ take_ids(IntVec *v, int32_t **ids, int *n)
 	memset(v, 0, sizeof(*v));
 }
 
-/* Dedupe the user's stop ids and join the model's EOS ids to them. */
+/* Remove duplicates from the user's stop ids, and append the model's EOS ids. */
 static void
 join_stop_ids(GenParams *p, const GenDefaults *d)
 {
@@ -348,7 +347,7 @@ join_stop_ids(GenParams *p, const GenDefaults *d)
 		for (size_t i = 0; i < d->eos_all.len; i++)
 			add_id(&min, d->eos_all.data[i], d->n_valid);
 	}
-	/* the primary EOS is apart: its stop reason is NULL */
+	/* not the primary EOS, whose stop reason is NULL */
 	for (size_t i = 1; i < d->eos_all.len && !p->ignore_eos; i++)
 		add_id(&stop, d->eos_all.data[i], d->n_valid);
 	take_ids(&stop, &p->stop_ids, &p->n_stop_ids);
@@ -416,11 +415,11 @@ priority_check(int priority, bool priorities, Err *e)
 					   "llm_unload_model().");
 }
 
-#define MAX_COPIED	(INT64_C(1) << 27)	/* tokens that several answers begin with, together */
+#define MAX_COPIED	(INT64_C(1) << 27)	/* limit of prompt tokens that are copied for all answers together */
 
 /*
- * Log-probabilities of a prompt, and of one token of each answer, and copies of a prompt: more than may be
- * gathered?
+ * Check the limits of collected log-probabilities (of a prompt, and of one token of each answer) and of
+ * copies of a prompt.
  */
 static bool
 check_entries(const Core *c, const OutParams *out, int64_t n_prompt, Err *e)
@@ -470,7 +469,7 @@ core_normalize(const Core *c, GenParams *p, uint64_t given, const IntVec *prompt
 		!priority_check(p->priority, core_priorities(c), e) ||
 		!outparams_check(&p->out, p->temperature, d->n_valid, core_max_logprobs(c), e))
 		return false;
-	/* none sees a hypothesis */
+	/* logits processors do not support hypotheses */
 	if (p->out.beam_width > 0 && p->plugins != 0)
 	{
 		err_set(e, ERR_UNSUPPORTED, "a beam search does not take logits processors");

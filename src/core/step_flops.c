@@ -1,23 +1,23 @@
 /*
  * step_flops.c
- *	  What steps were to compute, to read and to write: an estimate, as vLLM's for MFU.
+ *	  Estimated operations, reads and writes of steps, as vLLM estimates them for MFU.
  *
- * Operations are those of matrices and attention, two for each multiplication and addition; bytes those of
- * weights, read once a step, and of K and V.  What is small beside these (norms, rotations, activations,
- * recurrent states, adapters, drafts' models) is left out.  Owner: the step thread.
+ * Operations are those of matrices and attention, two for each multiplication and addition.  Bytes are
+ * those of weights, read once per step, and of K and V.  The estimate omits what is small beside these
+ * (norms, rotations, activations, recurrent states, adapters, drafters).  Owner: the step thread.
  *
  * Tested by tests/unit/core/test_perf.c, tests/t/098_accounting.pl.
  */
 #include "core/core_state.h"
 
 /*
- * How many pairs of a row and a position it looks at, of rows from .. from + n - 1; window: 0 = all positions
- * before.
+ * Count the pairs of a row and a position that it attends to, for rows from .. from + n - 1; window: 0 =
+ * a row attends to all positions before it.
  */
 static int64_t
 pairs(int64_t from, int64_t n, int64_t window)
 {
-	int64_t		whole = n;		/* rows that see all that is before them */
+	int64_t		whole = n;		/* rows that attend to all positions before them */
 
 	if (window > 0 && from + n > window)
 		whole = from < window ? window - from : 0;

@@ -1,9 +1,9 @@
 /*
  * step_trace.c
- *	  A core's steps for a profile (trace.h).
+ *	  Trace events of a core's steps (trace.h).
  *
- * While one is recorded the model marks its operations too, unless the core was opened with a stopwatch of
- * its owner's.  Owner: the step thread, between steps.
+ * While a profile is recorded the model also marks its operations, unless the core was opened with a
+ * Profile of its owner.  Owner: the step thread, between steps.
  */
 #include <string.h>
 

@@ -2,15 +2,15 @@
  * trace.c
  *	  A profile of the engine: its steps and requests as Chrome's trace events.
  *
- * The format is that of chrome://tracing and Perfetto: complete events (ph X) for steps and their parts, one
- * thread for each instance; nestable asynchronous events (ph b and e) for requests, each with what it waited,
- * read and wrote.  Times are microseconds of the engine's clock.
+ * The format is that of chrome://tracing and Perfetto: complete events (ph X) for steps and their parts,
+ * one thread for each instance; nestable asynchronous events (ph b and e) for requests, each divided
+ * into waiting, prefill and decode.  Times are microseconds of the engine's clock.
  *
- * Threads: step and output threads record, the server thread starts and stops; all under one mutex, which
- * no thread takes while nothing is recorded.  trace_stop() hands the recording to its caller.  Rings drop
- * their oldest events.
+ * Threads: step and output threads record; the server thread starts and stops.  All use one mutex, which
+ * no thread takes while nothing is recorded.  trace_stop() passes the recording to its caller.  Rings
+ * overwrite their oldest events.
  *
- * Tests: tests/unit/core/test_trace.c, tests/t/095_observability.pl.
+ * Tested by tests/unit/core/test_trace.c, tests/t/095_observability.pl.
  */
 #include "core/trace.h"
 
@@ -24,13 +24,13 @@
 #include "base/json/json_writer.h"
 #include "base/alloc.h"
 
-#define MAX_CORES	64			/* that are told apart */
+#define MAX_CORES	64			/* instances that get a row of their own */
 
 struct TraceRecording
 {
-	int			delay;			/* steps to be left out yet */
+	int			delay;			/* steps still to be skipped */
 	int			max;			/* steps to be recorded, 0 = no limit */
-	int64_t		n_steps;		/* recorded; the last TRACE_STEPS are there */
+	int64_t		n_steps;		/* recorded steps; the last TRACE_STEPS are kept */
 	int64_t		n_requests;
 	int64_t		begun_us;
 	int64_t		ended_us;
@@ -40,7 +40,7 @@ struct TraceRecording
 
 _Atomic bool trace_running;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static TraceRecording *rec;			/* under lock; NULL = none */
+static TraceRecording *rec;			/* protected by lock; NULL = none */
 
 bool
 trace_start(int delay, int max, Err *e)
@@ -95,7 +95,7 @@ trace_request(const TraceRequest *r)
 
 /* ---- as JSON ---- */
 
-/* The beginning of an event; its args are to follow. */
+/* Begin an event; the caller adds its args. */
 static void
 open_event(JsonOut *j, const char *name, const char *cat, const char *ph, int64_t ts, int tid)
 {
@@ -119,7 +119,7 @@ name_thread(JsonOut *j, const char *what, int tid, const char *name)
 	json_close(j, '}');
 }
 
-/* An instance's number, from 1 on; it is named when it is seen first. */
+/* Return an instance's number, from 1 on; names the instance when it occurs for the first time. */
 static int
 thread_of(JsonOut *j, const void *core, const void **cores, int *n)
 {

@@ -1,17 +1,17 @@
 /*
  * work_class.c
- *	  Which requests somebody waits for, and which are part of something large.
+ *	  The class of a request: whether a client waits for it, or it is part of something large.
  *
- * A request's class is set when it is submitted.  Background: the caller says so.  Latency: its tokens are
- * streamed, or its session has no more than LATENCY_REQUESTS in this model, and had no more in the last
- * second.  All others are throughput: a session that has more in flight is a statement over many rows, or a
- * client that collects answers, and waits for the last of them.  One step may answer all that it has in
- * flight, hence the second.
- * The count decides, and no flag of the caller's, so that nobody can claim the better class for a large
- * statement.  Its first requests come before it is known to be large; the scheduler finds them out later
+ * A request's class is set when it is submitted.  Background: the caller has set it.  Latency: its
+ * tokens are streamed, or its session has no more than LATENCY_REQUESTS in this model, and had no more
+ * in the last second.  All others are throughput: a session with more requests in flight is a statement
+ * over many rows, or a client that collects results, and waits for the last of them.  The last second
+ * counts because one step may finish all requests that the session has in flight.  The count decides,
+ * not a flag of the caller, so that no client can claim the better class for a large statement.  The
+ * first requests of a statement arrive before it is known to be large; the scheduler demotes them later
  * (workcounts_demote()).
  *
- * Any thread submits, the step thread takes away; the lock is held for a few instructions.  Tested by
+ * Any thread submits, the step thread removes; the lock is held for a few instructions.  Tested by
  * tests/unit/core/test_work_class.c.
  */
 #include "base/alloc.h"
@@ -19,8 +19,8 @@
 #include "base/clock.h"
 #include "core/core_state.h"
 
-#define MANY_US		1000000		/* for so long a session is known for having had many */
-#define SWEEP_AT	64			/* sessions, before those that have none are forgotten */
+#define MANY_US		1000000		/* how long a session counts as large after it had many requests */
+#define SWEEP_AT	64			/* sessions; beyond it those without requests are freed */
 
 struct SessionCount
 {
@@ -32,8 +32,8 @@ struct SessionCount
 struct WorkCounts
 {
 	pthread_mutex_t lock;
-	IdMap		sessions;		/* SessionCount by session_key(); under lock */
-	size_t		sweep_at;		/* so many of them: look which to forget */
+	IdMap		sessions;		/* SessionCount by session_key(); protected by lock */
+	size_t		sweep_at;		/* at this number of sessions: free those that are not needed */
 	atomic_int	n[WORK_CLASSES];	/* live requests by class */
 };
 
@@ -55,7 +55,10 @@ has_many(const SessionCount *s, int64_t now_us)
 	return many_us > 0 && now_us - many_us <= MANY_US;
 }
 
-/* Forget sessions that have nothing and had not many: all = those that had, too.  Under lock, or alone. */
+/*
+ * Free sessions without requests that did not have many recently; all: those, too.  The caller holds the
+ * lock or is the only user.
+ */
 static void
 sweep(WorkCounts *w, bool all)
 {
@@ -90,14 +93,17 @@ workcounts_free(WorkCounts *w)
 	mem_free(w);
 }
 
-/* Sessions are numbered within a role.  Two with one key would count together, which changes their class. */
+/*
+ * Sessions are numbered within a role.  Two sessions with the same key would be counted together, which
+ * only affects their class.
+ */
 static uint64_t
 session_key(const Req *r)
 {
 	return r->in.session ^ (r->in.by.role * UINT64_C(0x9E3779B97F4A7C15));
 }
 
-/* The session has one more; has it, or had it a moment ago, many? */
+/* Count a request of its session; returns true if the session has, or recently had, many. */
 static bool
 session_enter(WorkCounts *w, Req *r)
 {

@@ -1,9 +1,10 @@
 /*
  * admission.c
- *	  What roles may take: requests in flight, tokens per minute.
+ *	  Limits of roles: requests in flight, tokens per minute.
  *
- * What an account says is ipc_server/role_account.c's.  Accounts are under a lock, which is held for a few
- * instructions: replicas of a model step on threads of their own (step_loop.c).  The rest is the core's.
+ * ipc_server/role_account.c has the arithmetic of accounts.  Accounts are protected by a lock, which is
+ * held for a few instructions, because replicas of a model step on threads of their own (step_loop.c).
+ * The rest belongs to the core's step thread.
  *
  * Tested by tests/unit/core/sched/test_gate.c, tests/unit/core/test_sim.c, and with roles by
  * tests/t/097_limits.pl.
@@ -30,19 +31,19 @@ struct Account
 
 struct Accounts
 {
-	pthread_mutex_t lock;		/* cores may be several threads' */
+	pthread_mutex_t lock;		/* cores of several threads may share the accounts */
 	IdMap		by_role;
-	size_t		sweep_at;		/* so many: look whom to forget */
-	_Atomic uint64_t changes;	/* +1 when a request ends */
+	size_t		sweep_at;		/* at this number of accounts: free the idle ones */
+	_Atomic uint64_t changes;	/* incremented when a request ends */
 };
 
 struct Admission
 {
 	Accounts   *accounts;
-	Fair		roles;			/* those that wait: roles, sessions */
+	Fair		roles;			/* waiting requests: roles, sessions */
 	int			n;
-	uint64_t	seen;			/* Accounts.changes at the last look */
-	int64_t		due_us;			/* a bucket has something again; INT64_MAX = nobody waits for one */
+	uint64_t	seen;			/* Accounts.changes at the last check */
+	int64_t		due_us;			/* when a bucket is not empty again; INT64_MAX = no request waits for one */
 };
 
 /* ---- accounts ---- */
@@ -69,7 +70,7 @@ accounts_free(Accounts *a)
 	mem_free(a);
 }
 
-/* Forget those that say nothing. */
+/* Free the accounts without usage. */
 static void
 sweep(Accounts *a, int64_t now_us)
 {
@@ -114,7 +115,7 @@ terms_of(const Caller *by)
 	return (RoleTerms) {by->max_requests, by->tokens_per_minute, by->wait_ms};
 }
 
-/* When may r pass?  INT64_MAX: when another ends. */
+/* Return when r may pass; INT64_MAX = when another request ends. */
 static int64_t
 open_at(const Account *acc, const Req *r, int64_t now_us)
 {
@@ -174,7 +175,7 @@ enter(Admission *g, Req *r, int64_t now_us, Err *e)
 	acc = account_of(g->accounts, r->in.by.role, now_us);
 	open = open_at(acc, r, now_us);
 	role = idmap_get(&g->roles.kids, r->in.by.role);
-	/* nobody overtakes those of its role */
+	/* no request overtakes waiting ones of its role */
 	if (open <= now_us && (role == NULL || role->n == 0))
 	{
 		pass(r, acc, now_us);
@@ -244,7 +245,7 @@ next(Admission *g, int64_t now_us)
 		pass(r, acc, now_us);
 		return r;
 	}
-	/* nobody: when is that to be asked again? */
+	/* none may pass: compute when to check again */
 	g->seen = g->accounts->changes;
 	g->due_us = INT64_MAX;
 	for (int i = 0; i < g->roles.n; i++)
@@ -291,7 +292,7 @@ admission_leave(Admission *g, Req *r)
 	if (r->sched.account == NULL)
 		return;
 	pthread_mutex_lock(&g->accounts->lock);
-	/* without requests it may be swept away */
+	/* without requests the account may be freed by a sweep */
 	ALWAYS(r->sched.account->a.n_refs > 0 && r->sched.account->a.in_flight <= r->sched.account->a.n_refs);
 	r->sched.account->a.n_refs--;
 	account_leave(&r->sched.account->a, &t);

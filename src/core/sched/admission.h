@@ -1,18 +1,18 @@
 /*
  * admission.h
- *	  What roles may take: requests in flight, tokens per minute.
+ *	  Limits of roles: requests in flight, tokens per minute.
  *
- * Before a request may be scheduled it passes its core's gate.  A request beyond a limit of its role waits
- * there, in turn over the role's sessions, while others pass.  The accounts are those of
- * roles, over all models; a limit comes with each request (Caller), and is compared with the account.
- * Requests that bring none (jobs') count for none.
+ * A request passes its core's gate before it may be scheduled.  A request that exceeds a limit of its
+ * role waits at the gate, where the role's sessions take turns, while requests of other roles pass.
+ * Accounts keep the usage of roles, over all models; each request brings its limits (Caller), which are
+ * compared with the account.  Requests without limits (those of jobs) are not counted.
  *
- * Tokens per minute: an account is a bucket that fills evenly and holds one minute's tokens.  A
- * request may pass while there is something in it, and what it takes is known only as it goes on: the
- * bucket may be overdrawn, and the next request waits until that is made good.  So in the long run
- * no role has more than its rate.
+ * Tokens per minute: an account is a token bucket that fills evenly and holds one minute's tokens.  A
+ * request may pass while the bucket is not empty.  How much the request takes is known only as it runs,
+ * so it may overdraw the bucket; then the next request waits until the bucket has filled again.  So in
+ * the long run no role exceeds its rate.
  *
- * Owner of a gate: its core's step thread; accounts may be shared by cores of several threads.
+ * A gate belongs to its core's step thread; cores of several threads may share the accounts.
  */
 #ifndef VLLM_CORE_SCHED_ADMISSION_H
 #define VLLM_CORE_SCHED_ADMISSION_H
@@ -20,30 +20,30 @@
 #include "core/core_internal.h"
 
 Admission  *admission_new(Accounts *a);
-void		admission_free(Admission *g);		/* it must be empty */
+void		admission_free(Admission *g);		/* the gate must be empty */
 
 typedef enum AdmissionResult
 {
-	GATE_PASS,					/* it counts from now on, until admission_leave() */
-	GATE_WAIT,					/* RQ_DEFERRED: until admission_next() gives it, or admission_remove() */
-	GATE_REFUSE					/* *e says why: it doesn't want to wait */
+	GATE_PASS,					/* the request counts from now on, until admission_leave() */
+	GATE_WAIT,					/* RQ_DEFERRED: until admission_next() returns it, or admission_remove() */
+	GATE_REFUSE					/* *e says why: the request would not wait */
 } AdmissionResult;
 
-/* r, a request's first Req, wants to be scheduled; n_tokens: of its prompts. */
+/* r, a request's first Req, wants to be scheduled; n_tokens: tokens of its prompts. */
 AdmissionResult admission_enter(Admission *g, Req *r, int n_tokens, int64_t now_us, Err *e);
-/* One that has waited and passes now; NULL = nobody. */
+/* Return a waiting request that may pass now; NULL = none. */
 Req		   *admission_next(Admission *g, int64_t now_us);
-/* r, which waits, does so no more: it is RQ_NEW again. */
+/* Remove r from the gate; its state is RQ_NEW again. */
 void		admission_remove(Admission *g, Req *r);
-/* r has waited too long: why. */
+/* r has waited too long: set *e to the reason. */
 void		admission_late(const Admission *g, const Req *r, int64_t now_us, Err *e);
-/* r, a request's first, has ended. */
+/* A request has ended; r is its first Req. */
 void		admission_leave(Admission *g, Req *r);
-/* r has said n tokens. */
+/* Charge n output tokens to r's role. */
 void		admission_charge(const Req *r, int n);
-/* When to look again, if no request ends before: 0 = now, INT64_MAX = nobody waits for a time. */
+/* Return when to call admission_next() again if no request ends before: 0 = now, INT64_MAX = no need. */
 int64_t		admission_due(const Admission *g);
-int			admission_n(const Admission *g);	/* who waits */
+int			admission_n(const Admission *g);	/* number of waiting requests */
 Req		   *admission_any(Admission *g);
 
 #endif

@@ -1,15 +1,16 @@
 /*
  * fair_queue.c
- *	  A tree of those who wait for service: whose turn is it?
+ *	  Fair queueing in a tree: which of the waiting leaves is served next.
  *
- * A node stays known while it has requests, and then as long as its clock is ahead of its
- * siblings': until then it has had more than its share.  Those that are not ahead are looked for
- * when the number of siblings has doubled, and all children of a node when it has no requests any more.
- * Of very many siblings those that are ahead are forgotten, too: sessions of one request each, of which
- * none ever comes back, all end ahead of the next one.
+ * A node is kept while it has requests, and after that while its clock is ahead of its siblings': until
+ * then it has got more than its share.  Nodes that are not ahead are freed when the number of siblings
+ * has doubled; all children of a node are freed when the node has no requests any more.  With very many
+ * siblings nodes that are ahead are freed, too: sessions of one request each, of which none ever comes
+ * back, all end ahead of the next one.
  *
- * Owner: the step thread.  All operations but fair_clear() and a sweep, which is paid by the nodes
- * that it doubles, are O(depth * log(siblings)).  Tested by tests/unit/core/sched/test_sched.c.
+ * Owner: the step thread.  All operations are O(depth * log(siblings)), except fair_clear() and a sweep,
+ * whose cost is amortized over the nodes that were added since the last one.  Tested by
+ * tests/unit/core/sched/test_sched.c.
  */
 #include "core/sched/fair_queue.h"
 
@@ -98,7 +99,7 @@ heap_remove(Fair *up, Fair *f)
 
 /* ---- a parent's clock ---- */
 
-/* f, which has no requests any more: it is active until its parent's clock has reached its own. */
+/* f has no requests any more: it stays active until its parent's clock has reached its own. */
 static void
 stay_ahead(Fair *f)
 {
@@ -115,7 +116,7 @@ stay_ahead(Fair *f)
 	up->ahead = f;
 }
 
-/* It has requests again, or has been reached, or is forgotten. */
+/* f leaves the list: it has requests again, or the clock has reached it, or it is freed. */
 static void
 leave_ahead(Fair *f)
 {
@@ -129,7 +130,7 @@ leave_ahead(Fair *f)
 		f->next->prev = f->prev;
 }
 
-/* The clock has reached the first of those that are ahead. */
+/* The parent's clock has reached the first of the children that are ahead. */
 static void
 reach(Fair *up)
 {
@@ -210,7 +211,7 @@ fair_clear(Fair *f)
 	f->turns = 0;
 }
 
-/* Forget the children that nobody needs and that are not ahead. */
+/* Free the children without requests that are not ahead. */
 static void
 sweep(Fair *up)
 {
@@ -257,17 +258,17 @@ fair_ref(Fair *f)
 void
 fair_unref(Fair *f)
 {
-	Fair	   *empty = NULL;	/* the highest that has nobody */
+	Fair	   *empty = NULL;	/* the topmost node without requests */
 	Fair	   *up;
 
 	for (; f != NULL; f = f->up)
 	{
-		/* without requests it is freed, and perhaps somebody still counts on it */
+		/* without requests a node is freed, though a request may still refer to it */
 		ALWAYS(f->n_refs > 0);
 		if (--f->n_refs == 0)
 		{
 			empty = f;
-			/* not a leaf: one that comes anew for each request would count twice */
+			/* not for a leaf: a session that is new for each request would count twice */
 			if (f->up != NULL && f->kids.n > 0 && f->clock > f->up->now)
 				stay_ahead(f);
 			else if (f->up != NULL)
@@ -285,8 +286,8 @@ fair_unref(Fair *f)
 /* ---- turns ---- */
 
 /*
- * f, which has not waited, does so again.  Of what it was behind then it loses as much as the others have
- * gone on.
+ * f waits again after a pause.  The arrears that it had then are reduced by as much as the parent's
+ * clock has advanced since.
  */
 static void
 catch_up(Fair *f)
@@ -347,7 +348,7 @@ fair_first(Fair *f)
 Fair *
 fair_first_of(Fair *f, bool (*chosen) (const Req *r), double lead)
 {
-	Fair	   *first = NULL;	/* child of f */
+	Fair	   *first = NULL;	/* a child of f */
 	Fair	   *leaf = NULL;
 
 	if (f->n == 0)

@@ -1,20 +1,23 @@
 /*
  * fair_queue.h
- *	  A tree of those who wait for service: whose turn is it?
+ *	  Fair queueing in a tree: which of the waiting leaves is served next.
  *
- * Each node has a clock: the service that it has had, divided by its weight.  Among nodes of one
- * parent it is the turn of the one whose clock is behind the others'; so those that always want
- * service get it by their weights, whatever the size of what they ask for.
+ * Each node has a clock: the service that it has got, divided by its weight.  Among the children of a
+ * node the one with the least clock is next.  So children that always want service get it in proportion
+ * to their weights, whatever the size of each request.
  *
- * Where the others are, the parent's own clock says: it goes on by the service that is given below it,
- * divided by the weights of all that are active there: that have requests, or, but for leaves, have none any
- * more and are still ahead, as the service that they had in one go was theirs by and by.  A new node begins
- * there, and so does one that comes back after a while: what it was behind when it last waited is worth less
- * and less, so nobody saves up.  A node that has just had more than its share and comes back is still ahead:
- * to leave and return brings nothing.  And as that clock goes on with each service, whoever
- * it is for, those that are ahead have their turn however many new ones come.
+ * The parent's own clock (`now`) follows its children: it advances by the service given below it,
+ * divided by the sum of the weights of its active children.  A child is active while it has requests.  A
+ * child other than a leaf also stays active without requests while its clock is ahead of the parent's,
+ * because the service that it got at once counts as spread over that time.  A new child starts at the
+ * parent's clock.  So does a child that comes back after a while: the arrears that it had when it last
+ * waited shrink as the clock advances, so a child can't save up service.  A child that has just got more
+ * than its share and comes back is still ahead, so it gains nothing by leaving and returning.  And since
+ * the parent's clock advances with each service, whichever child gets it, children that are ahead get
+ * their turn however many new ones come.
  *
- * Leaves have queues; the scheduler's are sessions, below roles, below the two classes of requests.
+ * Leaves have queues.  In the scheduler leaves are sessions, below roles, below the two classes of
+ * requests.
  */
 #ifndef VLLM_CORE_SCHED_FAIR_QUEUE_H
 #define VLLM_CORE_SCHED_FAIR_QUEUE_H
@@ -27,7 +30,7 @@
 
 typedef struct Req Req;
 
-/* A list of requests, by their prev and next. */
+/* A list of requests, linked by their prev and next. */
 typedef struct ReqList
 {
 	Req		   *head;
@@ -38,58 +41,58 @@ typedef struct ReqList
 typedef struct Fair Fair;
 struct Fair
 {
-	Fair	   *up;				/* NULL: the root */
-	uint64_t	key;			/* unique among its parent's */
+	Fair	   *up;				/* parent; NULL = the root */
+	uint64_t	key;			/* unique among the parent's children */
 	double		weight;			/* > 0 */
-	double		clock;			/* service so far / weight, from some start on */
-	double		left;			/* its parent's now when it last waited */
-	uint64_t	since;			/* when it came, or had its last turn: of equals the least is first */
-	int			at;				/* place in its parent's heap; -1 = nobody below it waits */
-	int64_t		n_refs;			/* requests below it, that wait or run */
-	/* a role's (sched_roles.c), as of the count of that number */
+	double		clock;			/* service so far / weight, starting at the parent's `now` */
+	double		left;			/* the parent's `now` when this node last waited */
+	uint64_t	since;			/* number of its arrival or last turn: breaks ties, the least first */
+	int			at;				/* index in the parent's heap; -1 = no request waits below this node */
+	int64_t		n_refs;			/* requests below this node that wait or run */
+	/* of a role (sched_roles.c), valid if counted == Sched.n_counts: */
 	uint64_t	counted;
-	int			blocks;			/* of its requests that run, */
+	int			blocks;			/* blocks of its running requests */
 	int			running;		/* number of requests that run */
-	bool		is_ahead;		/* it is in its parent's list of these, between: */
+	bool		is_ahead;		/* it is in its parent's list `ahead`, between prev and next */
 	Fair	   *prev;
 	Fair	   *next;
-	ReqList		queue;			/* a leaf's */
-	/* of its children */
-	IdMap		kids;			/* all that are known */
-	size_t		sweep_at;		/* so many of them: look whom to forget */
-	Fair	  **heap;			/* [n]: those that wait, by clock and since */
+	ReqList		queue;			/* of a leaf */
+	/* of its children: */
+	IdMap		kids;			/* all known children */
+	size_t		sweep_at;		/* at this number of children: forget those that are not needed */
+	Fair	  **heap;			/* [n]: children that wait, by clock and since */
 	int			n;
 	int			cap;
-	double		active;			/* the weights of those that are active; */
-	Fair	   *ahead;			/* active nodes without requests, a list */
-	double		soonest;		/* least clock of the list `ahead` */
-	double		now;			/* where they are: the service they had / active; never goes back */
+	double		active;			/* sum of the weights of active children */
+	Fair	   *ahead;			/* list of active children without requests */
+	double		soonest;		/* least clock in the list `ahead` */
+	double		now;			/* clock of the children: sum of service / active; never decreases */
 	uint64_t	turns;
 };
 
-/* The child of that key, made if there is none; it has that weight from now on. */
+/* Return the child with that key, which is made if missing; sets its weight. */
 Fair	   *fair_kid(Fair *up, uint64_t key, double weight);
-/* A request begins, or ends, to be one of f's, a leaf.  f may be gone behind fair_unref(). */
+/* Count a request of f, a leaf, or uncount it.  fair_unref() may free f. */
 void		fair_ref(Fair *f);
 void		fair_unref(Fair *f);
-/* Somebody waits in f, a leaf; nobody does any more. */
+/* The leaf f has a waiting request; has none any more. */
 void		fair_wait(Fair *f);
 void		fair_rest(Fair *f);
-/* As fair_wait(), of a leaf that has not been served: it is as old as it was. */
+/* Like fair_wait(), for a leaf whose request was not served: it keeps its age. */
 void		fair_back(Fair *f);
-/* The leaf below f whose turn it is; NULL = nobody waits. */
+/* Return the leaf below f that is next; NULL = none waits. */
 Fair	   *fair_first(Fair *f);
 /*
- * The leaf below f whose first request is chosen, of all such the one whose turn is next, if neither it nor a
- * node above it is ahead of the one whose turn it is by more service than lead; NULL = there is none.
+ * Return the next leaf below f whose first request is chosen, if neither it nor a node above it is ahead
+ * of the leaf that is next by more than `lead` of service; NULL = there is none.
  */
 Fair	   *fair_first_of(Fair *f, bool (*chosen) (const Req *r), double lead);
-/* f, a leaf, has its turn; it gets so much service. */
+/* Give the leaf f its turn; charge service to it. */
 void		fair_turn(Fair *f);
 void		fair_charge(Fair *f, double service);
-/* Everything below f. */
+/* Free everything below f. */
 void		fair_clear(Fair *f);
-/* Is the heap one, and each node below f in it exactly when it waits? */
+/* Check that the heap is valid, and that each node below f is in it exactly when it waits. */
 bool		fair_check(const Fair *f);
 
 #endif

@@ -1,41 +1,40 @@
 /*
  * sched.c
- *	  The scheduler: requests that run, wait and are held, and their blocks.
+ *	  The scheduler: running, waiting and held requests, and their blocks.
  *
- * There is no prefill and no decode phase.  A request has tokens (prompt and
- * output so far) and `computed`, the number of those whose K/V are in its
- * blocks; a step hands out rows so that computed catches up.  sched_queue.c chooses the next waiting request,
- * sched_plan.c the rows of each request; here are the blocks: what requests
- * hold, how they lose it, and what forks take over.
+ * There is no prefill and no decode phase.  A request has tokens (prompt and output so far) and
+ * `computed`, the number of those whose K/V are in its blocks; a step hands out rows so that computed
+ * catches up.  sched_queue.c chooses the next waiting request, sched_plan.c the rows of each request;
+ * this file manages the blocks: which ones requests hold, how they lose them, and which ones forks take
+ * over.
  *
- * When a running request can't get a block, the most recently admitted running
- * one of the role that has most (sched_roles.c) is preempted: its blocks are freed, computed = 0, and it
- * waits in front.  Its rows in the plan at hand, if any, are refunded.  A model with recurrent state has a
- * slot of it for each running request, which goes the way of the blocks.
+ * When a running request can't get a block, the scheduler preempts the most recently admitted request of
+ * the role that has most (sched_roles.c): it frees the request's blocks, sets computed = 0, queues the
+ * request at the front, and takes back its rows in the current plan.  A model with recurrent state has a
+ * slot for each running request, which is freed with the blocks.
  *
- * A fork is a request that begins with all the tokens of another, its parent, whose
- * last rows have just been computed.  The parent is then held: off the running list,
- * but with its blocks, until its forks have been admitted; these take a reference to
- * each full block, and a copy of the last.  Blocks so shared are never written: a
- * request writes behind its `computed` only.  Held blocks are the first to go when
- * blocks are short; then, as after a preemption, forks compute all by themselves.
+ * A fork is a request that begins with all the tokens of another, its parent, whose last rows have just
+ * been computed.  The parent is then held: it is no longer in the running list, but keeps its blocks
+ * until its forks have been admitted.  A fork takes a reference to each full block, and a copy of the
+ * last one.  Shared blocks are never written, since a request only writes positions from its `computed`
+ * on.  When blocks are short, held blocks are freed first; then, as after a preemption, forks compute
+ * all their tokens themselves.
  *
- * With SchedOptions.priorities new requests wait in one queue, by priority, and all orders below are
- * by (priority, first admission): who has the lower number is admitted first, and preempted last.  Of
- * those with the same, requests in the background come behind the others until they have been preempted
- * once: from then on they are as old as they are, so that nobody is preempted for ever.
+ * With SchedOptions.priorities new requests wait in one queue, by priority, and all orders below are by
+ * (priority, first admission): a request with a lower number is admitted first, and preempted last.  At
+ * the same priority, background requests come after the others until they have been preempted once; from
+ * then on their age counts, so that no request is preempted for ever.
  *
  * Invariants (sched_check):
- *  - running[] is in order of first admission, the preempted queue too.  While a plan walks over
- *	  running[], Sched.walk is where it is, and goes down when one before it is taken out.
+ *  - running[] is in order of first admission, and so is the preempted queue.  While a plan walks over
+ *	  running[], Sched.walk is its position, which is decremented when a request before it is removed.
  *  - The oldest request is never a victim unless it is alone, and alone it fits
  *	  (sched_fits, checked at submission): every plan makes it progress, so
  *	  there is no livelock.
- *  - A held request has forks that wait.
+ * - A held request has waiting forks.
  *
- * Owner: the step thread.  Add and remove are O(1) but for the shift in
- * running[].  Tested by tests/unit/core/sched/test_sched.c (hand-written traces, fairness, random
- * operations, tiny pools).
+ * Owner: the step thread.  Add and remove are O(1) except for the shift in running[].  Tested by
+ * tests/unit/core/sched/test_sched.c (hand-written traces, fairness, random operations, tiny pools).
  */
 #include "core/kv/layer_groups.h"
 #include "core/kv/block_lifetime.h"
@@ -91,7 +90,7 @@ sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e)
 	return err_hint(e, "Lower max_tokens or give the model more KV cache memory.");
 }
 
-/* What a running request holds, on every way out. */
+/* Free the memory of a running or held request, however it ends. */
 static void
 sched_free_memory(Sched *s, Req *r)
 {
@@ -106,8 +105,8 @@ sched_free_memory(Sched *s, Req *r)
 }
 
 /*
- * Blocks that hold nothing but drafts, or space for them, are given back: whoever runs has what it would
- * have without speculation.  False: there were none.
+ * Free blocks that only have room for drafts: a running request keeps what it would have without
+ * speculation.  Returns false if there are none.
  */
 bool
 sched_take_spare(Sched *s)
@@ -128,7 +127,7 @@ sched_take_spare(Sched *s)
 
 /* ---- forks ---- */
 
-/* A held request gives its blocks back. */
+/* Free the blocks of a held request. */
 void
 sched_release_held(Sched *s, Req *r)
 {
@@ -139,7 +138,7 @@ sched_release_held(Sched *s, Req *r)
 	r->sched.state = RQ_GONE;
 }
 
-/* r needs its parent no more. */
+/* r does not need its parent any more. */
 void
 sched_leave_parent(Sched *s, Req *r)
 {
@@ -151,7 +150,7 @@ sched_leave_parent(Sched *s, Req *r)
 		sched_release_held(s, parent);
 }
 
-/* How many blocks could r take over without a copy? */
+/* Return how many blocks r could take over without a copy. */
 int
 sched_parent_blocks(const Sched *s, const Req *r)
 {
@@ -159,7 +158,7 @@ sched_parent_blocks(const Sched *s, const Req *r)
 		r->sched.parent->kv.computed / s->opt.block_size : 0;
 }
 
-/* Nobody else needs the parent: its blocks can be had as they are, the last included. */
+/* Return true if no other fork needs the parent: r can take over all its blocks, including the last one. */
 static bool
 inherits(const Req *r)
 {
@@ -167,7 +166,7 @@ inherits(const Req *r)
 		r->sched.parent->sched.n_forks == 1;
 }
 
-/* How many of its tokens has it when it is admitted? */
+/* Return how many of r's tokens its parent has computed when r is admitted. */
 int
 sched_parent_tokens(const Sched *s, const Req *r)
 {
@@ -180,7 +179,7 @@ sched_parent_tokens(const Sched *s, const Req *r)
 	return kvpool_available(s->pool) > 0 ? r->sched.parent->kv.computed : blocks * s->opt.block_size;
 }
 
-/* What its parent has computed of r's tokens; r's own rows follow. */
+/* Give r the blocks that its parent has computed of r's tokens; r computes the rest. */
 void
 sched_take_over(Sched *s, Req *r)
 {
@@ -213,7 +212,7 @@ sched_take_over(Sched *s, Req *r)
 		int32_t		own;
 		bool		there = prefix_cache_alloc(&s->share, 1, &own);
 
-		/* sched_parent_tokens() has looked */
+		/* sched_parent_tokens() has checked that a block is available */
 		ALWAYS(there);
 		intvec_push(&r->kv.blocks, own);
 		prefix_cache_copy(&s->share, r->sched.parent->kv.blocks.data[blocks], own, &s->plan);
@@ -224,7 +223,7 @@ sched_take_over(Sched *s, Req *r)
 
 /* ---- preemption ---- */
 
-/* Take back what the plan gave to a request. */
+/* Take the rows that the plan gave to a request back. */
 static void
 plan_refund(Sched *s, Req *r)
 {
@@ -287,9 +286,9 @@ sched_preempt_all(Sched *s)
 		sched_release_held(s, s->held.tail);
 }
 
-/* ---- life ---- */
+/* ---- adding and removing ---- */
 
-/* A free block's content is gone. */
+/* The content of a free block is about to be overwritten. */
 static void
 forget_block(void *ctx, int32_t block)
 {
@@ -318,7 +317,7 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 	s->free_slots = mem_zalloc((size_t) opt->max_seqs * sizeof(int));
 	for (int i = opt->max_seqs; opt->slots && i > 0;)
 		s->free_slots[s->n_free_slots++] = --i;
-	/* no request gets two entries, and nobody is admitted after a preemption */
+	/* max_seqs suffice: no request gets two entries, and none is admitted after a preemption */
 	s->plan.e = mem_zalloc((size_t) opt->max_seqs * sizeof(PlanEntry));
 	s->plan.copies = mem_zalloc((size_t) opt->max_seqs * (size_t) (kvpool_full(pool) + kvpool_window(pool)) *
 								sizeof(BlockCopy));
@@ -417,7 +416,7 @@ sched_retain_blocks(Sched *s, Req *r)
 void
 sched_retain_for_forks(Sched *s, Req *r)
 {
-	/* forks of recurrent state compute all by themselves */
+	/* recurrent state can't be shared: the forks compute all their tokens themselves */
 	if (s->opt.slots)
 		sched_remove(s, r);
 	else
@@ -505,7 +504,7 @@ check_blocks(const Sched *s, const Req *r, int *used, int *windows, Err *e)
 	if (r->kv.computed < 0 || (size_t) r->kv.computed > r->tokens.len)
 		return err_set(e, ERR_INTERNAL, "request %llu has computed %d of %zu tokens",
 					   (unsigned long long) r->in.id, r->kv.computed, r->tokens.len);
-	/* drafts may have some more, until others need them */
+	/* with speculation a request may have more blocks for drafts, until other requests need them */
 	if (s->opt.spec == NULL && (int) r->kv.blocks.len > sched_blocks(s, (int64_t) r->tokens.len))
 		return err_set(e, ERR_INTERNAL, "request %llu of %zu tokens holds %zu blocks",
 					   (unsigned long long) r->in.id, r->tokens.len, r->kv.blocks.len);
@@ -579,7 +578,7 @@ check_used(const Sched *s, int *used, int *windows, Err *e)
 	return true;
 }
 
-/* Each slot is free or has one request, and each running request one. */
+/* Check that each slot is free or belongs to one request, and that each running request has one. */
 static bool
 check_slots(const Sched *s, Err *e)
 {

@@ -1,60 +1,62 @@
 /*
  * sched_internal.h
- *	  The scheduler's own state, for the files that make it: sched.c (blocks, forks, preemption),
- *	  sched_queue.c (who waits, and who is next) and sched_plan.c (rows).
+ *	  The private state of the scheduler, for its files: sched.c (blocks, forks, preemption),
+ *	  sched_queue.c (waiting requests, and which is next), sched_plan.c (rows of the next step) and
+ *	  others.
  */
 #ifndef VLLM_CORE_SCHED_SCHED_INTERNAL_H
 #define VLLM_CORE_SCHED_SCHED_INTERNAL_H
 
 #include "core/core_internal.h"
 
-#define MIN_CHUNK 16			/* prompt rows a step may always have */
+#define MIN_CHUNK 16			/* prompt rows that a step may always have */
 
-/* The classes of requests, each with a tree of roles and sessions. */
+/* The classes of requests: front and background, each with a tree of roles and sessions. */
 enum
 {
 	CLASS_FRONT, CLASS_BACK, N_CLASSES
 };
 
-/* Latency work, and all other. */
+/* Latency work, and all other work. */
 enum
 {
 	URGENT, NOT_URGENT, N_URGENCIES
 };
 
-/* Rows of prompts that requests want. */
+/* Prompt rows that requests want. */
 typedef struct Wanted
 {
 	int			n;				/* requests */
 	int64_t		rows;
 } Wanted;
 
-/* One of them. */
+/* The waiting requests of one class. */
 typedef struct Line
 {
-	ReqList		preempted;		/* by admit_no */
-	Fair		roles;			/* new ones */
+	ReqList		preempted;		/* ordered by admit_no */
+	Fair		roles;			/* new requests */
 	int			n_new;			/* number of new requests */
-	double		clock;			/* service it has had / its share; see fair_queue.h */
+	double		clock;			/* service the class has got / its share; see fair_queue.h */
 } Line;
 
 /* sched_lora.c */
 typedef struct Passing
 {
 	int			n;				/* requests with adapters that have been admitted */
-	int			worst;			/* the greatest number of their priorities */
+	int			worst;			/* greatest priority number among them */
 } Passing;
 
 typedef struct SchedLora
 {
-	const LoraAdapter **of;		/* [n] that have a place, as of the plan at hand */
+	const LoraAdapter **of;		/* [n] adapters that have a place in the current plan */
 	int			n;
 	int			cap;
-	Passing		passing[N_CLASSES];	/* of the plan at hand */
-	ReqList		skipped;			/* of the plan at hand: they find no place */
+	Passing		passing[N_CLASSES];	/* of the current plan */
+	ReqList		skipped;			/* requests that the current plan skipped because their adapters have no
+									 * place */
 	int			n_skipped;		/* number of requests that the plan has skipped */
-	bool		used;			/* some request has had one */
-	Req		   *next;			/* has been passed too often; NULL = nobody */
+	bool		used;			/* some request has had an adapter */
+	Req		   *next;			/* skipped too often, so it is next; NULL = none */
 } SchedLora;
 
 struct Sched
@@ -64,160 +66,173 @@ struct Sched
 	PrefixCache	share;
 	Cost		cost;
 
-	Req		  **running;		/* [opt.max_seqs], by admit_no */
+	Req		  **running;		/* [opt.max_seqs], ordered by admit_no */
 	int			n_running;
 	Line		line[N_CLASSES];
-	double		line_now;		/* the clock of the class that had the last turn; never goes back */
-	ReqList		resumed;		/* forks instead of their parents */
-	/* so many of them were admitted since a new request has been, while some waited */
+	double		line_now;		/* clock of the class that had the last turn; never decreases */
+	ReqList		resumed;		/* waiting continuations */
+	/* continuations admitted since the last new request, while new ones waited */
 	int			n_resumed;
-	int			n_urgent;		/* so much latency work was admitted in a row, while other work waited */
-	ReqList		held;			/* newest last */
-	Wanted		waiting[N_URGENCIES];	/* by waiting and preempted ones */
+	int			n_urgent;		/* latency requests admitted in a row while other work waited */
+	ReqList		held;			/* held requests, newest last */
+	Wanted		waiting[N_URGENCIES];	/* rows wanted by waiting and preempted requests */
 	uint64_t	next_admit_no;
 	int64_t		n_preemptions;
-	uint64_t	large_session;	/* whose throughput work has run last; 0 = nobody's */
-	int64_t		latency_us;		/* when another session's latency work has run beside it */
+	uint64_t	large_session;	/* session of the throughput work that ran last; 0 = none */
+	int64_t		latency_us;		/* when latency work of another session last ran beside it */
 	int		   *free_slots;		/* [n_free_slots] */
 	int			n_free_slots;
 
 	SchedLora	lora;
-	uint64_t	n_counts;		/* of what roles have */
-	int64_t		may_lose;		/* rows that may be computed again for the sake of roles that have less */
+	uint64_t	n_counts;		/* number of the last count of roles' usage */
+	int64_t		may_lose;		/* budget of rows that may be computed again for roles that have less */
 
 	Plan		plan;
-	/* scratch of the plan at hand */
-	Wanted		wanted[N_URGENCIES];	/* by candidates for prompt rows not yet looked at */
-	int			prompt_rows;	/* prompt rows handed out */
-	int			n_partial;		/* prompts that will not be complete; */
-	int			n_long;			/* long prompts that will not be complete in this step */
-	int			n_back;			/* of the background, that run */
-	int			walk;			/* the one of running[] that is looked at; -1 = none */
-	int			steady;			/* those before it keep what they have in this plan */
-	bool		no_turn;		/* the new one whose turn it was before resumed ones can't be admitted */
-	double		target_us;		/* the step lasts at most so long; 0 = no limit */
-	double		latency_target_us;	/* the same for rows of latency work's prompts */
-	int			latency_rows;	/* so many of them have room, and have not yet been given */
-	int			n_throughput;	/* requests of that class that run */
-	bool		latency_recent; /* latency_us is not long ago */
-	bool		limit_decodes;	/* other than latency work decodes only as far as this allows: */
-	double		decode_us;		/* its rows make the step at most so long */
-	uint64_t	decode_from;	/* admit_no of the first that the last plan had no time for; 0 = none */
+	/* scratch of the current plan */
+	Wanted		wanted[N_URGENCIES];	/* rows wanted by requests that the plan has not yet reached */
+	int			prompt_rows;	/* prompt rows given */
+	int			n_partial;		/* prompts that this step will not complete */
+	int			n_long;			/* long prompts that this step will not complete */
+	int			n_back;			/* running background requests */
+	int			walk;			/* index in running[] that the plan is at; -1 = none */
+	int			steady;			/* requests before this index keep their rows in this plan */
+	bool		no_turn;		/* the new request that was due before the continuations can't be admitted */
+	double		target_us;		/* limit of the step's time; 0 = none */
+	double		latency_target_us;	/* the same for prompt rows of latency work */
+	int			latency_rows;	/* rows that are kept for latency work's prompts and not yet given */
+	int			n_throughput;	/* running requests of throughput work */
+	bool		latency_recent; /* latency_us is recent */
+	bool		limit_decodes;	/* work other than latency work decodes only within decode_us: */
+	double		decode_us;		/* limit of the step's time with its rows */
+	uint64_t	decode_from;	/* admit_no of the first request that the last plan had no time for; 0 =
+								 * none */
 };
 
 /* ---- sched_queue.c ---- */
 void		reqlist_push_tail(ReqList *l, Req *r);
 void		reqlist_remove(ReqList *l, Req *r);
-/* Behind all that have its priority, or a lower number; in front of all that have it, or a higher one. */
+/*
+ * Insert after all requests with its priority or a lower number; before all with its priority or a
+ * higher number.
+ */
 void		reqlist_insert(ReqList *l, Req *r);
 void		reqlist_insert_before(ReqList *l, Req *r);
-/* In front of at; NULL: behind all. */
+/* Insert before `at`; NULL = at the end. */
 void		reqlist_insert_at(ReqList *l, Req *r, Req *at);
-/* Does a come before b, of any class?  Of equals who was admitted first. */
+/* Return true if a comes before b, in any class; of equal ones the one admitted first. */
 bool		sched_precedes(const Req *a, const Req *b);
-/* r comes: it has a line, until queue_leave(). */
+/* Give a new request its leaf in the fair queue, which it keeps until queue_leave(). */
 void		queue_enter(Sched *s, Req *r);
-/* r waits from now on: the queue that it is to be put into, followed by queue_joined(). */
+/* Prepare r to wait; returns the queue to put it into.  Then call queue_joined(). */
 ReqList    *queue_join(Sched *s, Req *r);
 void		queue_joined(Sched *s, Req *r);
-/* r, which ran, waits in front of all new ones of its class, in order of age. */
+/* Queue a preempted request before all new ones of its class, ordered by age. */
 void		queue_preempted(Sched *s, Req *r);
-/* r, of any class, waits no more. */
+/* Remove r, of any class, from its queue. */
 void		queue_remove(Sched *s, Req *r);
-/* r has gone. */
+/* r has left the scheduler. */
 void		queue_leave(Req *r);
-/* The request to be admitted next; NULL = no request waits. */
+/* Return the request to be admitted next; NULL = no request waits. */
 Req		   *queue_next(Sched *s);
 /*
- * r can't be admitted in the plan at hand.  True: it was due before the continuations, which are considered
- * next; false: the plan admits no more.
+ * r can't be admitted in the current plan.  Returns true if r was due before the continuations, which
+ * come next; false if the plan admits no more requests.
  */
 bool		queue_stand_back(Sched *s, const Req *r);
-/* Does a request of that class wait that is no continuation? */
+/* Return true if a request of that class waits, other than a continuation. */
 bool		queue_waits(const Sched *s, int class);
 int			queue_class(const Req *r);
-/* r is admitted; r gets so much service. */
+/* r is admitted; charge service to r. */
 void		queue_turn(Sched *s, Req *r);
 void		queue_charge(Sched *s, Req *r, double service);
 bool		queue_check(const Sched *s, Err *e);
 
 /* ---- sched_latency.c ---- */
 bool		sched_is_urgent(const Req *r);
-int			sched_urgency(const Req *r);	/* URGENT or NOT_URGENT */
-/* r is one of those that want rows, or no more. */
+int			sched_urgency(const Req *r);	/* returns URGENT or NOT_URGENT */
+/* Add r to the requests that want prompt rows, or remove it. */
 void		sched_want(Wanted *all, const Req *r);
 void		sched_want_no_more(Wanted *all, const Req *r);
-/* r waits, and the plan may admit it: true = it is found to be part of something large (work_class.c). */
+/* Return true if r, a waiting request, turns out to be part of a large statement (work_class.c). */
 bool		sched_demote_waiting(Sched *s, Req *r, int64_t now_us);
-/* What runs, what waits and how long ago latency work was there say how long the plan's step may be. */
+/*
+ * Choose how long the plan's step may take: it depends on what runs, what waits, and when latency work
+ * last ran.
+ */
 void		sched_choose_target(Sched *s, int64_t now_us);
-/* So many rows has the plan at hand to keep for latency work's prompts that it comes to later. */
+/* Return the rows that the plan must keep for latency work's prompts that it reaches later. */
 int			sched_kept_rows(const Sched *s);
-/* May r, which is not latency work, decode in this step? */
+/* Return true if r, which is not latency work, may decode in this step. */
 bool		sched_decode_fits(const Sched *s, const Req *r);
-/* The time that prompt rows of r may make the step last; 0 = any. */
+/* Return the limit of the step's time with r's prompt rows; 0 = none. */
 double		sched_target_of(const Sched *s, const Req *r);
 
 /* ---- sched_prefix.c ---- */
-/* So many others at most go before a request as they begin like one that is in front of it. */
+/* Most requests that may overtake a waiting request because of a common prefix. */
 #define SCHED_PASS_MOST 256
-/* r goes into its session's queue. */
+/* Insert r into its session's queue. */
 void		sched_place(Sched *s, ReqList *l, Req *r);
 
 /* ---- sched_lora.c ---- */
-/* Before admissions: which adapters have a place. */
+/* Before admissions: find the adapters that have a place. */
 void		sched_lora_begin(Sched *s);
-/* The request to be admitted next, if r is the next of its queue (NULL = nobody). */
+/* Return the request to be admitted next, given the next one of the queue, r (NULL = none). */
 Req		   *sched_lora_first(const Sched *s, Req *r);
-/* Is there a place for r, which is next? */
+/* Return true if there is a place for the adapter of r, which is next. */
 bool		sched_lora_may(const Sched *s, const Req *r);
-/* No place for r's adapter: the plan skips r; false: it has skipped too many, and admits no more. */
+/*
+ * There is no place for r's adapter: skip r in this plan.  Returns false if too many are skipped: then
+ * the plan admits no more.
+ */
 bool		sched_lora_skip(Sched *s, Req *r);
 void		sched_lora_admitted(Sched *s, Req *r);
-/* r is taken out. */
+/* r is removed from the scheduler. */
 void		sched_lora_gone(Sched *s, const Req *r);
-/* After admissions: skipped requests wait again, in front. */
+/* After admissions: queue the skipped requests again, at the front. */
 void		sched_lora_end(Sched *s);
 
 /* ---- sched_roles.c ---- */
-/* A token of an answer is computed. */
+/* An output token is computed. */
 void		sched_roles_earn(Sched *s);
-/* What each role has of what runs, as of now; r is admitted. */
+/* Count each role's running requests and blocks; r is admitted. */
 void		sched_roles_count(Sched *s);
 void		sched_roles_admitted(Sched *s, const Req *r);
 /*
- * r, of one role, and other, of another, both wait: has r's role so much less that r goes first, though it is
- * newer?
+ * Return true if r goes before `other`, though it is newer, because r's role has less.  Both wait, and
+ * their roles differ.
  */
 bool		sched_roles_before(const Sched *s, const Req *r, const Req *other);
-/* Which running request gives way to one that runs; from: of those from there on. */
+/* Return the index of the running request to preempt for another; only those from `from` on. */
 int			sched_roles_victim(Sched *s, int from);
 /*
- * r, which is next, lacks a seat or so many pages: preempt requests of roles that have more.  How many: 0 =
- * it has to wait.
+ * r is next, but lacks a seat or this many pages: preempt requests of roles that have more.  Returns
+ * their number; 0 = r has to wait.
  */
 int			sched_roles_make_way(Sched *s, const Req *r, int pages);
 
 /* ---- sched_plan.c ---- */
-/* Pages that a running request will want soon: for its known tokens, and a block more. */
+/* Return the pages that a running request will need soon: for its known tokens, and one more block. */
 int			sched_pages_promised_to(const Sched *s, const Req *r);
 
 /* ---- sched.c ---- */
 int			sched_blocks(const Sched *s, int64_t n_tokens);
-/* Pages that a sequence of so many blocks has at most at once, of which `windows` have their windows. */
+/*
+ * Return the most pages that a sequence of so many blocks has at once, if `windows` of them have their
+ * windows.
+ */
 int			sched_pages(const Sched *s, int blocks, int windows);
-/* Give blocks back that hold no tokens; false: there were none. */
+/* Free blocks that hold no tokens; returns false if there are none. */
 bool		sched_take_spare(Sched *s);
-/* A held request gives its blocks back. */
+/* Free the blocks of a held request. */
 void		sched_release_held(Sched *s, Req *r);
-/* r needs its parent no more. */
+/* r does not need its parent any more. */
 void		sched_leave_parent(Sched *s, Req *r);
-/* How many blocks could r take over without a copy, and how many tokens has it then? */
+/* Return how many blocks r could take over without a copy, and how many tokens it would then have. */
 int			sched_parent_blocks(const Sched *s, const Req *r);
 int			sched_parent_tokens(const Sched *s, const Req *r);
-/* What its parent has computed of r's tokens; r's own rows follow. */
+/* Give r the blocks that its parent has computed of r's tokens; r computes the rest. */
 void		sched_take_over(Sched *s, Req *r);
-/* Preempt the running request at that place; the most recently admitted one. */
+/* Preempt the running request at that index; sched_roles_victim() chooses it. */
 void		sched_preempt(Sched *s, int at);
 
 #endif

@@ -1,16 +1,17 @@
 /*
  * sched_latency.c
- *	  Latency work in one model: how long may a step be, and what of it is whose?
+ *	  Latency work in one model: how long a step may take, and how its time and rows are divided.
  *
- * Some request waits for each of latency work's rows (work_class.c), so these come first: rows that decode,
- * then rows of prompts.  Throughput and background work adds to the step what makes it a target longer, or,
- * where latency work decodes, SLOWER times as long as that takes alone, and a target.  Where only new
- * requests would wait for a step's end, it may be longer, as large steps are cheaper by the row.
+ * A client waits for each request of latency work (work_class.c), so its rows come first: rows that
+ * decode, then rows of prompts.  Throughput and background work may prolong the step by a target
+ * (step_target_us); or, if latency work decodes, to SLOWER times the time that this takes alone, plus a
+ * target.  If only new requests would wait for the step's end, the step may take longer, since large
+ * steps are cheaper per row.
  *
- * Requests are looked at in order of admission, and one that waits is behind all that run.  So the plan
- * keeps rows, and the time that they take, for latency work's prompts until it has come to these
- * (sched_kept_rows()).  It keeps no more than half of the step's rows, and leaves half a target of its time:
- * other work goes on in each step, however much latency work there is.
+ * The plan visits requests in order of admission, and a waiting request comes after all running ones.  So
+ * the plan keeps rows, and the time that they take, for latency work's prompts until it has reached
+ * these (sched_kept_rows()).  It keeps at most half of the step's rows, and leaves half a target of its
+ * time: other work progresses in each step, however much latency work there is.
  *
  * Owner: the step thread.  Tested by tests/unit/core/sched/test_sched_latency.c.
  */
@@ -20,11 +21,11 @@
 #include "base/assert.h"
 #include "core/sched/sched_internal.h"
 
-/* how long a step may be, in targets: large steps are cheaper by the row; new requests wait for their end */
-#define LARGE 16				/* nothing else has been asked for lately */
+/* longest step in targets: large steps are cheaper per row, but new requests wait for their end */
+#define LARGE 16				/* no latency work of other sessions recently */
 #define LARGE_RECENT 4			/* other sessions have had latency work in the last RECENT_US */
 #define RECENT_US 10000000
-#define SLOWER 2				/* other rows may make a step of latency work so many times as long */
+#define SLOWER 2				/* other rows may prolong a step of latency work by this factor */
 
 bool
 sched_is_urgent(const Req *r)
@@ -57,7 +58,7 @@ sched_want_no_more(Wanted *all, const Req *r)
 	ASSERT(w->n >= 0 && w->rows >= 0);
 }
 
-/* r, one of those that want rows, was urgent when it was counted, and is no more. */
+/* r, which wants rows, was counted as urgent and is not any more: correct the counts. */
 static void
 count_anew(Wanted *all, const Req *r)
 {
@@ -77,7 +78,10 @@ sched_demote_waiting(Sched *s, Req *r, int64_t now_us)
 	return true;
 }
 
-/* r runs: what its class means for the step.  The time of latency work's rows that decode, in *units. */
+/*
+ * Note what a running request's class means for the step; adds the rows of decoding latency work to
+ * *units.
+ */
 static void
 look_at(Sched *s, Req *r, double *units, int64_t now_us)
 {
@@ -91,7 +95,7 @@ look_at(Sched *s, Req *r, double *units, int64_t now_us)
 		s->large_session = r->in.session;
 		return;
 	}
-	/* the first requests of a large statement are of this class, too, but nobody waits for them */
+	/* the first requests of a large statement count as latency work, but no client waits for each */
 	if (s->large_session != 0 && r->in.session != s->large_session)
 		s->latency_us = now_us;
 	if (req_todo(r) == 1)
@@ -99,8 +103,8 @@ look_at(Sched *s, Req *r, double *units, int64_t now_us)
 }
 
 /*
- * Keep rows for latency work's prompts, beside rows of so many units that decode: of those that run, and of
- * those that wait if it is the turn of one of them.  What all these rows take; 0: there are none of prompts.
+ * Keep rows for latency work's prompts, beside `units` of decoding rows: for running requests, and for
+ * waiting ones if one of them is next.  Returns the time of all these rows; 0 = no prompt rows are kept.
  */
 static double
 keep_rows(Sched *s, double units)
@@ -121,13 +125,13 @@ keep_rows(Sched *s, double units)
 	return n > 0 ? cost_predict(&s->cost, units + cost_units(&s->cost, 0, s->latency_rows)) : 0;
 }
 
-/* Latency work takes so much of the step's time alone; others may make the step last at most so long. */
+/* Limit other work: latency work alone takes `alone`, and the step with other work may take `most`. */
 static void
 limit_others(Sched *s, double alone, double most)
 {
 	s->limit_decodes = true;
 	s->target_us = most;
-	/* while prompts wait, decodes leave them half of what others may add */
+	/* while prompts wait, decodes leave them half of the time that other work may add */
 	s->decode_us = s->wanted[NOT_URGENT].n > 0 ? (alone + most) / 2 : most;
 }
 
@@ -160,7 +164,7 @@ sched_choose_target(Sched *s, int64_t now_us)
 	{
 		double		most = alone + target;
 
-		/* latency work that decodes has a limit, of which its prompts have left half a target */
+		/* the limit of decoding latency work holds, of which its prompts leave half a target */
 		if (units > 0 && most > s->latency_target_us)
 			most = fmax(s->latency_target_us, alone + target / 2);
 		s->latency_target_us = fmax(s->latency_target_us, most);

@@ -1,13 +1,13 @@
 /*
  * sched_lora.c
- *	  How many adapters a step has: at most SchedOptions.max_loras.
+ *	  Limit the adapters of a step to SchedOptions.max_loras.
  *
- * An adapter has a place while one of its requests runs, is held or preempted, or is to go on in its
- * parent's place: so nobody who has begun must wait for a place again.  A new request that would bring one
- * more is set aside for the plan at hand, others pass it, and it is put back in front.  A request that has
- * been passed by
- * LORA_PATIENCE requests with adapters, and of no better priority, is next: until it is admitted no other one
- * of its kind is, and places become free.  Requests without an adapter mix with any.
+ * An adapter has a place while one of its requests runs, is held or preempted, or is about to continue
+ * its parent: so a request that has begun never waits for a place again.  The plan skips a new request
+ * that would need one place more; other requests pass it, and it is put back at the front.  After
+ * LORA_PATIENCE requests with adapters, and of no better priority, have passed a request, it is next:
+ * until it is admitted no other request with an adapter is, so places become free.  Requests without an
+ * adapter mix with any.
  *
  * Owner: the step thread.  Costs nothing while no request has an adapter.  Tested by
  * tests/unit/core/sched/test_sched_lora.c.
@@ -20,7 +20,7 @@
 #include "base/assert.h"
 
 #define LORA_PATIENCE	32
-#define LORA_MAX_SKIPPED	256		/* that one plan looks at */
+#define LORA_MAX_SKIPPED	256		/* most requests that one plan skips */
 
 static bool
 has_place(const SchedLora *l, const LoraAdapter *a)
@@ -68,7 +68,7 @@ finds_place(const Sched *s, const Req *r)
 	return s->opt.max_loras == 0 || s->lora.n < s->opt.max_loras || has_place(&s->lora, r->in.lora);
 }
 
-/* Is r of a better class, or priority? */
+/* Return true if r has a better class or priority. */
 static bool
 goes_before(const Req *r, const Req *other)
 {
@@ -91,7 +91,7 @@ sched_lora_may(const Sched *s, const Req *r)
 {
 	const Req  *next = s->lora.next;
 
-	/* a fork has its parent's place, which stays taken until it has been admitted, or the parent had to go */
+	/* a fork uses its parent's place, which stays taken until the fork is admitted or the parent is freed */
 	if (r->in.lora == NULL || r->sched.state != RQ_WAITING ||
 		(r->sched.parent != NULL && r->sched.parent->sched.state != RQ_GONE))
 		return true;
@@ -137,7 +137,7 @@ sched_lora_end(Sched *s)
 {
 	ReqList    *skipped = &s->lora.skipped;
 
-	/* the first that was seen is in front again */
+	/* so that the first one skipped is at the front again */
 	for (Req *r = skipped->tail; r != NULL; r = skipped->tail)
 	{
 		const Passing *p = &s->lora.passing[queue_class(r)];
@@ -159,7 +159,7 @@ sched_lora_end(Sched *s)
 
 #define NAMES_MAX	64
 
-/* Adapters of one list of names, each once. */
+/* Adapters of a list of names, without duplicates. */
 typedef struct SchedLoraNames
 {
 	const LoraAdapter *seen[NAMES_MAX];

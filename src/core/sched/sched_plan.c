@@ -2,22 +2,22 @@
  * sched_plan.c
  *	  The scheduler's plan: which requests get how many rows of the next step.
  *
- *	1. running requests that lack one row (they decode), in order of admission;
- *	2. running requests that lack more (prompts, recomputed ones), same order;
- *	3. if nobody was preempted: waiting requests (sched_queue.c), as blocks and the row and time
- *	   budgets admit; the first that doesn't fit ends the pass, so nobody is overtaken for ever;
- *	4. drafts behind the tokens of those that decode, in what is left: they take nobody's row, and
- *	   nobody's block (sched_take_spare()).
+ * 1. running requests that lack one row (they decode), in order of admission;
+ * 2. running requests that lack more (prompts, preempted requests), in the same order;
+ * 3. if no request was preempted: waiting requests (sched_queue.c), within the budgets of blocks, rows
+ *    and time; the first that does not fit ends the pass, so no request is overtaken for ever;
+ * 4. drafts after the tokens of decoding requests, with the rows that are left: they take no row or
+ *    block that another request needs (sched_take_spare()).
  *
- * A prompt's chunk is bounded by the row budget, by the predicted time of the
- * step (step_time.c) and, while others want rows too, by half of what is left: one
- * long prompt can neither stop the decodes nor keep short prompts out.
+ * A prompt's chunk is bounded by the row budget, by the predicted time of the step (step_time.c) and,
+ * while other requests want rows too, by half of what is left: one long prompt can neither stop the
+ * decodes nor keep short prompts out.
  *
- * Before all that, whoever is next is made way for, if its role has less of what runs than another
- * (sched_roles.c).
+ * Before all that, requests may be preempted for the next waiting request, if its role has less than
+ * another role (sched_roles.c).
  *
- * A new request is admitted only if its whole prompt fits beside what the running ones
- * still need, plus a block for each of them.
+ * A new request is admitted only if its whole prompt fits beside what the running requests still need,
+ * plus a block for each of them.
  *
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
@@ -27,10 +27,12 @@
 #include "core/sched/sched_internal.h"
 #include "core/spec/spec.h"
 
-#define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
-#define SPARE 4					/* the background leaves the fourth part of seats and blocks free */
-#define SPARE_LATENCY 8			/* throughput work leaves the eighth part of seats free for latency work */
-#define FEW_SEATS 16			/* of fewer one that nobody takes would be too many */
+#define ANSWER_TOKEN 2			/* an output token costs as much service as this many prompt tokens */
+#define SPARE 4					/* background work leaves 1/SPARE of seats (places among max_seqs) and
+								 * blocks free */
+/* throughput work leaves 1/SPARE_LATENCY of the seats free for latency work */
+#define SPARE_LATENCY 8
+#define FEW_SEATS 16			/* with fewer seats an unused one would be too expensive */
 
 /* ---- rows ---- */
 
@@ -50,7 +52,7 @@ grow_blocks(Sched *s, Req *r, int n_tokens)
 	return prefix_cache_alloc(&s->share, need, r->kv.blocks.data + have);
 }
 
-/* n rows for a running request; false: it was itself preempted for want of blocks. */
+/* Give n rows to a running request; returns false if it was itself preempted for lack of blocks. */
 static bool
 plan_give(Sched *s, Req *r, int n)
 {
@@ -65,7 +67,7 @@ plan_give(Sched *s, Req *r, int n)
 			sched_release_held(s, s->held.tail);
 			continue;
 		}
-		/* alone it must fit */
+		/* a request that runs alone must fit */
 		if (s->n_running == 1 && pins_yield(s->opt.pins))
 			continue;
 		sched_preempt(s, sched_roles_victim(s, s->steady));
@@ -73,7 +75,7 @@ plan_give(Sched *s, Req *r, int n)
 			return false;
 	}
 	ASSERT(r->sched.state == RQ_RUNNING && r->sched.plan_at < 0 && n > 0 && n <= req_todo(r));
-	/* the step's arrays are as long as that */
+	/* the step's arrays have this size */
 	ALWAYS(s->plan.n < s->opt.max_seqs && s->plan.n_rows + n <= s->opt.max_rows);
 	r->sched.plan_at = s->plan.n++;
 	pe = &s->plan.e[r->sched.plan_at];
@@ -114,7 +116,7 @@ plan_compact(Plan *p)
 	p->n = n;
 }
 
-/* Rows for a sequence that can't be cut: the first of a step may take any time. */
+/* Return the rows for a sequence that can't be divided: the first one of a step may take any time. */
 static int
 whole_room(const Sched *s, int room)
 {
@@ -126,7 +128,7 @@ whole_room(const Sched *s, int room)
 	return fast < room ? fast : room;
 }
 
-/* How many prompt rows, from row `from` on, may this request have now?  0 = the budgets are spent. */
+/* Return how many prompt rows from row `from` on the request may have now; 0 = the budgets are used up. */
 static int
 chunk_for(Sched *s, const Req *r, int from)
 {
@@ -147,8 +149,8 @@ chunk_for(Sched *s, const Req *r, int from)
 		int			fast = cost_rows(&s->cost, units, from, room, target);
 
 		/*
-		 * Some progress even when the decodes alone use up the time; beside latency work they have left some
-		 * (Sched.decode_us).
+		 * Make some progress even if decodes alone use up the time; beside latency work they have left
+		 * some (Sched.decode_us).
 		 */
 		if (s->prompt_rows == 0 && fast < MIN_CHUNK)
 			fast = s->limit_decodes ? fast > 0 ? fast : 1 : MIN_CHUNK;
@@ -172,8 +174,8 @@ chunk_for(Sched *s, const Req *r, int from)
 enum
 {
 	DECODE_URGENT,				/* latency work */
-	DECODE_FROM,				/* other work, from where the last plan had no time for more */
-	DECODE_REST,				/* other work before that */
+	DECODE_FROM,				/* other work, starting where the last plan ran out of time */
+	DECODE_REST,				/* the rest of the other work */
 	DECODE_PASSES
 };
 
@@ -188,7 +190,7 @@ decode_pass_of(const Sched *s, const Req *r)
 static void
 plan_decodes(Sched *s)
 {
-	uint64_t	first_left = 0;	/* out of the step */
+	uint64_t	first_left = 0;	/* first request that gets no row in this step */
 
 	s->steady = 0;
 	for (int i = 0; i < s->n_running; i++)
@@ -209,7 +211,7 @@ plan_decodes(Sched *s)
 	s->decode_from = first_left;
 }
 
-/* n rows of a request that nobody preempts any more in this plan, but itself. */
+/* Give n rows to a request that other requests can't preempt any more in this plan. */
 static void
 give_prompt(Sched *s, Req *r, int n)
 {
@@ -240,7 +242,10 @@ plan_prompts(Sched *s)
 		if (n == 0)
 			break;
 		prefix_cache_adopt_blocks(&s->share, r, &hit, &s->plan);
-		/* others may count on what those before it compute */
+		/*
+		 * the requests before this one keep their rows, since later ones may use the blocks that they
+		 * compute
+		 */
 		s->steady = s->walk;
 		give_prompt(s, r, n);
 	}
@@ -258,7 +263,7 @@ sched_pages_promised_to(const Sched *s, const Req *r)
 	int			more = sched_pages(s, blocks - have, 0);
 	int			windows = sched_pages(s, 0, blocks) - (have - r->kv.w_from) * kvpool_window(s->pool);
 
-	/* one that is ahead has more than it was promised */
+	/* a request with room for drafts has more than it was promised */
 	return (more > 0 ? more : 0) + (windows > 0 ? windows : 0);
 }
 
@@ -272,7 +277,7 @@ pages_promised(const Sched *s)
 	return n;
 }
 
-/* Pages that are not to be had any more when r is admitted. */
+/* Return the pages that become unavailable when r is admitted. */
 static int
 pages_wanted(const Sched *s, const Req *r, const PrefixHit *hit)
 {
@@ -283,7 +288,7 @@ pages_wanted(const Sched *s, const Req *r, const PrefixHit *hit)
 	return sched_pages(s, blocks - hit->n_blocks + hit->n_idle, 0) + (windows > 0 ? windows : 0);
 }
 
-/* What of a waiting request's tokens is there already: its parent's, or others'. */
+/* Return which of a waiting request's tokens are computed already: by its parent, or by other requests. */
 static PrefixHit
 tokens_there(const Sched *s, const Req *r)
 {
@@ -319,14 +324,17 @@ admit(Sched *s, Req *r, const PrefixHit *hit, int64_t now_us)
 	if (s->opt.offload != NULL)
 		offload_end(s->opt.offload, r);
 	r->sched.state = RQ_RUNNING;
-	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
+	/*
+	 * there are as many slots as running requests; the old content does not matter, a sequence begins
+	 * with zeros
+	 */
 	ALWAYS(s->n_running < s->opt.max_seqs && (!s->opt.slots || s->n_free_slots > 0));
 	if (s->opt.slots)
 		r->kv.slot = s->free_slots[--s->n_free_slots];
 	if (r->sched.admit_no == 0)
 	{
 		r->sched.admit_no = s->next_admit_no++;
-		/* an answer has its prompt request's */
+		/* an answer keeps the time of its prompt request */
 		if (r->sched.scheduled_us == 0)
 			r->sched.scheduled_us = now_us;
 	}
@@ -343,13 +351,14 @@ admit(Sched *s, Req *r, const PrefixHit *hit, int64_t now_us)
 }
 
 /*
- * The background fills up what others leave, but not all of it, so that the next of them need not wait; one
- * may always run.  Throughput work leaves a seat to latency work, and a few if there was some lately.
+ * Return true if r leaves enough room for more urgent work.  Background work must leave seats and blocks
+ * free, so that the next other request need not wait; one background request may always run.  Throughput
+ * work leaves one seat to latency work, and more if there was some recently.
  */
 static bool
 leaves_room(const Sched *s, const Req *r, int need)
 {
-	/* the seats of a large statement become free together, when its answers have one length */
+	/* the seats of a large statement become free at the same time if its outputs have the same length */
 	if (r->in.work == WORK_THROUGHPUT && r->sched.state == RQ_WAITING)
 		return s->latency_recent ? s->n_throughput < s->opt.max_seqs - s->opt.max_seqs / SPARE_LATENCY :
 			s->n_running < s->opt.max_seqs - (s->opt.max_seqs >= FEW_SEATS ? 1 : 0);
@@ -360,7 +369,8 @@ leaves_room(const Sched *s, const Req *r, int need)
 }
 
 /*
- * May r, which is new, get n rows of its prompt?  Not if too many are computed in part: shorter ones pass it.
+ * Return true if r may get n rows of its prompt.  A new request may not if too many prompts are
+ * partially computed already: shorter ones pass it.
  */
 static bool
 prompt_may_begin(const Sched *s, const Req *r, const PrefixHit *hit, int n)
@@ -372,7 +382,7 @@ prompt_may_begin(const Sched *s, const Req *r, const PrefixHit *hit, int n)
 	return !is_long(s, r, hit) || s->n_long < s->opt.max_long_partial;
 }
 
-/* What the store behind the pool has of r's tokens comes back; false: r waits for that. */
+/* Start to load r's tokens from the offload tier; returns false if r has to wait for that. */
 static bool
 comes_back(Sched *s, Req *r, PrefixHit *hit, int64_t now_us)
 {
@@ -384,7 +394,10 @@ comes_back(Sched *s, Req *r, PrefixHit *hit, int64_t now_us)
 	return a == OFFLOAD_NOTHING;
 }
 
-/* The next request may have to wait for a seat or blocks of which another role has too many. */
+/*
+ * Preempt for the next request if it lacks a seat or blocks of which another role has too many; returns
+ * the number of preempted requests.
+ */
 static int
 make_way(Sched *s)
 {
@@ -455,7 +468,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		if (n > 0 && !prompt_may_begin(s, r, &hit, n))
 		{
 			sched_want(s->wanted, r);
-			/* adapters' places are being freed for this request: no other passes it */
+			/* places of adapters are being freed for this request: no other request passes it */
 			if (r == s->lora.next || !sched_lora_skip(s, r))
 				break;
 			continue;
@@ -479,7 +492,7 @@ plan_admissions(Sched *s, int64_t now_us)
 
 /* ---- drafts ---- */
 
-/* So many of r's drafts can be had without a block that somebody else needs now. */
+/* Return how many of r's drafts fit without a block that another request needs now. */
 static int
 drafts_in_blocks(const Sched *s, const Req *r, int upto, int n)
 {
@@ -517,7 +530,7 @@ plan_drafts(Sched *s)
 	ALWAYS(p->n_rows <= s->opt.max_rows && p->n_sample <= s->opt.max_logits);
 }
 
-/* The plan at hand keeps its budgets, and each entry's rows have blocks. */
+/* Check that the plan keeps its budgets, and that each entry has blocks for its rows. */
 static void
 check_plan(const Sched *s)
 {

@@ -1,13 +1,15 @@
 /*
  * sched_prefix.c
- *	  Where a request waits among those of its session: beside those that begin like it.
+ *	  The position of a request among the waiting ones of its session: next to those with the same
+ *	  prefix.
  *
- * Rows of a statement have no order among themselves, as the caller waits for all of them.  When their
- * prompts begin in a few ways that alternate, and the cache has no room for all of these, each evicts what
- * the next one wants.  So a row waits behind the last one that begins like it for at least a block, and they
- * run one behind the other.  A request that has been passed by SCHED_PASS_MOST is passed by no further one.
+ * Rows of a statement have no order among themselves, as the client waits for all of them.  If their
+ * prompts alternate between a few prefixes, and the cache has no room for all prefixes, each request
+ * evicts the prefix that the next one needs.  So a row waits directly after the last one with which it
+ * shares a prefix of at least a block, and they run one after the other.  After SCHED_PASS_MOST requests
+ * have passed a request, no further one does.
  *
- * Latency work keeps the order in which it comes: it has few that wait.
+ * Latency work keeps the order in which it arrives: few of its requests wait.
  *
  * Owner: the step thread.  O(SCHED_PASS_MOST) comparisons of at most COMPARED tokens for each request.
  * Tested by test_order() in tests/unit/core/test_prefix_cache.c.
@@ -16,7 +18,7 @@
 
 #define COMPARED 1024
 
-/* So many of their first tokens are the same, and could be shared. */
+/* Return the length of the common prefix that the two requests could share. */
 static int
 common_tokens(const Req *a, const Req *b)
 {
@@ -31,7 +33,7 @@ common_tokens(const Req *a, const Req *b)
 	return (int) i;
 }
 
-/* May r wait in front of q? */
+/* Return true if r may wait in front of q. */
 static bool
 may_pass(const Req *r, const Req *q)
 {

@@ -2,21 +2,22 @@
  * sched_queue.c
  *	  The scheduler's queues: which requests wait, and which is next.
  *
- * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then
- * forks that go on in their parents' place, then new ones, by fair shares of roles and of the sessions of a
- * role (fair_queue.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it is a
- * new one's turn before them, if there is room for it: a beam search has as many with each token.  Of new
- * ones latency work comes before its turn, but not often in a row, nor far ahead of its share.  With
- * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared by it.
+ * Preempted requests come first (except for new ones whose roles have less: sched_roles.c), then
+ * continuations, which replace their parents, then new ones, by fair shares of roles and of the sessions
+ * of a role (fair_queue.h), FCFS within a session.  After RESUMED_PATIENCE continuations, or if its role
+ * has less, a new request comes before them, if there is room for it: a beam search has as many
+ * continuations with each token.  Of new requests latency work comes before its turn, but not often in a
+ * row, nor far ahead of its share.  With SchedOptions.priorities new requests wait in one queue, by
+ * priority, and these three kinds are compared by priority.
  *
- * Requests in the background (Caller) have a line of their own.  They come when nobody else waits,
+ * Background requests (Caller) have queues of their own.  They are admitted when no other request waits,
  * and else for their share of what both classes get: SchedOptions.background_share.
  *
- * Service is counted in tokens: a prompt's that had to be computed, once, and an answer's twice, as
- * each needs a step of its own.  What is computed again after a preemption is nobody's service.
+ * Service is counted in tokens: a prompt's tokens that had to be computed count once, output tokens
+ * twice, as each needs a step of its own.  Recomputation after a preemption is not counted.
  *
- * Owner: the step thread.  Add and remove are O(log(roles) + log(sessions)), but for a priority's
- * place in its queue.
+ * Owner: the step thread.  Add and remove are O(log(roles) + log(sessions)), except for finding a
+ * priority's place in its queue.
  */
 #include "core/sched/sched_internal.h"
 
@@ -24,13 +25,16 @@
 #include "ipc_server/role_account.h"
 
 #define RESUMED_PATIENCE 64
-/* so much latency work comes before other work whose turn it is: requests in a row, tokens of service */
+/*
+ * limits of latency work that comes before other work whose turn it is: requests in a row, and tokens of
+ * service ahead
+ */
 #define URGENT_PATIENCE 8
 #define URGENT_LEAD 1024
 
 /* ---- lists ---- */
 
-/* r is in no list: not alone in l, and not beside another anywhere. */
+/* Return true if r is in no list: not alone in l, and not linked to another request. */
 static inline bool
 is_unlinked(const ReqList *l, const Req *r)
 {
@@ -65,7 +69,7 @@ reqlist_push_head(ReqList *l, Req *r)
 	l->n++;
 }
 
-/* Does a come before b, of any class?  Of equals who was admitted first. */
+/* Return true if a comes before b, in any class; of equal ones the one admitted first. */
 bool
 sched_precedes(const Req *a, const Req *b)
 {
@@ -74,7 +78,7 @@ sched_precedes(const Req *a, const Req *b)
 	return a->sched.yields != b->sched.yields ? b->sched.yields : a->sched.admit_no < b->sched.admit_no;
 }
 
-/* Behind all that have its priority, or a lower number. */
+/* Insert after all requests with its priority or a lower number. */
 void
 reqlist_insert(ReqList *l, Req *r)
 {
@@ -117,7 +121,7 @@ reqlist_insert_at(ReqList *l, Req *r, Req *at)
 	l->n++;
 }
 
-/* In front of all that have its priority, or a higher number. */
+/* Insert before all requests with its priority or a higher number. */
 void
 reqlist_insert_before(ReqList *l, Req *r)
 {
@@ -131,7 +135,7 @@ reqlist_insert_before(ReqList *l, Req *r)
 void
 reqlist_remove(ReqList *l, Req *r)
 {
-	/* it is in this list, and nobody's neighbour but theirs: in another one its removal would cut that */
+	/* r must be in this list: removing it from another one would cut that list */
 	ALWAYS(r->sched.prev != NULL ? r->sched.prev->sched.next == r : l->head == r);
 	ALWAYS(r->sched.next != NULL ? r->sched.next->sched.prev == r : l->tail == r);
 	ASSERT(l->n > 0);
@@ -155,7 +159,7 @@ queue_class(const Req *r)
 	return r->in.by.background ? CLASS_BACK : CLASS_FRONT;
 }
 
-/* Where r waits.  With priorities there is but one queue of new requests. */
+/* Return the leaf in which r waits.  With priorities there is only one queue of new requests. */
 static Fair *
 line_of(Sched *s, const Req *r)
 {
@@ -180,7 +184,7 @@ queue_join(Sched *s, Req *r)
 {
 	Line	   *l = &s->line[queue_class(r)];
 
-	/* it is in no queue yet, and has nothing of the pool */
+	/* r is in no queue yet, and holds no blocks */
 	ASSERT(r->sched.state == RQ_NEW || r->sched.state == RQ_WAITING || r->sched.state == RQ_GONE);
 	ASSERT(r->kv.blocks.len == 0 && r->kv.computed == 0);
 	queue_enter(s, r);
@@ -240,7 +244,7 @@ queue_leave(Req *r)
 	r->sched.line = NULL;
 }
 
-/* The new one whose turn it is: latency work first, as far as URGENT_PATIENCE and URGENT_LEAD say. */
+/* Return the new request that is next: latency work first, within URGENT_PATIENCE and URGENT_LEAD. */
 static Req *
 first_new(const Sched *s, Line *l)
 {
@@ -254,14 +258,14 @@ first_new(const Sched *s, Line *l)
 	return urgent != NULL ? urgent->queue.head : f->queue.head;
 }
 
-/* The first of one class. */
+/* Return the first request of one class. */
 static Req *
 first_of(const Sched *s, Line *l)
 {
 	Req		   *fresh = first_new(s, l);
 	Req		   *old = l->preempted.head;
 
-	/* the oldest, but for those whose roles have less */
+	/* the oldest preempted request, except if the role of another one has less */
 	for (Req *r = old; !s->opt.priorities && r != NULL; r = r->sched.next)
 		if (sched_roles_before(s, r, old))
 			old = r;
@@ -270,7 +274,7 @@ first_of(const Sched *s, Line *l)
 	return old != NULL && (fresh == NULL || old->in.priority <= fresh->in.priority) ? old : fresh;
 }
 
-/* Is it the turn of r, of such a class, before one that goes on in its parent's place? */
+/* Return true if r, the first of its class, is due before the continuation. */
 static bool
 is_turn(const Sched *s, const Req *r, const Req *resumed)
 {
@@ -295,7 +299,7 @@ queue_next(Sched *s)
 	Req		   *back = first_of(s, &s->line[CLASS_BACK]);
 	Req		   *resumed = s->resumed.head;
 
-	/* it has had its turn */
+	/* continuations have already had their turn, so they come before new requests */
 	if (resumed != NULL && (front == NULL || front->sched.state != RQ_PREEMPTED ||
 							resumed->in.priority < front->in.priority) &&
 		(front == NULL || resumed->in.priority <= front->in.priority))
@@ -365,7 +369,7 @@ check_list(const ReqList *l, ReqState state, int class, Wanted *wanted, Err *e)
 	return true;
 }
 
-/* All queues below f. */
+/* Check all queues below f. */
 static bool
 check_tree(const Fair *f, int class, int *n, Wanted *wanted, Err *e)
 {

@@ -1,42 +1,43 @@
 /*
  * sched_roles.c
- *	  Roles share what runs: seats and blocks, when these are short.
+ *	  Roles share the running requests' resources: seats (places among max_seqs) and blocks, when these
+ *	  are short.
  *
- * The order of service (sched_queue.c) says whose turn it is, but a turn is worth nothing while others hold
- * all seats, or all blocks: their answers may take minutes, and those of them that were preempted wait in
- * front.  So of what runs at once a role has a portion: its part of all seats or of all blocks, the greater
- * of the two, divided by its weight.
+ * The order of service (sched_queue.c) says whose turn it is, but that does not help while other roles
+ * hold all seats or all blocks: their requests may run for minutes, and their preempted requests wait at
+ * the front.  So each role has a portion of what runs: its part of all seats or of all blocks, whichever
+ * is greater, divided by its weight.
  *
- *	- When a running request wants a block and there is none, the role with the greatest portion loses its
- *	  newest request.
- *	- Of those that were preempted and those that are new, one whose role would still have less goes before
- *	  one whose role has more.
- *	- When the next request finds no seat or no blocks, the role with the greatest portion loses its newest
- *	  requests to it, as long as that role keeps no less than the other gets.
+ * - When a running request needs a block and there is none, the role with the greatest portion loses its
+ *   newest request.
+ * - Of preempted and new requests, one whose role would still have less comes before one whose role has
+ *   more.
+ * - When the next request finds no seat or not enough blocks, the role with the greatest portion loses
+ *   its newest requests to it, as long as that role keeps no less than the other gets.
  *
- * No role's oldest request is preempted for another role.  Each exchange leaves the portions closer together,
- * so none is reversed.  So the oldest request of all always runs on, and no request overtakes the one that
- * has waited longest in a role of which nothing runs: every request ends.  What is computed again after such
- * preemptions is bounded by what is generated meanwhile (GOES_ON).
+ * No role's oldest request is preempted for another role.  Each exchange makes the portions more equal,
+ * so none is reversed.  Hence the oldest request of all always keeps running, and no request overtakes
+ * the one that has waited longest in a role without running requests: every request ends.  Recomputation
+ * after such preemptions is bounded by the tokens generated meanwhile (GOES_ON).
  *
- * With SchedOptions.priorities the order is the callers', and there are no portions.  Requests in the
- * background have their own roles.
+ * With SchedOptions.priorities callers determine the order, and there are no portions.  Background
+ * requests have roles of their own.
  *
- * Owner: the step thread.  Costs nothing while all that run are one role's and no other role waits.
- * Tested by tests/unit/core/sched/test_sched.c, tests/unit/core/test_sim.c.
+ * Owner: the step thread.  Costs nothing while all running requests belong to one role and no other role
+ * waits.  Tested by tests/unit/core/sched/test_sched.c, tests/unit/core/test_sim.c.
  */
 #include "core/sched/sched_internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* for each token of an answer so many rows may be computed again, for others' sake */
+/* rows that may be recomputed for other roles per generated token */
 #define GOES_ON	8
-#define SAVED	2				/* upper limit of such rows, in multiples of the pool's tokens */
+#define SAVED	2				/* upper limit of saved rows, in multiples of the pool's tokens */
 
-/* ---- what roles have ---- */
+/* ---- usage of roles ---- */
 
-/* The role below which r waits, or has waited; NULL: it has none. */
+/* Return the role of r's leaf in the fair queue; NULL = it has none. */
 static Fair *
 role_of(const Req *r)
 {
@@ -74,7 +75,10 @@ sched_roles_admitted(Sched *s, const Req *r)
 	count(s, role_of(r), sched_blocks(s, (int64_t) r->tokens.len), 1);
 }
 
-/* Of what runs, by weight, with so much more. */
+/*
+ * Return the role's portion of what runs, divided by its weight, if it had so many more blocks and
+ * requests.
+ */
 static double
 portion(const Sched *s, const Fair *role, int blocks, int requests)
 {
@@ -96,11 +100,11 @@ sched_roles_before(const Sched *s, const Req *r, const Req *other)
 	return portion(s, a, sched_blocks(s, (int64_t) r->tokens.len), 1) <= portion(s, b, 0, 0);
 }
 
-/* ---- who wants a block, and there is none ---- */
+/* ---- a running request lacks a block ---- */
 
 /*
- * Some role has two that run, and one behind `from`: the newest of the one that has most.  Else the newest of
- * all.
+ * Choose the newest request, from index `from` on, of the role with the greatest portion among roles
+ * with several running requests.  If there is none, choose the newest of all.
  */
 int
 sched_roles_victim(Sched *s, int from)
@@ -125,9 +129,9 @@ sched_roles_victim(Sched *s, int from)
 	return victim;
 }
 
-/* ---- who is next, and finds no room ---- */
+/* ---- the next request finds no room ---- */
 
-/* What becomes free when r gives up its blocks. */
+/* Return the pages that become free when r's blocks are freed. */
 static int
 pages_of(const Sched *s, const Req *r)
 {
@@ -150,7 +154,10 @@ sched_roles_earn(Sched *s)
 	s->may_lose = s->may_lose + GOES_ON < most ? s->may_lose + GOES_ON : most;
 }
 
-/* Could v be taken for r?  Not a role's oldest: another one of its role runs before it. */
+/*
+ * Return true if the running request at `at` could be preempted for r: another role's, and not its
+ * role's oldest.
+ */
 static bool
 may_be_taken(const Sched *s, const Req *r, int at)
 {
@@ -165,7 +172,10 @@ may_be_taken(const Sched *s, const Req *r, int at)
 	return false;
 }
 
-/* One more for r: the newest of the role that has most; -1: there is none that r may have. */
+/*
+ * Choose one more request to preempt for r: the newest of the role with the greatest portion; -1 = none
+ * is allowed.
+ */
 static int
 taken_for(const Sched *s, const Req *r)
 {
@@ -212,7 +222,7 @@ sched_roles_make_way(Sched *s, const Req *r, int pages)
 		pages -= pages_of(s, v) + sched_pages_promised_to(s, v);
 		n++;
 	}
-	/* all that it needs, or nothing */
+	/* preempt only if that gives r all that it needs */
 	enough = seats <= 0 && pages <= 0 && lost <= s->may_lose;
 	for (int i = s->n_running - 1; n > 0 && i >= 0; i--)
 	{

@@ -1,20 +1,20 @@
 /*
  * step_time.c
- *	  How long will a step take?  A small online estimate.
+ *	  Estimate how long a step will take, from the steps seen.
  *
- * Work is counted in units: a row costs 1 plus attn_weight for each key it
- * attends to.  Per power of two of units we keep the average time of the steps
- * seen.  A step's time is about base + rate * units, so time per unit falls
- * with size, and a smaller step, scaled up, is an upper bound for a larger one:
+ * Work is counted in units: a row costs 1 plus attn_weight for each key it attends to.  For each power
+ * of two of units the estimator keeps the average time of the steps seen.  A step's time is about base +
+ * rate * units, so the time per unit decreases with size, and a smaller step, scaled up, is an upper
+ * bound for a larger one:
  *
- *		predict(u) = min over seen sizes v <= u of  time(v) * u / v
+ *	predict(u) = min over seen sizes v <= u of  time(v) * u / v
  *
- * So the estimate is too high rather than too low, chunks grow step by step
- * from the minimum, and a slow outlier is forgotten as smaller sizes bound it.
- * Results don't depend on any of it (row invariance); only latency does.
+ * So the estimate is rather too high than too low, chunks grow step by step from the minimum, and a slow
+ * outlier is forgotten as smaller sizes bound it.  Results of requests don't depend on any of it (row
+ * invariance); only latency does.
  *
- * Owner: the step thread.  O(COST_BUCKETS) a call, O(log rows) for cost_rows.
- * Tested by tests/unit/core/sched/test_sched.c.
+ * Owner: the step thread.  O(COST_BUCKETS) a call, O(log rows) for cost_rows.  Tested by
+ * tests/unit/core/sched/test_sched.c.
  */
 #include "core/core_internal.h"
 
@@ -36,7 +36,7 @@ cost_units(const Cost *c, int pos, int n)
 	return n + c->attn_weight * ((double) n * pos + 0.5 * (double) n * n);
 }
 
-/* Microseconds; INFINITY for more than twice the largest step seen. */
+/* Return microseconds; INFINITY for more than twice the largest step seen. */
 double
 cost_predict(const Cost *c, double units)
 {
@@ -83,7 +83,7 @@ cost_learn(Cost *c, double units, double us)
 		c->units[b] += LEARN_RATE * (units - c->units[b]);
 		c->us[b] += LEARN_RATE * (us - c->us[b]);
 	}
-	/* a smaller size that no longer bounds this one is out of date */
+	/* a smaller size whose time is no longer a bound for this one is out of date */
 	for (int i = 0; i < b; i++)
 	{
 		double		bound = us * c->units[i] / units;
@@ -99,7 +99,7 @@ cost_rows(const Cost *c, double units, int pos, int n, double target_us)
 	int			lo = 0,
 				hi = n;
 
-	while (lo < hi)				/* the largest number of rows that fits */
+	while (lo < hi)				/* find the largest number of rows that fits */
 	{
 		int			mid = lo + (hi - lo + 1) / 2;
 
