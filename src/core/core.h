@@ -7,7 +7,7 @@
  * `n_tokens` tokens: there is no prefill or decode phase.  Chunked prefill, preemption by recompute,
  * prefix hits and speculation are all the same subtraction of the two numbers.
  *
- * core_step():	plan -> forward -> sample -> commit -> emit		(core.c)
+ *	core_step():	plan -> forward -> sample -> commit -> emit		(core.c)
  *
  * Promise 3: a request's tokens and logits depend on nothing but the model, its prompt and its
  * parameters.  tests/unit/core/test_invariance.c tests everything below that could break this (row

@@ -1,6 +1,6 @@
 /*
  * block_lifetime.c
- *	  Lives of blocks of the KV cache.
+ *	  Lifetimes of blocks of the KV cache.
  *
  * Tested by tests/unit/core/test_kvlife.c.
  */
@@ -9,23 +9,23 @@
 #include "base/clock.h"
 #include "base/alloc.h"
 
-#define FINDS	4				/* the last ones */
+#define FINDS	4				/* number of last hits that are kept */
 
-/* A life that was drawn. */
+/* The lifetime of a sampled block. */
 typedef struct Life
 {
 	int32_t		block;
 	int			n_found;
 	int64_t		begun_us;
-	int64_t		found_us[FINDS];	/* a ring: find i is at i % FINDS */
+	int64_t		found_us[FINDS];	/* a ring: time of hit i is at i % FINDS */
 } Life;
 
 struct KvLife
 {
 	uint64_t	random;
-	uint64_t	below;			/* of 2^32: those are drawn */
+	uint64_t	below;			/* a block is sampled if its random number of 32 bits is less */
 	int			n_blocks;
-	int32_t    *at;				/* [n_blocks] place in lives[] + 1; 0 = not drawn */
+	int32_t    *at;				/* [n_blocks] index in lives[] + 1; 0 = not sampled */
 	Life	   *lives;
 	int			n;
 	int			cap;
@@ -55,7 +55,7 @@ kvlife_free(KvLife *l)
 	mem_free(l);
 }
 
-/* xorshift: which blocks are drawn need not be a secret */
+/* xorshift: which blocks are sampled need not be unpredictable */
 static bool
 drawn(KvLife *l)
 {
@@ -90,7 +90,7 @@ kvlife_lost(KvLife *l, int32_t block)
 	observe(l, WH_KV_IDLE, now - last);
 	for (int i = x->n_found > FINDS ? x->n_found - FINDS + 1 : 1; i < x->n_found; i++)
 		observe(l, WH_KV_GAP, x->found_us[i % FINDS] - x->found_us[(i - 1) % FINDS]);
-	/* the last one takes its place */
+	/* the last one moves to its place */
 	l->at[block] = 0;
 	if (x != &l->lives[--l->n])
 	{

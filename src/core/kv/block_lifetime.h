@@ -1,13 +1,13 @@
 /*
  * block_lifetime.h
- *	  How long blocks of the KV cache live, and how often they are found: a sample of them.
+ *	  How long blocks of the KV cache live, and how often requests reuse them: statistics of a sample.
  *
- * A life begins when a block is handed out, and ends when it is handed out to somebody else, or loses its
- * pages; between, others find what it holds.  Of a block whose life is drawn three histograms are kept
- * (histograms.def, KV_*): the life, the time since it was last found (or begun), and the times
- * between its last four finds.  vLLM has the same, of as many.
+ * A lifetime begins when a block is allocated, and ends when it is allocated again, or loses its pages;
+ * in between requests may find its content (a hit).  Three histograms are kept of sampled blocks
+ * (histograms.def, KV_*): the lifetime, the time since the last hit (or the beginning), and the times
+ * between the last four hits.  vLLM keeps the same histograms, of the same number of hits.
  *
- * Owner: the step thread.  A block that was not drawn costs a random number.
+ * Owner: the step thread.  A block that is not sampled costs a random number.
  */
 #ifndef VLLM_CORE_KV_BLOCK_LIFETIME_H
 #define VLLM_CORE_KV_BLOCK_LIFETIME_H
@@ -19,14 +19,15 @@
 typedef struct KvLife KvLife;
 
 /*
- * Of a pool of n_blocks; sample: the part that is drawn, in millionths.  to: [WIRE_N_KV_HISTS], is added to.
+ * Make statistics for a pool of n_blocks; sample: the part of the blocks that is sampled, in millionths.
+ * to: [WIRE_N_KV_HISTS] histograms that are added to.
  */
 KvLife	   *kvlife_new(int n_blocks, int sample, WireHist *to);
 void		kvlife_free(KvLife *l);
 void		kvlife_taken(KvLife *l, int32_t block);
 void		kvlife_found(KvLife *l, int32_t block);
 void		kvlife_lost(KvLife *l, int32_t block);
-/* Nothing that blocks hold will be found any more: their lives don't count. */
+/* The content of all blocks is lost: their lifetimes do not count. */
 void		kvlife_forget(KvLife *l);
 
 #endif

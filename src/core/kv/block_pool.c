@@ -2,21 +2,23 @@
  * block_pool.c
  *	  The block pool of one model: blocks, reference counts, LRU free list, pages.
  *
- * Blocks live in one array; the free ones are threaded by an intrusive doubly
- * linked list whose sentinel is block 0, the null block.  So block 0 is never
- * on the list as an element and can never be handed out.  With windows there is a second list, of blocks
- * whose window is idle, and a stack of blocks that have no pages, which are free, too.
+ * Blocks live in one array; the free ones are threaded by an intrusive doubly linked list whose sentinel
+ * is block 0, the null block.  So block 0 is never an element of the list and can never be allocated.
+ * With windows there is a second list, of blocks whose window is idle, and a stack of blocks without
+ * pages, which are free, too.
  *
  * Invariants (kvpool_check; each change of a count or a link asserts what it relies on):
- *  - a block is on the free list (or the stack of empty ones) exactly when its ref count is 0; the list is
+ *  - a block is on the free list (or the stack of empty ones) exactly when its ref count is 0; the list
+ *    is
  *	  linked the same way in both directions; `available` is its length; the null block's count stays 0;
- *  - each page is one block's or on the stack of free pages; a block with references has its full pages, one
+ *  - each page is one block's or on the stack of free pages; a block with references has its full pages,
+ *    one
  *	  with references to its window has that; a window is idle exactly when it is there and has no references;
  *	  a block has no fewer references than its window.
  *
- * Owner: the step thread.  Every operation is O(1) per block; kvpool_check is
- * O(blocks).  Tested by tests/unit/core/test_block_pool.c: the order of reuse, and 10^5
- * random operations against a naive model.
+ * Owner: the step thread.  Every operation is O(1) per block; kvpool_check is O(blocks).  Tested by
+ * tests/unit/core/test_block_pool.c: the order of reuse, and 10^5 random operations against a naive
+ * model.
  */
 #include "core/kv/block_pool.h"
 
@@ -29,31 +31,31 @@
 
 typedef struct KvBlock
 {
-	int32_t		refs;			/* block tables that hold the block */
-	int32_t		prev;			/* free list neighbours, when refs == 0 */
+	int32_t		refs;			/* number of block tables that contain the block */
+	int32_t		prev;			/* neighbours in the free list, if refs == 0 */
 	int32_t		next;
 	uint64_t	since;			/* when it was freed */
 } KvBlock;
 
-/* A block's window. */
+/* The window of a block. */
 typedef struct KvWindow
 {
 	int32_t		refs;
 	bool		there;
-	bool		empty;			/* the block has no pages at all, and waits on the stack */
-	int32_t		prev;			/* neighbours among those idle; sentinel 0 */
+	bool		empty;			/* the block has no pages at all, and is on the stack of empty blocks */
+	int32_t		prev;			/* neighbours in the list of idle windows; sentinel 0 */
 	int32_t		next;
 	uint64_t	since;			/* when it became idle */
 } KvWindow;
 
-/* What a pool with windows has beside the blocks. */
+/* Additional state of a pool with windows. */
 typedef struct Paging
 {
 	int			full;
 	int			window;
 	int			n_pages;
 	int32_t    *map;			/* [n_blocks][full + window] */
-	int32_t    *free;			/* [n_free] pages that are no block's */
+	int32_t    *free;			/* [n_free] pages that belong to no block */
 	int			n_free;
 	int32_t    *empty;			/* [n_empty] blocks without pages */
 	int			n_empty;
@@ -66,15 +68,15 @@ typedef struct Paging
 
 struct KvPool
 {
-	int			n_blocks;		/* the null block included */
+	int			n_blocks;		/* including the null block */
 	int			available;		/* length of the free list */
 	KvBlock    *blocks;			/* [n_blocks] */
 	uint8_t    *touched;		/* [pages + 1] */
 	int			n_touched;
-	Paging	   *paging;			/* NULL: a block is a page */
+	Paging	   *paging;			/* NULL = each block is a page */
 };
 
-/* Append a block at the tail: it is reused after all that are free now. */
+/* Append a block at the tail: it is reused after all blocks that are free now. */
 static void
 list_append(KvPool *p, int32_t b)
 {
@@ -87,7 +89,7 @@ list_append(KvPool *p, int32_t b)
 	p->available++;
 }
 
-/* Appends the block at the head of the free list: it is the next to be reused. */
+/* Insert a block at the head of the free list: it is reused next. */
 static void
 list_prepend(KvPool *p, int32_t b)
 {
@@ -290,11 +292,11 @@ idle_remove(Paging *g, int32_t b)
 	g->n_idle--;
 }
 
-/* The pages at[0 .. n-1] are nobody's any more. */
+/* Release the pages at[0 .. n-1]. */
 static void
 release_pages(Paging *g, int32_t *at, int n)
 {
-	/* a page that is released twice would be two blocks' */
+	/* a page released twice would be given to two blocks */
 	ALWAYS(g->n_free + n <= g->n_pages);
 	for (int i = 0; i < n; i++)
 	{
@@ -304,7 +306,7 @@ release_pages(Paging *g, int32_t *at, int n)
 	}
 }
 
-/* An idle window's pages go. */
+/* Release the pages of an idle window. */
 static void
 drop_window(Paging *g, int32_t block)
 {
@@ -313,7 +315,7 @@ drop_window(Paging *g, int32_t block)
 	release_pages(g, pages_of(g, block) + g->full, g->window);
 }
 
-/* All pages of a block without references, which is on no list, go. */
+/* Release all pages of a block that has no references and is on no list. */
 static void
 empty_block(Paging *g, int32_t block)
 {
@@ -325,7 +327,7 @@ empty_block(Paging *g, int32_t block)
 	g->empty[g->n_empty++] = block;
 }
 
-/* One more page is nobody's: of what has been of no use for longest. */
+/* Release at least one page: of the window or block that has been unused for longest. */
 static void
 reclaim(KvPool *p)
 {
@@ -338,7 +340,7 @@ reclaim(KvPool *p)
 		drop_window(g, idle);
 		return;
 	}
-	/* kvpool_available() has counted them */
+	/* kvpool_available() has counted it */
 	ALWAYS(unused != NULL_BLOCK);
 	list_remove(p, unused);
 	empty_block(g, unused);
@@ -360,7 +362,7 @@ take_pages(KvPool *p, int32_t *at, int n)
 	}
 }
 
-/* A free block, with all its pages.  There are enough. */
+/* Take a free block with all its pages; the caller has checked that there are enough. */
 static int32_t
 take_block(KvPool *p)
 {
@@ -421,14 +423,17 @@ kvpool_window_refs(const KvPool *p, int32_t block)
 
 /* ---- blocks ---- */
 
-/* The null block is nobody's. */
+/* Check the number of a block; the null block is never referenced. */
 static inline void
 check_id(const KvPool *p, int32_t block)
 {
 	ALWAYS(block > NULL_BLOCK && block < p->n_blocks);
 }
 
-/* True: it was the last one.  One too many would put the block on the free list while it is in use. */
+/*
+ * Drop a reference; returns true if it was the last one.  Dropping one too many would put the block on
+ * the free list while it is in use.
+ */
 static bool
 drop_ref(KvPool *p, int32_t block)
 {
@@ -446,7 +451,7 @@ kvpool_alloc(KvPool *p, int n, int32_t *out)
 	{
 		int32_t		b = p->paging != NULL ? take_block(p) : p->blocks[NULL_BLOCK].next;
 
-		/* else two requests would read and write it */
+		/* otherwise two requests would read and write the block */
 		ALWAYS(b != NULL_BLOCK && p->blocks[b].refs == 0);
 		if (p->paging == NULL)
 		{
@@ -498,7 +503,7 @@ kvpool_refs(const KvPool *p, int32_t block)
 	return p->blocks[block].refs;
 }
 
-/* Of a pool with windows. */
+/* Check the pages of a block in a pool with windows. */
 static bool
 check_block_pages(const KvPool *p, int32_t b, char *seen, Err *e)
 {

@@ -2,10 +2,10 @@
  * fp8_scales.c
  *	  The scales of an FP8 KV cache: one for each layer's K and one for its V.
  *
- * The checkpoint's, if it has some; or, when the model option calculate_kv_scales asks for it,
- * computed once when the model is loaded, from a text that is always the same.  They
- * can't be taken from what is asked first: then an answer would depend on who came first.
- * Without either they are 1, with a warning.
+ * They are the checkpoint's, if it has some; or, if the model option calculate_kv_scales is set,
+ * computed from a fixed text when the model is loaded.  They can't be computed from the first request:
+ * then outputs would depend on which request came first.  Without either the scales are 1, with a
+ * warning.
  *
  * Tested by tests/unit/core/test_kvscales.c.
  */
@@ -20,11 +20,14 @@
 #define SAMPLE_BLOCK	16
 #define SAMPLE_TOKENS	(CORE_SAMPLE_BLOCKS * SAMPLE_BLOCK)
 
-/* What an FP8 code may reach for the largest value seen: below the largest of E4M3, 448, by what may come. */
+/*
+ * FP8 code of the largest value seen.  It is less than the largest value of E4M3, 448, to leave room for
+ * larger values.
+ */
 #define K_MOST	200.0f
 #define V_MOST	100.0f
 
-/* Of several kinds: prose, names, numbers, code, other languages. */
+/* Text of several kinds: prose, names, numbers, code, other languages. */
 static const char sample[] =
 	"The harbour master counted the ships again. Eleven had come in before the storm, two were still "
 	"missing, and nobody on the pier could say whether the lights out there were theirs. \"Wait until six,\" "
@@ -37,7 +40,7 @@ static const char sample[] =
 	"\xd0\x9f\xd0\xbe\xd0\xb5\xd0\xb7\xd0\xb4 \xd0\xbf\xd1\x80\xd0\xb8\xd0\xb4\xd1\x91\xd1\x82 \xd0\xb2 "
 	"\xd1\x88\xd0\xb5\xd1\x81\xd1\x82\xd1\x8c.\n";
 
-/* The sample's tokens, again and again: as many as fill blocks. */
+/* Repeat the tokens of the sample until n tokens are filled. */
 static bool
 sample_tokens(const Core *c, int n, int32_t *out, Err *e)
 {
@@ -56,7 +59,7 @@ sample_tokens(const Core *c, int n, int32_t *out, Err *e)
 	return ok;
 }
 
-/* K and V of n tokens as floats, in an area of their own. */
+/* Compute K and V of n tokens as floats, in an area of their own. */
 static bool
 run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n, float *out)
 {
@@ -95,7 +98,7 @@ kvscales_of(const float largest[2], float scales[2])
 	scales[1] = scale_for(largest[1], V_MOST);
 }
 
-/* The scales of this rank's layers; others get theirs. */
+/* Compute the scales of this rank's layers; other ranks compute those of theirs. */
 static bool
 compute(Core *c, float *scales, Err *e)
 {

@@ -50,7 +50,8 @@ KvPart *
 kvgroups_parts(const KvGroups *g, const ModelInfo *info)
 {
 	KvPart	   *parts = mem_zalloc(((size_t) info->n_kv_layers + 1) * sizeof(KvPart));
-	int			n[2] = {0, g->full * g->layers};	/* windows' pages are behind the others */
+	int			n[2] = {0, g->full * g->layers};	/* next page slot of full layers, and of windows, whose
+													 * pages come after the others */
 
 	for (int i = 0; i < info->n_kv_layers; i++)
 	{

@@ -1,9 +1,9 @@
 /*
  * layer_groups.h
- *	  Layers that see everything and layers with windows: how blocks consist of pages.
+ *	  Layers with full attention and layers with windows: how blocks consist of pages.
  *
- * A page has as many layers as divide the number of either, so that pages are of one size and none
- * is in part empty: 10 full layers and 52 with windows make 5 and 26 pages of 2 layers.
+ * The number of layers per page divides both numbers of layers, so that all pages have the same size and
+ * none is partly empty: 10 full layers and 52 with windows need 5 and 26 pages of 2 layers.
  */
 #ifndef VLLM_CORE_KV_LAYER_GROUPS_H
 #define VLLM_CORE_KV_LAYER_GROUPS_H
@@ -12,18 +12,18 @@
 
 typedef struct KvGroups
 {
-	int			layers;			/* of a page */
-	int			full;			/* pages of a block, */
-	int			window;			/* and of its windows; 0: there are none, and a block is a page */
+	int			layers;			/* layers per page */
+	int			full;			/* pages of full layers in a block */
+	int			window;			/* pages of windows in a block; 0 = no windows, and a block is a page */
 	int			reach;			/* the largest window, in positions */
 } KvGroups;
 
 KvGroups	kvgroups_of(const ModelInfo *info, const CoreOptions *opt);
-/* Blocks of a sequence whose windows are needed at once: those of a step's first row, and its rows. */
+/* Return how many blocks of a sequence need their windows at once: those that the rows of a step see. */
 int			kvgroups_windows(int reach, int max_rows, int block_size);
-/* Tokens that one sequence of a model may have in so many pages, at most INT32_MAX. */
+/* Return how many tokens one sequence can have in so many pages, at most INT32_MAX. */
 int64_t		kvgroups_tokens(const KvGroups *g, const CoreOptions *opt, int64_t pages);
-/* Which page has which layer, [n_kv_layers]; mem_free() it. */
+/* Return the page of each layer, [n_kv_layers]; free it with mem_free(). */
 KvPart	   *kvgroups_parts(const KvGroups *g, const ModelInfo *info);
 
 #endif

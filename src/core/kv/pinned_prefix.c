@@ -1,6 +1,6 @@
 /*
  * pinned_prefix.c
- *	  Prompts that stay computed (pinned_prefix.h).
+ *	  Pinned prefixes: prompts whose KV blocks are kept (pinned_prefix.h).
  *
  * Tested by tests/unit/core/test_pinned_prefix.c and tests/t/092_kv.pl.
  */
@@ -14,19 +14,19 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#define SHARE 2					/* pins have at most this part of the pool */
+#define SHARE 2					/* pins use at most 1/SHARE of the pool */
 
 typedef struct Pin
 {
 	struct Pin *next;			/* newer */
-	PinInfo		info;			/* but its bytes */
+	PinInfo		info;			/* without the bytes */
 	uint64_t	root;
-	IntVec		tokens;			/* of the full blocks */
+	IntVec		tokens;			/* tokens of its full blocks */
 	IntVec		blocks;
-	int			w_from;			/* the first of them whose window it holds */
+	int			w_from;			/* index of the first block whose window it holds */
 } Pin;
 
-/* How many pins hold a block, and its window: prompts that begin alike have blocks in common. */
+/* How many pins hold a block, and its window: pins with a common prefix share blocks. */
 typedef struct PinnedPrefixHeld
 {
 	int32_t		pins;
@@ -41,8 +41,8 @@ struct PinnedPrefixes
 	int			window;
 	Pin		   *oldest;
 	PinnedPrefixHeld *held;			/* [kvpool_total + 1]; NULL without a prefix cache */
-	int			n_blocks;		/* that any pin holds, */
-	int			n_pages;		/* pages that any pin holds */
+	int			n_blocks;		/* blocks held by any pin */
+	int			n_pages;		/* pages held by any pin */
 };
 
 PinnedPrefixes *
@@ -62,7 +62,7 @@ pins_block_bytes(void)
 	return sizeof(PinnedPrefixHeld);
 }
 
-/* The first block whose window rows behind `blocks` of them see. */
+/* Return the first block whose window the rows after `blocks` blocks see. */
 static int
 window_from(const PinnedPrefixes *p, int blocks)
 {
@@ -71,7 +71,7 @@ window_from(const PinnedPrefixes *p, int blocks)
 	return p->window > 0 && n >= p->window ? (n + 1 - p->window) / p->block_size : 0;
 }
 
-/* Of a block and its window, or of the latter alone, so many pins more or less. */
+/* Change the number of pins of a block and of its window. */
 static void
 count(PinnedPrefixes *p, int32_t block, int pins, int windows)
 {
@@ -143,13 +143,13 @@ full_blocks(const PinnedPrefixes *p, const Req *r)
 	return r->in.n_prompt / p->block_size;
 }
 
-/* Pages that r's prompt takes beside what is pinned already. */
+/* Return the pages that r's prompt needs in addition to those already pinned. */
 static int
 pages_for(const PinnedPrefixes *p, const Req *r)
 {
 	int			n = full_blocks(p, r);
 	uint64_t	chain = r->kv.root;
-	int32_t		b = -1;			/* 0: it isn't there, nor what follows */
+	int32_t		b = -1;			/* 0 = this block, and all later ones, are not computed */
 	int			pages = 0;
 
 	for (int i = 0; i < n; i++)
@@ -164,7 +164,7 @@ pages_for(const PinnedPrefixes *p, const Req *r)
 	return pages;
 }
 
-/* Where the pin of r's prompt is, or would be. */
+/* Return where the pin of r's prompt is linked, or would be. */
 static Pin **
 find(PinnedPrefixes *p, const Req *r)
 {
@@ -203,7 +203,7 @@ pins_may(const PinnedPrefixes *p, const Req *r, Err *e)
 	return err_hint(e, "Unpin others with llm_unpin_prefix, or raise vllm.kv_cache_memory_bytes.");
 }
 
-/* Refer to the blocks that the cache knows for its tokens, as many as there are. */
+/* Reference the blocks that the prefix index has for the pin's tokens, as many as there are. */
 static void
 hold(PinnedPrefixes *p, Pin *pin)
 {
@@ -228,11 +228,11 @@ hold(PinnedPrefixes *p, Pin *pin)
 	}
 }
 
-/* What is told of it. */
+/* Make the description of a pin. */
 static PinInfo
 info_of(const Req *r, int tokens)
 {
-	static atomic_uint_fast64_t ids;	/* of all models */
+	static atomic_uint_fast64_t ids;	/* counts over all models */
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -261,7 +261,7 @@ pins_of(PinnedPrefixes *p, const Req *r, Err *e)
 	}
 	if (*at != NULL)
 		return true;
-	/* others may have been pinned meanwhile */
+	/* other prompts may have been pinned meanwhile */
 	if (!pins_may(p, r, e))
 		return false;
 	*at = mem_zalloc(sizeof(Pin));
@@ -270,7 +270,7 @@ pins_of(PinnedPrefixes *p, const Req *r, Err *e)
 	for (int i = 0; i < full_blocks(p, r) * p->block_size; i++)
 		intvec_push(&(*at)->tokens, r->tokens.data[i]);
 	hold(p, *at);
-	/* the cache has been reset while it was computed, and with it what is pinned */
+	/* the prefix cache, with all pins, was cleared while the prompt was computed */
 	if ((int) (*at)->blocks.len < full_blocks(p, r))
 		release(p, at);
 	return true;

@@ -1,14 +1,14 @@
 /*
  * pinned_prefix.h
- *	  Prompts that stay computed: blocks that are kept for whoever begins with the same tokens.
+ *	  Pinned prefixes: prompts whose KV blocks are kept for later requests with the same prefix.
  *
- * A request with GenParams.pin = 1 leaves references to its prompt's full blocks here when it is done, as the
- * prefix cache knows them; one with -1 takes those of the same tokens away.  A request with another owner,
+ * When a request with GenParams.pin = 1 ends, references to its prompt's full blocks are added here, as
+ * the prefix index has them; one with -1 drops those of the same tokens.  A request with another owner,
  * salt or adapter has another root: it neither finds nor unpins them.
  *
- * Pins have at most half of the pool; what several have in common counts once.  A request that needs more
- * than the rest, when it runs alone, gets theirs, the oldest first: so every request that fits the pool can
- * be computed.
+ * Pins hold at most half of the pool; blocks that several pins share count once.  If a request that runs
+ * alone needs more than the rest, pins are dropped, the oldest first: so every request that fits the
+ * pool can be computed.
  *
  * Owner: the step thread.
  */
@@ -19,29 +19,35 @@
 
 typedef struct PinnedPrefixes PinnedPrefixes;
 
-/* prefix NULL: there won't be any */
+/* prefix NULL: prompts can't be pinned */
 PinnedPrefixes *pins_new(KvPool *pool, Prefix *prefix, int block_size, int window);
 void		pins_free(PinnedPrefixes *p);
 /*
- * May such a request, whose root is known, be computed, and then be pinned, or unpinned?  53200 if there is
- * no room.
+ * Check that a request, whose root is known, may be computed and then pin or unpin its prompt.  Fails
+ * with ERR_NOMEM if there is no room.
  */
 bool		pins_may(const PinnedPrefixes *p, const Req *r, Err *e);
-/* r, whose blocks are known, is about to give them back.  53200: others have been pinned since pins_may(). */
+/*
+ * Pin or unpin r's prompt before r's blocks are released.  Fails with ERR_NOMEM if others have been
+ * pinned since pins_may().
+ */
 bool		pins_of(PinnedPrefixes *p, const Req *r, Err *e);
-/* Somebody needs the memory, or nobody will find it: give up the oldest (false: there is none), or all. */
+/*
+ * Drop the oldest pin because a request needs its memory (false: there is none); drop all pins because
+ * their blocks can't be found any more.
+ */
 bool		pins_yield(PinnedPrefixes *p);
 void		pins_clear(PinnedPrefixes *p);
-/* What is pinned, the oldest first; texts are the pin's. */
+/* Call tell() for each pin, the oldest first; the pin owns the texts. */
 void		pins_each(const PinnedPrefixes *p, int64_t page_bytes,
 					  void (*tell) (void *ctx, const PinInfo *i), void *ctx);
-bool		pins_drop(PinnedPrefixes *p, uint64_t id);	/* false: there is none of this number */
-/* What all of them hold, each block once. */
+bool		pins_drop(PinnedPrefixes *p, uint64_t id);	/* false: unknown id */
+/* Tokens and pages of all pins; shared blocks count once. */
 int64_t		pins_tokens(const PinnedPrefixes *p);
 int			pins_pages(const PinnedPrefixes *p);
-/* So much memory for each block of the pool. */
+/* Return the memory that pins need for each block of the pool. */
 size_t		pins_block_bytes(void);
-/* Add their references to counts by block. */
+/* Add the pins' references to counts by block. */
 void		pins_count(const PinnedPrefixes *p, int *used, int *windows);
 
 #endif

@@ -1,26 +1,28 @@
 /*
  * prefix_cache.c
- *	  Requests that begin alike: their common blocks are computed once.
+ *	  Requests with a common prefix share its blocks, which are computed once.
  *
- * What a request has computed is noted block by block (prefix_cache_mark_computed), what it still lacks is
- * looked up when it gets rows (prefix_cache_lookup, prefix_cache_adopt_blocks), whether it is new, was
- * preempted, or is in the middle of its prompt.  So requests that arrive together and begin alike help each
- * other: in one step each goes on where the one before it ends.
+ * Each block that a request has computed is noted in the prefix index (prefix_cache_mark_computed).  When
+ * a request gets rows, the index is searched for the blocks that it still lacks (prefix_cache_lookup,
+ * prefix_cache_adopt_blocks), whether it is new, was preempted, or is in the middle of its prompt.  So
+ * requests that arrive together with a common prefix share the work: within one step each continues
+ * where the previous one ends.
  *
- *	full blocks		are shared, with a reference; nobody writes to them: a request writes behind
- *					its `computed` only
- *	the last one	which may be full and yet be wanted in part, is copied, and what is wanted of the
- *					copy is kept
+ *	full blocks		are shared, with a reference; no request writes to them, as a request only
+ *					writes positions from its `computed` on
+ *	the last block	may be full although only a part of it is wanted: it is copied, and the wanted part
+ *					of the copy is used
  *
- * The rows that a request must compute itself are never taken: the last one, as its logits
- * are wanted, and those whose hidden values or logits go into its result.
+ * A request always computes some rows itself: the last one, since its logits are needed, and those whose
+ * hidden values or logits are part of its result.
  *
- * Blocks of a plan at hand are noted before they are computed (`pending`).  So only requests
- * that can't be preempted any more in this plan may note theirs: those with rows of prompts, as the
- * plan hands them out in order and preempts from the end, and those just admitted, as behind a
- * preemption nobody is.
+ * Blocks of the current plan are noted before they are computed (`pending`).  So only requests that
+ * can't be preempted any more in this plan may note theirs: those that get prompt rows, since the plan
+ * gives these in order and preempts from the end, and those just admitted, since after a preemption no
+ * request is admitted.
  *
- * Owner: the step thread.  Tested by tests/unit/core/test_prefix_cache.c, which knows what is in each block.
+ * Owner: the step thread.  Tested by tests/unit/core/test_prefix_cache.c, which tracks the content of
+ * each block.
  */
 #include "core/core_internal.h"
 #include "core/kv/block_lifetime.h"
@@ -37,13 +39,13 @@ prefix_cache_supported(const ModelInfo *info)
 	return !info->both_ways && info->state_bytes == 0 && info->n_kv_layers > 0;
 }
 
-/* Files that are loaded again are the same adapter, whatever number they get. */
+/* Adapters loaded from the same files are the same, even if their ids differ. */
 static void
 add_adapter(Buf *b, const LoraAdapter *a)
 {
 	static const unsigned char unknown[sizeof(a->content)];
 
-	buf_addc(b, '\0');			/* which no salt has */
+	buf_addc(b, '\0');			/* no salt contains NUL */
 	if (memcmp(a->content, unknown, sizeof(unknown)) != 0)
 		buf_add(b, a->content, sizeof(a->content));
 	else
@@ -68,14 +70,14 @@ prefix_cache_attach(const Prefix *p, Req *r)
 	root = prefix_root(p, r->in.owner, salt.data, salt.len);
 	for (int i = 0; i < n; i++)
 	{
-		/* embeddings are no tokens */
+		/* rows of embeddings have no token ids to compare */
 		reqs[i]->kv.shares = reqs[i]->seq.seen_to == 0 && r->in.embeds == NULL;
 		reqs[i]->kv.root = reqs[i]->kv.chain = root;
 	}
 	buf_free(&salt);
 }
 
-/* What a grammar has forced is computed with the prompt, but is not of it. */
+/* Tokens that the grammar forces at the start are computed with the prompt, but are not part of it. */
 static int
 cached_prompt(const Req *r)
 {
@@ -97,7 +99,7 @@ sum_of(const Req *r, int (*of) (const Req *r))
 		return of(r->group->prompt_request);
 	if (r->pooled == NULL)
 		return of(r);
-	/* choices go on from the prompt, which counts once */
+	/* choices continue the prompt, which counts once */
 	for (int i = 0; i < (r->pooled->spec.join == PJ_CHOICES ? 1 : r->pooled->n_reqs); i++)
 		n += of(r->pooled->reqs[i]);
 	return n;
@@ -115,14 +117,14 @@ prefix_cache_tokens_from_tier(const Req *r)
 	return sum_of(r, back_prompt);
 }
 
-/* So many of its first tokens may come from others. */
+/* Return how many of r's first tokens may come from other requests. */
 int
 prefix_cache_limit(const Req *r)
 {
 	int			limit = (int) r->tokens.len - 1;
 	int			wanted = limit;
 
-	/* rows before those that are there already are wanted no more */
+	/* results of earlier rows are already there */
 	if (r->out.prompt_lp != NULL)
 		wanted = (int) r->out.prompt_lp->counts.len - 1;
 	else if (r->pooled != NULL)
@@ -136,7 +138,7 @@ tokens_at(const PrefixCache *s, const Req *r, int block)
 	return r->tokens.data + (size_t) block * (size_t) s->block_size;
 }
 
-/* ---- what a request has ---- */
+/* ---- blocks of a request ---- */
 
 void
 prefix_cache_mark_computed(PrefixCache *s, Req *r, int upto, bool pending)
@@ -147,7 +149,7 @@ prefix_cache_mark_computed(PrefixCache *s, Req *r, int upto, bool pending)
 	{
 		int32_t		b;
 
-		/* in blocks that it holds, and of tokens that it has */
+		/* the request holds the block and has its tokens */
 		ALWAYS(r->kv.n_noted < (int) r->kv.blocks.len && upto <= (int) r->tokens.len);
 		b = r->kv.blocks.data[r->kv.n_noted];
 		r->kv.chain = prefix_add(s->prefix, r->kv.chain, b, tokens_at(s, r, r->kv.n_noted), s->block_size,
@@ -159,7 +161,7 @@ prefix_cache_mark_computed(PrefixCache *s, Req *r, int upto, bool pending)
 	}
 }
 
-/* known: its content may be of use to others. */
+/* known: its content may be reused by other requests. */
 static void
 drop_last(PrefixCache *s, Req *r, bool known)
 {
@@ -192,7 +194,10 @@ prefix_cache_release(PrefixCache *s, Req *r)
 	r->kv.n_noted = 0;
 	r->kv.chain = r->kv.root;
 	r->kv.key = r->kv.root_key;
-	/* the end of a sequence is reused first; what nobody can find, before all others */
+	/*
+	 * the end of a sequence is reused before its beginning, and blocks that the index does not have
+	 * before all others
+	 */
 	while (r->kv.blocks.len > 0)
 		drop_last(s, r, s->prefix != NULL && prefix_has(s->prefix, r->kv.blocks.data[r->kv.blocks.len - 1]));
 	r->kv.w_from = 0;
@@ -204,7 +209,7 @@ prefix_cache_drop_last(PrefixCache *s, Req *r)
 	drop_last(s, r, false);
 }
 
-/* The first block that rows from `computed` on see with a window. */
+/* Return the first block that rows from `computed` on see through a window. */
 static int
 window_from(const PrefixCache *s, int computed)
 {
@@ -253,7 +258,7 @@ prefix_cache_alloc(PrefixCache *s, int n, int32_t *out)
 	return true;
 }
 
-/* ---- what others have ---- */
+/* ---- blocks of other requests ---- */
 
 PrefixHit
 prefix_cache_lookup(const PrefixCache *s, const Req *r)
@@ -261,7 +266,7 @@ prefix_cache_lookup(const PrefixCache *s, const Req *r)
 	PrefixHit	h = {.tokens = r->kv.computed};
 	int			limit = prefix_cache_limit(r);
 	int			at = r->kv.n_noted;
-	/* blocks looked at; of the last ones the windows are there from block `run` on */
+	/* number of blocks looked at; the windows exist from block `run` on */
 	int			seen = at;
 	int			run = r->kv.w_from;
 	int			idle = 0;
@@ -294,7 +299,7 @@ prefix_cache_lookup(const PrefixCache *s, const Req *r)
 	h.n_windows = h.n_windows < h.n_blocks ? h.n_windows : h.n_blocks;
 	h.n_idle_windows = h.n_idle_windows < h.n_windows ? h.n_idle_windows : h.n_windows;
 	if (r->kv.computed > at * s->block_size)
-		return h;				/* its own block has more, or as much */
+		return h;				/* its own last block has as many tokens, or more */
 	same = limit - at * s->block_size < s->block_size ? limit - at * s->block_size : s->block_size;
 	h.copied = prefix_find_part(s->prefix, chain, tokens_at(s, r, at), same, &same);
 	if (h.copied != 0 && !kvpool_has_window(s->pool, h.copied))
@@ -304,20 +309,23 @@ prefix_cache_lookup(const PrefixCache *s, const Req *r)
 	return h;
 }
 
-/* *own is a new block that gets what is in another. */
+/* Allocate a block, *own, and copy the content of block `of` to it. */
 static bool
 alloc_copy(PrefixCache *s, int32_t of, int32_t *own, Plan *plan)
 {
 	bool		pages = kvpool_map(s->pool) != NULL;
 	bool		ok;
 
-	/* its pages must not be taken for the copy */
+	/* keep the source's pages from being taken for the copy */
 	if (pages)
 	{
 		kvpool_ref(s->pool, of);
 		kvpool_window_ref(s->pool, of);
 	}
-	/* else a source on the free list may be the next to be handed out: then it is its own copy */
+	/*
+	 * without pages the allocated block may be the source itself, from the free list: then no copy is
+	 * needed
+	 */
 	ok = prefix_cache_alloc(s, 1, own);
 	if (ok && *own != of)
 		prefix_cache_copy(s, of, *own, plan);
@@ -337,13 +345,13 @@ prefix_cache_adopt_blocks(PrefixCache *s, Req *r, const PrefixHit *h, Plan *plan
 	int32_t		own;
 
 	/*
-	 * its own last block, which is not full, has no more than the first that is found; those behind have
-	 * nothing
+	 * drop its own last block, which is not full and has no more than the first block found, and the
+	 * empty blocks after it
 	 */
 	if (h->n_blocks > 0 || h->copied != 0)
 		while ((int) r->kv.blocks.len > r->kv.n_noted)
 			drop_last(s, r, false);
-	/* windows are there from here on */
+	/* the windows exist from here on */
 	from = h->n_blocks > 0 ? window_from(s, (r->kv.n_noted + h->n_blocks) * s->block_size) : 0;
 	trim_to(s, r, from);
 	if (from > r->kv.w_from)
@@ -352,7 +360,7 @@ prefix_cache_adopt_blocks(PrefixCache *s, Req *r, const PrefixHit *h, Plan *plan
 	{
 		int32_t		b = prefix_find(s->prefix, r->kv.chain, tokens_at(s, r, r->kv.n_noted), &r->kv.chain);
 
-		/* prefix_cache_lookup() has found it, and nothing has been dropped since */
+		/* prefix_cache_lookup() has found it, and no block has been dropped since */
 		ALWAYS(b != 0);
 		kvpool_ref(s->pool, b);
 		if (s->life != NULL)
@@ -368,7 +376,7 @@ prefix_cache_adopt_blocks(PrefixCache *s, Req *r, const PrefixHit *h, Plan *plan
 		intvec_push(&r->kv.blocks, own);
 	else if (h->copied != 0)
 		tokens = r->kv.n_noted * s->block_size;
-	/* what it had before it was preempted does not count as found */
+	/* tokens that it had computed before a preemption do not count as found */
 	if (r->sched.preemptions == 0)
 		r->kv.cached += tokens - r->kv.computed;
 	r->kv.computed = tokens;

@@ -1,18 +1,17 @@
 /*
  * prefix_index.c
- *	  What the blocks of a pool hold, so that requests which begin alike share them.
+ *	  The content of a pool's blocks, so that requests with a common prefix can share them.
  *
- * Each known block is in two hash tables of chained lists: `whole`, by its chain and all its
- * tokens (full blocks only), and `begin`, by its chain and its first token, the latest in front.
- * Hashes are keyed with a random number, so that nobody can choose prompts whose lists are long; a
- * list of blocks that do begin alike may be, hence PART_TRIES.
+ * Each known block is in two hash tables of chained lists: `whole`, by its chain and all its tokens
+ * (full blocks only), and `begin`, by its chain and its first token, the latest in front.  The hashes
+ * are keyed with a random number, so that no client can choose prompts that make long lists.  Blocks
+ * that really begin with the same token may still make a long list, hence PART_TRIES.
  *
- * Invariants (prefix_check; tests/unit/core/test_prefix_cache.c): a block is in both
- * lists or in `begin` alone, as it is full or not; of two full blocks no two have the same chain
- * and tokens.
+ * Invariants (prefix_check; tests/unit/core/test_prefix_cache.c): a full block is in both lists, another
+ * known block in `begin` alone; no two full blocks have the same chain and tokens.
  *
- * The root of a salt is its hash (SipHash-2-4 under a random key of 128 bits): whoever chooses salts
- * can't make two of one root but by 2^64 luck.
+ * The root of a salt is its hash (SipHash-2-4 under a random key of 128 bits): a client that chooses
+ * salts can find two with the same root only with a probability of about 2^-64.
  */
 #include "core/kv/prefix_index.h"
 
@@ -22,7 +21,7 @@
 #include "base/assert.h"
 #include "base/rng.h"
 
-#define PART_TRIES 8			/* candidates for a copy that are compared */
+#define PART_TRIES 8			/* candidates that are compared for a copy */
 
 typedef enum PrefixTable
 {
@@ -34,9 +33,9 @@ typedef enum PrefixTable
 typedef struct PrefixNode
 {
 	uint64_t	parent;			/* chain before its tokens */
-	uint64_t	chain;			/* behind them; 0: not full */
-	int			n;				/* tokens; 0 = nothing is known of the block */
-	uint64_t	step;			/* in which it becomes readable */
+	uint64_t	chain;			/* chain after its tokens; 0 = not full */
+	int			n;				/* number of tokens; 0 = the block is not known */
+	uint64_t	step;			/* the step in which it becomes readable */
 	uint32_t	slot[N_TABLES];
 	int32_t		prev[N_TABLES]; /* neighbours in the lists; 0 = none */
 	int32_t		next[N_TABLES];
@@ -50,7 +49,7 @@ struct Prefix
 	uint64_t	key[2];
 	uint64_t	next_chain;
 	uint64_t	step;
-	uint32_t	mask;			/* slots of a table - 1 */
+	uint32_t	mask;			/* number of slots of a table - 1 */
 	int32_t    *heads[N_TABLES];
 	PrefixNode *nodes;			/* [n_blocks] */
 	int32_t    *tokens;			/* [n_blocks][block_size] */
@@ -88,7 +87,7 @@ sip_word(uint64_t v[4], uint64_t w)
 	v[0] ^= w;
 }
 
-/* SipHash-2-4 (Aumasson, Bernstein 2012) of first, then n bytes. */
+/* Return SipHash-2-4 (Aumasson, Bernstein 2012) of `first` followed by n bytes. */
 static uint64_t
 sip_hash(const Prefix *p, uint64_t first, const void *data, size_t n)
 {
@@ -122,14 +121,14 @@ slot_of(const Prefix *p, uint64_t chain, const int32_t *tokens, int n)
 	return (uint32_t) sip_hash(p, chain, tokens, (size_t) n * sizeof(int32_t)) & p->mask;
 }
 
-/* Odd, so that no root is 0; chains are even. */
+/* Odd, so that no root is 0; the chains of blocks are even. */
 uint64_t
 prefix_root(const Prefix *p, uint64_t owner, const char *salt, size_t n)
 {
 	return owner == 0 && n == 0 ? 1 : sip_hash(p, owner, salt, n) | 1;
 }
 
-/* ---- lists ---- */
+/* ---- lists of the hash tables ---- */
 
 static void
 link_node(Prefix *p, PrefixTable t, uint32_t slot, int32_t block)
@@ -164,7 +163,7 @@ tokens_of(const Prefix *p, int32_t block)
 	return p->tokens + (size_t) block * (size_t) p->block_size;
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 Prefix *
 prefix_new(int n_blocks, int block_size)
@@ -206,7 +205,7 @@ prefix_next_step(Prefix *p)
 	p->step++;
 }
 
-/* ---- look-up ---- */
+/* ---- lookup ---- */
 
 int32_t
 prefix_find(const Prefix *p, uint64_t chain, const int32_t *tokens, uint64_t *next)
@@ -261,7 +260,7 @@ prefix_is_full(const Prefix *p, int32_t block)
 	return p->nodes[block].n == p->block_size && p->nodes[block].step <= p->step;
 }
 
-/* ---- change ---- */
+/* ---- changes ---- */
 
 uint64_t
 prefix_add(Prefix *p, uint64_t chain, int32_t block, const int32_t *tokens, int n, bool pending)
@@ -318,7 +317,7 @@ prefix_clear(Prefix *p)
 
 /* ---- integrity ---- */
 
-/* One list: each of its blocks is known, and belongs there. */
+/* Check one list: each of its blocks is known, and belongs there. */
 static bool
 check_list(const Prefix *p, PrefixTable t, uint32_t slot, int *n, Err *e)
 {

@@ -1,25 +1,24 @@
 /*
  * beam_search.c
- *	  Beam search: the likeliest answers as wholes.
+ *	  Beam search: the most likely complete outputs.
  *
- * All hypotheses of a generation have the same length and compute one row each.  Of a row the
- * 2 * width likeliest tokens are candidates; the primary EOS among them completes the hypothesis,
- * unless ignore_eos, the others continue it.  The best `width` continuations of all are the next
- * generation: forks of their parents, whose blocks they share.  After max_tokens generations, or
- * when nothing is left to continue, the best `width` of all that were completed and of those
- * that still live are the answers.  There is no other end: stop strings and ids do not count
- * (docs/user/outputs.md).
+ * All hypotheses of a generation have the same length and compute one row each.  The 2 * width most
+ * likely tokens of a row are candidates.  The primary EOS among them completes the hypothesis (unless
+ * ignore_eos is set), the others continue it.  The best `width` continuations of all become the next
+ * generation: forks of their parents, whose blocks they share.  After max_tokens generations, or when no
+ * hypothesis can continue, the best `width` of the completed and the live hypotheses are the answers.
+ * Stop strings and stop ids do not end a hypothesis (docs/user/outputs.md).
  *
  *	score = sum of the tokens' log-probabilities / (length ^ length_penalty)
  *
- * The length counts the prompt, and not an EOS at the end.  Of equal sums the earlier
- * hypothesis comes first, then the likelier token, then the lower id.
+ * The length includes the prompt, but not an EOS at the end.  At equal sums the earlier hypothesis comes
+ * first, then the more likely token, then the lower id.
  *
- * Two sets of Reqs take turns as parents and forks: when the forks have computed their rows they
- * have taken over all they need, and nothing refers to their parents.
+ * Two sets of Reqs alternate as parents and forks: when the forks have computed their rows they have
+ * taken over all blocks they need, and nothing refers to their parents any more.
  *
- * Owner: the step thread up to the end, the delivering thread from there.  O(width *
- * (vocabulary + length)) a generation.  Tested by tests/unit/core/test_beam.c.
+ * Owner: the step thread until the end, the output thread afterwards.  O(width * (vocabulary + length))
+ * per generation.  Tested by tests/unit/core/test_beam.c.
  */
 #include "core/core_internal.h"
 
@@ -32,33 +31,34 @@
 
 typedef struct BeamCand
 {
-	int			from;			/* the live hypothesis that it continues */
+	int			from;			/* index of the live hypothesis that it continues */
 	int32_t		id;
 	double		cum;
 } BeamCand;
 
 typedef struct Result
 {
-	IntVec		ids;			/* without the prompt; with an EOS only if it is wanted */
+	IntVec		ids;			/* without the prompt; with EOS only if requested */
 	double		cum;
 	double		score;
 	ReqFinish	finish;
-	int			no;				/* in order of appearance */
+	int			no;				/* order of appearance */
 } Result;
 
 struct Beam
 {
 	const Req  *prompt_request;
 	int			width;
-	int			length;			/* tokens of the live hypotheses, the prompt not counted */
+	int			length;			/* output tokens of the live hypotheses */
 	Req		  **live;			/* [width] */
 	Req		  **next;			/* [width] */
-	int		   *from;			/* [width] which of the last generation live[i] continues */
+	int		   *from;			/* [width] index in the previous generation of live[i]'s parent */
 	int			n_live;
-	int			n_old;			/* of the generation before: in next[], or the prompt request */
-	bool		first;			/* the generation before is the prompt request */
-	BeamCand   *cands;			/* [width][2 * width], of a live hypothesis each */
-	int		   *n_cands;		/* [width]; -1: its row is not there yet */
+	int			n_old;			/* size of the previous generation, which is in next[], or the prompt
+								 * request */
+	bool		first;			/* the previous generation is the prompt request */
+	BeamCand   *cands;			/* [width][2 * width] candidates of each live hypothesis */
+	int		   *n_cands;		/* [width]; -1 = its row has not been added yet */
 	BeamCand   *pool;			/* [width * 2 * width] */
 	Result	   *results;
 	int			n_results;
@@ -70,7 +70,7 @@ new_req(const Req *prompt_request, int index)
 {
 	Req		   *r = group_req_of_prompt(prompt_request, index);
 
-	r->in.params.temperature = 0;	/* the sampler has nothing to do */
+	r->in.params.temperature = 0;	/* so the sampler has no work */
 	r->in.params.min_tokens = 0;
 	r->in.params.rules = NULL;
 	return r;
@@ -127,14 +127,14 @@ beam_free(Beam *b)
 
 /* ---- results ---- */
 
-/* length: tokens that count, the prompt included */
+/* length: tokens that count, including the prompt. */
 static double
 score(const Beam *b, double cum, int length)
 {
 	return cum / pow((double) length, b->prompt_request->in.params.out.length_penalty);
 }
 
-/* What r has become, with one token more (id >= 0) that completes it. */
+/* Add the completed hypothesis r, with one more token if id >= 0. */
 static void
 add_result(Beam *b, const Req *r, int32_t id, double cum)
 {
@@ -177,7 +177,7 @@ beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t
 	int			k;
 	bool		finite = !isnan(smp_logsumexp(logits, n, n_valid, &best));
 
-	/* its row had not come */
+	/* each hypothesis adds one row */
 	ASSERT(i >= 0 && i < b->n_live && b->n_cands[i] < 0);
 	b->n_cands[i] = 0;
 	k = finite ? logprobs_row(logits, n, n_valid, best, &want, e) : 0;
@@ -197,7 +197,7 @@ beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t
 	return finite;
 }
 
-/* The best `width` candidates of all to b->pool, in order; returns how many there are. */
+/* Put the best `width` candidates of all into b->pool, in order; returns their number. */
 static int
 best_cands(Beam *b)
 {
@@ -211,7 +211,7 @@ best_cands(Beam *b)
 			   (size_t) b->n_cands[i] * sizeof(BeamCand));
 		n += b->n_cands[i];
 	}
-	/* insertion: stable, and few stay */
+	/* insertion sort: stable, and few are kept */
 	for (int i = 0; i < n; i++)
 	{
 		BeamCand	c = b->pool[i];
@@ -255,7 +255,7 @@ beam_next(Beam *b, int max_model_len)
 	int			n = best_cands(b);
 	Req		  **t = b->live;
 
-	/* the generation that was alive is now the old one, in next[] */
+	/* the live generation becomes the previous one, in next[] */
 	if (b->length > 0)
 	{
 		b->live = b->next;
@@ -315,7 +315,7 @@ beam_old(const Beam *b, int i)
 	return parent_of(b, i);
 }
 
-/* ---- the end ---- */
+/* ---- the answers ---- */
 
 void
 beam_end(Beam *b)
@@ -335,7 +335,7 @@ beam_n_results(const Beam *b, int *n_tokens)
 	return b->n_results;
 }
 
-/* The text of an answer, as if it had come token by token. */
+/* Make the text of an answer in the same way as for tokens that arrive one by one. */
 static void
 text_of(const Beam *b, const Result *x, const Tok *tok, Buf *text)
 {

@@ -2,12 +2,12 @@
  * parallel_sampling.c
  *	  Several answers to one prompt, on the step thread.
  *
- * What core.c does for a request of one answer, for requests of several: n > 1 (sequence_group.c) and
- * beam searches (beam_search.c).  Of either the prompt request is scheduled first; its last row begins the
- * answers, or hypotheses, which take its place in the schedule.  Between steps something of a
- * live group is scheduled, so that whoever cancels it finds it.
+ * Does what core.c does for requests with one answer: n > 1 (sequence_group.c) and beam searches
+ * (beam_search.c).  In both cases the prompt request is scheduled first; its last row starts the answers
+ * or hypotheses, which replace it in the schedule.  Between steps some Req of a live group is always
+ * scheduled, so that a cancel finds it.
  *
- * A group may be gone as soon as the last of its ends has been handed over.
+ * The group may be freed as soon as the last of its ends has been handed to the output queue.
  */
 #include "core/core_state.h"
 
@@ -19,7 +19,7 @@
 #include "base/assert.h"
 #include "core/output/guided_decoding.h"
 
-/* All answers of a request are over. */
+/* All answers of a request have ended. */
 static void
 finish_group(Core *c, Group *g, ReqFinish fin, const Err *err)
 {
@@ -31,7 +31,7 @@ finish_group(Core *c, Group *g, ReqFinish fin, const Err *err)
 	core_count_end(c, fin, err);
 }
 
-/* One of several answers is over. */
+/* One of several answers has ended. */
 static void
 finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
@@ -52,11 +52,11 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 		finish_group(c, g, g->failed, err);
 		core_request_done(c, g->prompt_request);
 	}
-	/* the last one takes the group with it */
+	/* the last answer's end frees the group */
 	core_emit(c, r, id, res, err);
 }
 
-/* The prompt has not come to its end: there will be no answers. */
+/* The prompt request has ended before its last row: there will be no answers. */
 static void
 finish_prompt_request(Core *c, Req *prompt_request, OutResult res, const Err *err)
 {
@@ -72,7 +72,7 @@ finish_prompt_request(Core *c, Req *prompt_request, OutResult res, const Err *er
 		core_emit(c, g->answers[i], -1, res, err);
 }
 
-/* A beam search ends: nothing of it stays in the schedule. */
+/* End a beam search; none of its Reqs is scheduled any more. */
 static void
 finish_beams(Core *c, Group *g)
 {
@@ -89,8 +89,8 @@ finish_beams(Core *c, Group *g)
 }
 
 /*
- * A hypothesis, or the prompt request, has failed or is cancelled: so is the search, when all of them are
- * out.
+ * A hypothesis or the prompt request has failed or was cancelled; the search ends when none of its Reqs
+ * is scheduled any more.
  */
 static void
 finish_beam(Core *c, Req *r, ReqFinish fin, const Err *err)
@@ -118,7 +118,7 @@ finish_beam(Core *c, Req *r, ReqFinish fin, const Err *err)
 	finish_beams(c, g);
 }
 
-/* Whatever of a group is scheduled: there is always something. */
+/* Cancel all scheduled Reqs of a group; there is always at least one. */
 void
 answers_doom(Core *c, const Group *g)
 {
@@ -133,7 +133,7 @@ answers_doom(Core *c, const Group *g)
 	core_finish_later(c, g->prompt_request, false);
 }
 
-/* Answer i, with the tokens that the prompt request has. */
+/* Make answer i, with the tokens of the prompt request. */
 static Req *
 answer(Core *c, Group *g, int i)
 {
@@ -146,7 +146,10 @@ answer(Core *c, Group *g, int i)
 	return a;
 }
 
-/* The answers' first tokens, from the prompt request's last row; the first one's has been sampled already. */
+/*
+ * Sample the answers' first tokens from the prompt request's last row; `id` is the first one's, which
+ * has been sampled already.
+ */
 static void
 first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *mask, int32_t *ids)
 {
@@ -159,7 +162,7 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 		answer(c, g, i);
 	ASSERT(g->beam == NULL && g->n > 0);
 	ids[0] = id;
-	/* what the first one was drawn from was not kept: it is drawn again */
+	/* the processed row of the first answer was not kept, so its token is drawn again */
 	for (int at = processed ? 0 : 1; at < g->n; at += FORK_ROWS)
 	{
 		int			n = g->n - at < FORK_ROWS ? g->n - at : FORK_ROWS;
@@ -169,7 +172,7 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 			float	   *x = c->fork_logits + (size_t) i * width;
 
 			memcpy(x, raw, width * sizeof(float));
-			/* what is masked already would look as if the model had failed */
+			/* ids that are masked already would look like a failure of the model */
 			for (size_t k = 0; mask != NULL && k < width; k++)
 				x[k] = x[k] > -INFINITY ? x[k] : 0;
 			c->fork_rows[i] = core_smp_row(g->answers[at + i]);
@@ -190,13 +193,13 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 	notes[0] = (LogprobRow) {.r = g->answers[0], .id = ids[0], .raw = raw};
 	if (!processed)
 		core_logprobs_of_tokens(c, notes, g->n);
-	/* core_normalize() has seen to it that there is room for those of one token each */
+	/* core_normalize() has checked that there is room for one token of each answer */
 	for (int i = 0; i < g->n; i++)
 		(void) core_has_logprob_space(c, g->answers[i], &err);
 	mem_free(notes);
 }
 
-/* The prompt is computed: the answers go on from there, but for those whose first token ends them. */
+/* The prompt is computed: start the answers, except those that end with their first token. */
 static void
 begin_answers(Core *c, Req *prompt_request, int32_t id, const float *raw, const uint32_t *mask)
 {
@@ -208,11 +211,11 @@ begin_answers(Core *c, Req *prompt_request, int32_t id, const float *raw, const 
 	int			n_live = 0;
 	Err			err;
 
-	/* and the answers', which are made now: the prompt counts once */
+	/* copied to the answers, which are made next: the prompt's time counts once */
 	prompt_request->sched.first_token_us = clock_us();
 	first_tokens(c, g, id, raw, mask, ids);
 	core_count_prompt(c, prompt_request);
-	/* what is forced counts for each */
+	/* forced tokens count for each answer */
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(prompt_request);
 	sched_retain_for_forks(c->sched, prompt_request);
 	c->n_multi_seqs--;
@@ -228,8 +231,8 @@ begin_answers(Core *c, Req *prompt_request, int32_t id, const float *raw, const 
 		n_live += res[i].finish == FIN_NONE;
 	}
 	/*
-	 * the first of those that go on has the prompt request's place, the others wait in line, in front of
-	 * their session
+	 * the first answer that continues replaces the prompt request; the others wait at the front of their
+	 * session's queue
 	 */
 	for (int i = n; i-- > 0;)
 		if (res[i].finish == FIN_NONE)
@@ -241,12 +244,12 @@ begin_answers(Core *c, Req *prompt_request, int32_t id, const float *raw, const 
 				sched_resume(c->sched, g->answers[i], prompt_request);
 		}
 	sched_release_blocks(c->sched, prompt_request);
-	/* the group is there until the last one has been worked off */
+	/* the group exists until the last answer has been processed */
 	for (int i = 0; i < n; i++)
 	{
 		Req		   *a = g->answers[i];
 
-		/* it is cancelled, as one before it has failed: reap() ends it */
+		/* an earlier answer has failed and cancelled it: reap() ends it */
 		if (a->sched.cancelled && (ids[i] < 0 || res[i].finish == FIN_ERROR))
 			continue;
 		if (ids[i] < 0)
@@ -272,8 +275,8 @@ answers_forced(Core *c, Group *g, OutResult res)
 }
 
 /*
- * The n hypotheses of the next generation: as many as may go on at once take the places of those before,
- * the others wait in line.
+ * Schedule the n hypotheses of the next generation: as many as can run at once replace the previous
+ * ones, the others wait in the queue.
  */
 static void
 begin_generation(Core *c, Beam *b, int n)
@@ -297,7 +300,7 @@ begin_generation(Core *c, Beam *b, int n)
 	}
 }
 
-/* The row of a hypothesis; with the last one of a generation the next begins. */
+/* Add the row of a hypothesis; the last row of a generation starts the next one. */
 static void
 commit_beam(Core *c, Req *r, const float *raw)
 {
@@ -330,7 +333,7 @@ commit_beam(Core *c, Req *r, const float *raw)
 }
 
 
-/* ---- what core.c calls ---- */
+/* ---- functions for core.c ---- */
 
 void
 answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)

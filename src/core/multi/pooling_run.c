@@ -2,26 +2,26 @@
  * pooling_run.c
  *	  Pooled requests in the core: hidden rows in, vectors out.
  *
- * A pooled request has one or more sequences (chunks of a long text, the two texts of
- * a similarity, a prompt's continuations).  Each is a Req that the scheduler treats
- * like any prompt; when its last row is computed it is finished, without a token.
+ * A pooled request has one or more sequences (chunks of a long text, the two texts of a similarity, a
+ * prompt's continuations).  Each is a Req that the scheduler treats like any prompt; when its last row
+ * is computed it is finished, without a token.
  *
- *	step thread			pooled_collect(): rows are pooled as they come (model/layers/pooler.h), a
- *						sequence's heads run with its last row
- *	delivering thread	pooled_finish(): the sequences' vectors are joined, activations
+ *	step thread			pooled_collect(): rows are pooled as they are computed (model/layers/pooler.h);
+ *						a sequence's heads run with its last row
+ *	output thread		pooled_finish(): joins the sequences' vectors, and applies activations
  *
- * Where the op table pools (pool_rows, on devices) rows stay there, and sums have the same bits.
+ * If the op table can pool (pool_rows, on devices), rows stay on the device; the sums have the same bits.
  *
- * What a sequence has gathered so far (Req.sum) is dropped with its K and V when it is
- * preempted, so that it is gathered again from the start.
+ * The sums of a sequence so far (Req.sum) are dropped with its K and V when it is preempted, and it is
+ * pooled again from the start.
  *
- * Log-probabilities: the row of position p says how likely the token at p + 1 is, so a
- * sequence's last token is never computed.  Of choices the first tokens are all read from
- * the prompt's last row; one of a single token is nothing but that.  Others are forks
- * (sched.c), of a row for each token but the last.
+ * Log-probabilities: the row of position p gives the log-probability of the token at p + 1, so a
+ * sequence's last token is never computed.  The first tokens of all choices are scored with the prompt's
+ * last row; a choice of a single token needs no other row.  Longer choices are forks (sched.c), with a
+ * row for each token but the last.
  *
- * Owner of a Pooled and of all its Reqs but the first: the first Req, until its last
- * event has been sent.  Tested by tests/unit/core/test_pooled.c.
+ * The first Req owns the Pooled and all its other Reqs, until its last event has been sent.  Tested by
+ * tests/unit/core/test_pooled.c.
  */
 #include "core/core_internal.h"
 
@@ -47,7 +47,7 @@ poolspec_free(PoolSpec *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* The next Req of a request: its first, which is there, or a new one. */
+/* Return the next Req of a request: its first one, which exists already, or a new one. */
 static Req *
 add_req(Pooled *p, Req *first, int seq)
 {
@@ -71,7 +71,7 @@ begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 	r->tokens = s->ids;
 	s->ids = (IntVec) {0};
 	p->n_tokens += (int) r->tokens.len;
-	/* nothing looks ahead to these */
+	/* the tokens before do not attend to these */
 	while (plan->unpads && r->tokens.len > 1 && r->tokens.data[r->tokens.len - 1] == plan->pad)
 		r->tokens.len--;
 	r->in.n_prompt = (int) r->tokens.len;
@@ -90,7 +90,10 @@ begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 	}
 }
 
-/* Tokens and values of all sequences; PJ_CHOICES: the prompt, and its forks but for their tokens. */
+/*
+ * Set up the tokens and values of all sequences; with PJ_CHOICES the prompt, and its forks without their
+ * tokens.
+ */
 static void
 begin_logprobs(Pooled *p, Req *first)
 {
@@ -135,7 +138,7 @@ pooled_fork(Req *r)
 	intvec_add(&r->tokens, spec->seqs[r->seq.index].ids.data, (size_t) r->in.n_prompt - spec->prompt.len);
 }
 
-/* Switched on where the model's files have none, it is what the task's is elsewhere. */
+/* If activation is switched on and the model's files have none, use the usual one of the task. */
 static PoolAct
 activation(const PoolSpec *s, const ModelInfo *info)
 {
@@ -239,7 +242,7 @@ pooled_restart(Req *r)
 {
 	Pooled	   *p = r->pooled;
 
-	/* log-probabilities have their places, and come out the same again */
+	/* log-probabilities are written to fixed places, with the same values again */
 	if (p->spec.task == PT_LOGPROBS)
 		return;
 	mem_free(r->sum);
@@ -251,13 +254,13 @@ pooled_restart(Req *r)
 
 /* ---- a step's rows ---- */
 
-/* Room for n more rows of a sequence's values. */
+/* Make room for n more rows of a sequence's values. */
 static float *
 more_values(Req *r, int n)
 {
 	Pooled	   *p = r->pooled;
 	size_t		have = (size_t) p->n_rows[r->seq.index] * (size_t) p->width;
-	/* all there will ever be: a preempted sequence begins anew */
+	/* the final size: a preempted sequence restarts from 0 */
 	int			most = p->by_token ? r->in.n_prompt : 1;
 
 	ALWAYS(p->n_rows[r->seq.index] + n <= most);
@@ -267,7 +270,7 @@ more_values(Req *r, int n)
 	return p->values[r->seq.index] + have;
 }
 
-#define HEAD_ROWS	64			/* at a time, on a device */
+#define HEAD_ROWS	64			/* most rows at a time, on a device */
 
 static size_t
 larger(size_t a, size_t b)
@@ -289,8 +292,8 @@ pooled_space(const ModelInfo *info, size_t *in, size_t *out)
 }
 
 /*
- * A task's head, or with layers those before pooling, of n rows x of so many columns, which are where ops
- * are.  y is the host's: on a device the results come in pieces.
+ * Run a task's head (or, with `layers`, the layers before pooling) on n rows x of so many columns, which
+ * are in the ops' memory.  y is host memory: from a device the results are copied in parts.
  */
 static void
 run_rows(const PoolStep *s, PoolTask t, bool layers, const float *x, int columns, int n, float *y)
@@ -318,7 +321,7 @@ run_rows(const PoolStep *s, PoolTask t, bool layers, const float *x, int columns
 	}
 }
 
-/* of one row in the host's memory */
+/* Run the head on one row in host memory. */
 static void
 run_host_row(const PoolStep *s, PoolTask t, const float *x, float *y)
 {
@@ -334,7 +337,7 @@ run_host_row(const PoolStep *s, PoolTask t, const float *x, float *y)
 	run_rows(s, t, false, x, columns, 1, y);
 }
 
-/* Are the sequence's rows that are wanted all there behind this step? */
+/* Return true if this step completes the wanted rows of the sequence. */
 static bool
 is_last(const PlanEntry *pe)
 {
@@ -344,8 +347,8 @@ is_last(const PlanEntry *pe)
 }
 
 /*
- * The rows of one sequence, the first of the step's from `at` on, into its sums; with the last one that is
- * wanted one row for the head.
+ * Add the rows of one sequence, which begin at row `at` of the step, to its sums; after the last wanted
+ * row, run the head on the sums.
  */
 static void
 gather(const PoolStep *s, const PlanEntry *pe, size_t at)
@@ -392,12 +395,12 @@ gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 	mem_free(made);
 }
 
-/* ---- a step's rows, by ops ---- */
+/* ---- pooling by ops ---- */
 
 /*
- * The same where the op table pools: sums are made beside the hidden rows.  Those that aren't complete come
- * to the host, as they would be there, and go back with the next step; those that are go to the head
- * together.
+ * If the op table can pool, it keeps the sums in the device's memory, next to the hidden rows.
+ * Incomplete sums are copied to the host after a step, and back for the next one; complete sums of
+ * several sequences go to the head together.
  */
 
 bool
@@ -410,10 +413,13 @@ pooled_by_ops(const PoolStep *s)
 typedef struct PoolingPart
 {
 	const PlanEntry *pe;
-	int			at;				/* its first row of the step's */
+	int			at;				/* its first row in the step */
 } PoolingPart;
 
-/* What a pooler takes of n of a sequence's wanted rows, from the i-th of the step on, which is x's `row`. */
+/*
+ * Select which of n wanted rows of a sequence a pooler takes; they begin with the i-th one of the step,
+ * which is row `row` of x.
+ */
 static KPoolSeq
 rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 {
@@ -436,7 +442,7 @@ rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 	};
 }
 
-/* n sequences' sums, of which slot i is part i's. */
+/* Add the rows of n sequences to their sums; slot i is for part i. */
 static void
 add_rows(const PoolStep *s, const PoolPlan *plan, const PoolingPart *parts, int n)
 {
@@ -453,7 +459,7 @@ add_rows(const PoolStep *s, const PoolPlan *plan, const PoolingPart *parts, int 
 	mem_free(seqs);
 }
 
-/* for rows that earlier layers take in parts */
+/* The same for rows that first pass through layers, in parts. */
 static void
 add_layers(const PoolStep *s, const PoolPlan *plan, const PoolingPart *part, int slot)
 {
@@ -475,7 +481,7 @@ add_layers(const PoolStep *s, const PoolPlan *plan, const PoolingPart *part, int
 	}
 }
 
-/* Sequences of one task, those that are complete first. */
+/* Pool the sequences of one task; the complete ones come first. */
 static void
 gather_parts(const PoolStep *s, PoolTask t, const PoolingPart *parts, int n, int n_last)
 {
@@ -555,12 +561,12 @@ typedef struct PoolingLogprobRow
 	int32_t		best;
 } PoolingLogprobRow;
 
-/* Rows that lie side by side in the step's, of any requests. */
+/* Adjacent rows of the step, of any requests. */
 typedef struct LogprobRun
 {
 	const PoolStep *step;
 	int			vocab;
-	const float *hidden;		/* of the first; where ops are */
+	const float *hidden;		/* of the first row, in the ops' memory */
 	PoolingLogprobRow *rows;			/* [max_logits] */
 	int			n;
 } LogprobRun;
@@ -575,7 +581,7 @@ norm_of_row(void *arg, int i, int ith)
 									a->step->n_valid, &a->rows[i].best);
 }
 
-/* A row says how likely the token behind it is. */
+/* Score the token after a row. */
 static void
 score(Pooled *p, int seq, const PoolingLogprobRow *row, const float *logits)
 {
@@ -616,7 +622,7 @@ score_run(LogprobRun *a)
 	a->n = 0;
 }
 
-/* Rows of all requests together: the vocabulary's matrix is read once for many. */
+/* Process the rows of all requests together: the matrix of the vocabulary is read once for many rows. */
 static void
 logprobs(const PoolStep *s, const Plan *plan)
 {
@@ -674,7 +680,7 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 		logprobs(s, plan);
 }
 
-/* ---- the end ---- */
+/* ---- results ---- */
 
 static float
 dot(const float *a, const float *b, int n)
@@ -696,7 +702,7 @@ all_finite(const Pooled *p)
 	return true;
 }
 
-/* A text's chunks: their mean, in which each token that was pooled counts the same. */
+/* Average the vectors of a text's chunks, weighted so that each pooled token counts the same. */
 static void
 mean_of_chunks(const Pooled *p, float *out)
 {
@@ -716,7 +722,7 @@ mean_of_chunks(const Pooled *p, float *out)
 	}
 }
 
-/* The rows of tokens that are not wanted go. */
+/* Remove the rows of dropped tokens. */
 static void
 drop_rows(Pooled *p)
 {
@@ -757,7 +763,7 @@ times(const float *a, const float *b)
 	return x * y;
 }
 
-/* The same in floats, of which there are many: always added in this order. */
+/* The same in floats, for many values: always added in this order. */
 static float
 dot_lanes(const float *a, const float *b, int n)
 {
@@ -781,7 +787,10 @@ dot_lanes(const float *a, const float *b, int n)
 	return (s0[0] + s0[1]) + (s0[2] + s0[3]) + rest;
 }
 
-/* Sum, or mean, over the first text's tokens of the greatest product with one of the second's. */
+/*
+ * Return the sum (or mean), over the first text's tokens, of the greatest product with a token of the
+ * second.
+ */
 static float
 max_sim(Pooled *p)
 {
@@ -812,7 +821,7 @@ cosine(Pooled *p)
 	return dot(p->values[0], p->values[1], width);
 }
 
-/* All sequences' rows one behind the other, in the order of sequences; with a step tag only its. */
+/* Concatenate the rows of all sequences in order; with a step tag only the rows of that token. */
 static int
 concatenate(const Pooled *p, float *out)
 {
@@ -833,7 +842,7 @@ concatenate(const Pooled *p, float *out)
 	return n;
 }
 
-/* Every row's activation.  Rows move up if columns are left out. */
+/* Apply the activation to each row.  If columns are left out, the rows are stored closer together. */
 static int
 finish_rows(const Pooled *p, float *rows, int n)
 {

@@ -2,17 +2,17 @@
  * sequence_group.c
  *	  Several answers to one prompt (n > 1).
  *
- * The prompt is computed once, by the prompt request, and its last row gives each answer its first
- * token: answer i draws with seed + i.  From there on the answers are requests of their own for
- * scheduler and sampler, forks of the prompt request that share its full blocks; so answer i is, bit for
- * bit, that of a single request with its seed.  Each tells its own tokens; the event in which
- * the last of them ends is the request's last.
+ * The prompt request computes the prompt once, and its last row gives each answer its first token:
+ * answer i draws with seed + i.  From then on the answers are requests of their own for scheduler and
+ * sampler, forks of the prompt request that share its full blocks.  So answer i is, bit for bit, that of
+ * a single request with its seed.  Each answer emits its own tokens; the event of the answer that ends
+ * last is the request's last event.
  *
- *	step thread			begins the answers, ends them one by one; one that fails ends all
- *	delivering thread	adds up what is told
+ *	step thread		begins the answers, and ends them one by one; one that fails ends all
+ *	output thread	adds up the tokens that are sent
  *
- * Owner of a Group, its Reqs and what they share (params): itself, until the last event has
- * been told.  Tested by tests/unit/core/test_answers.c.
+ * A Group owns itself, its Reqs and what they share (params), until the last event has been sent.  Tested
+ * by tests/unit/core/test_answers.c.
  */
 #include "core/core_internal.h"
 
@@ -83,7 +83,7 @@ group_answer(Group *g, int i, const Tok *tok)
 	ASSERT(i >= 0 && i < g->n);
 	a = g->answers[i];
 	ASSERT(a->tokens.len == 0 && a->kv.blocks.len == 0);
-	/* the prompt, and what is forced behind it */
+	/* the prompt, and the tokens that the grammar forces after it */
 	intvec_add(&a->tokens, prompt_request->tokens.data, prompt_request->tokens.len);
 	out_begin(a, tok);
 	a->sched.scheduled_us = prompt_request->sched.scheduled_us;
@@ -164,7 +164,7 @@ group_free(Group *g)
 	mem_free(g);
 }
 
-/* ---- what may be asked for ---- */
+/* ---- checks of parameters ---- */
 
 static bool
 bad_param(Err *e, const char *name)
@@ -226,7 +226,7 @@ check_beam(const OutParams *out, Err *e)
 		err_set(e, ERR_INVALID, "length_penalty must be finite, got %g", out->length_penalty);
 		return bad_param(e, "length_penalty");
 	}
-	/* a message's are refused by name before */
+	/* fields of a message are rejected by name before */
 	if (out->n > 1 || out->logprobs != LOGPROBS_NONE || out->prompt_logprobs != LOGPROBS_NONE ||
 		out->logprob_ids.len > 0)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take n or logprobs");
