@@ -42,7 +42,7 @@ core_suspend(Core *c, bool free_kv)
 	sched_preempt_all(c->sched);
 	if (c->offload != NULL)
 	{
-		/* pinned blocks stay in the tier's memory */
+		/* release the holds of waiting requests, which would keep entries in the tier's memory */
 		offload_let_go(c->offload);
 		core_offload_all(c);
 	}

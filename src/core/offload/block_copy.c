@@ -1,14 +1,14 @@
 /*
  * block_copy.c
- *	  Blocks between where K and V are and the store behind the pool.
+ *	  Copy blocks between the KV areas and the offload tier.
  *
- * A slot is a block's bytes in pinned memory and the events of its copies, one for each area.  They are used
- * in turn, so the slot that is wanted next is the one that has been under way longest, and copies come in the
- * slots' order.
+ * A slot is a block's bytes in pinned memory and the events of its copies, one per area.  Slots are used
+ * as a ring, so the next slot is the one that has been in use longest, and copies complete in the order
+ * of the slots.
  *
- * Copies of a lost device count as done and have brought nothing, which would be kept for engines to come.
- * While a step runs that it isn't over says that the device isn't lost; behind it the device is asked, which
- * waits for nothing then.
+ * On a lost device copies count as done without having copied anything; storing such data would poison
+ * later engines, too.  While a step runs, its not being complete shows that the device isn't lost.  After
+ * the step the device is asked, which then does not have to wait.
  *
  * Tested by tests/unit/core/test_offload.c, on the CPUs and on the device "host".
  */
@@ -21,30 +21,30 @@
 #include "base/assert.h"
 #include "runtime/devices.h"
 
-#define LOOK_US	20				/* so often it is looked whether a copy is done */
-/* of a block, moved while a step runs: so much later its end may be seen */
+#define LOOK_US	20				/* interval of checking whether a copy is done */
+/* bytes of a block that are moved at once while a step runs: delays the detection of the step's end */
 #define PIECE	((size_t) 256 << 10)
 
 typedef struct BlockCopySlot
 {
 	uint8_t    *at;				/* pinned */
-	KvHold	   *hold;			/* to be filled from it and kept; NULL: it goes to a block */
+	KvHold	   *hold;			/* gets the slot's bytes, and is kept; NULL: the slot is copied to a block */
 	KEvent		events[OFFLOAD_AREAS];
-	size_t		moved;			/* of its bytes, to hold */
+	size_t		moved;			/* bytes moved to hold so far */
 } BlockCopySlot;
 
 struct OffCopy
 {
-	const Dev  *dev;			/* NULL: CPUs */
+	const Dev  *dev;			/* NULL = CPUs */
 	KvTier	   *tier;
 	const KvView *areas[OFFLOAD_AREAS];
 	size_t		bytes;
 	uint8_t    *pinned;
 	BlockCopySlot slots[OFFCOPY_MOST];
 	int			n_slots;
-	int			oldest;			/* of those in use, */
+	int			oldest;			/* oldest slot in use */
 	int			n_busy;			/* number of slots in use from `oldest` on, in a ring */
-	bool		unfenced;		/* there are copies that ops don't wait for */
+	bool		unfenced;		/* some copies are not yet waited for by ops */
 };
 
 OffCopy *
@@ -105,7 +105,7 @@ has_come(const OffCopy *o, const BlockCopySlot *s)
 	return true;
 }
 
-/* So many bytes more of what has come into the store; those were the last: it is kept. */
+/* Move so many more bytes that have arrived to the tier; after the last ones the entry is kept. */
 static void
 move(const OffCopy *o, BlockCopySlot *s, size_t n)
 {
@@ -119,7 +119,7 @@ move(const OffCopy *o, BlockCopySlot *s, size_t n)
 	s->hold = NULL;
 }
 
-/* The oldest slot can be used again. */
+/* Release the oldest slot. */
 static void
 give_back(OffCopy *o)
 {
@@ -182,7 +182,7 @@ take_slot(OffCopy *o)
 
 	if (o->n_busy == o->n_slots)
 		finish_oldest(o);
-	/* what is in it would be another block's */
+	/* otherwise another block's data would be overwritten */
 	ALWAYS(o->n_busy < o->n_slots);
 	s = &o->slots[(o->oldest + o->n_busy++) % o->n_slots];
 	s->hold = NULL;

@@ -1,19 +1,19 @@
 /*
  * offload.c
- *	  The way to the store behind the pool, and back (offload.h).
+ *	  Move blocks of the pool to the offload tier, and back (offload.h).
  *
- * Blocks that come back are put into free blocks at once, while the plan is made, and are then known and
- * free like those of a request that has ended: nothing else of the scheduler knows of them.  So what they
- * overwrite is read before: by offload_out(), and by the plan's copies so far, which are made then and there.
- * What is in files is held in the store until it is copied; the request waits aside, and whoever comes after
- * it goes on.
+ * Blocks that are loaded are copied into free blocks at once, while the plan is made; then they are
+ * known and free like those of a request that has ended, and the rest of the scheduler does not notice.
+ * So the content that they overwrite must be read before: by offload_out(), and by the plan's copies so
+ * far, which are made immediately.  Blocks in files are held in the tier until they are copied; the
+ * request waits, and later requests pass it.
  *
- * Whether it is worth while: the least time that computing has taken for a unit of work (step_time.c),
- * against the time that copying takes for a byte, and, of files, what the store says about its disk.
- * Before anything has been measured blocks come back.
+ * Loading is worthwhile if it is faster than computing: the least time that computing has taken for a
+ * unit of work (step_time.c) is compared with the time of copying a byte and, for files, the tier's
+ * estimate of its disk.  Before anything has been measured, blocks are loaded.
  *
- * Invariants: a request with `wait` is in a queue; the holds of all of them are at most half of the store's
- * memory.
+ * Invariants: a request with `wait` is in a queue; the holds of all requests are at most half of the
+ * tier's memory.
  *
  * Tested by tests/unit/core/test_offload.c and tests/t/099_offload.pl.
  */
@@ -28,23 +28,23 @@
 #include "base/assert.h"
 #include "base/rng.h"
 
-#define BYTES_PER_US	5000.0	/* of copying, before it has been measured */
-#define LEAST_PER_US	500.0	/* no memory is slower: the thread was kept from its processor */
-#define WRITING_US		20000	/* so often it is looked how far files are */
-#define IDLE_PART		16		/* of what a step may put, at once while there are no steps */
+#define BYTES_PER_US	5000.0	/* speed of copying, before it has been measured */
+#define LEAST_PER_US	500.0	/* no memory is slower: a lower value means that the thread was not running */
+#define WRITING_US		20000	/* interval of checking the writing of files */
+#define IDLE_PART		16		/* when idle, each call puts 1/IDLE_PART of a batch */
 #define LEARN_RATE		0.2
-#define LEARN_BYTES		((size_t) 64 << 10)	/* less tells nothing about the time of a byte */
-#define MOST_WAIT_US	INT64_C(2000000)	/* while nobody knows what computing takes */
+#define LEARN_BYTES		((size_t) 64 << 10)	/* smaller copies are not used to measure the speed */
+#define MOST_WAIT_US	INT64_C(2000000)	/* longest wait while the time of computing is unknown */
 
 struct OffloadWait
 {
-	OffloadWait *prev;			/* of other requests */
+	OffloadWait *prev;			/* neighbours in the list of waits */
 	OffloadWait *next;
 	Req		   *r;
-	int			from;			/* number of the first block in the sequence */
+	int			from;			/* index of the first block in the sequence */
 	int			n;
 	int			cap;
-	KvHold	  **holds;			/* [n]; NULL: given up */
+	KvHold	  **holds;			/* [n]; NULL = released */
 };
 
 struct Offload
@@ -53,37 +53,38 @@ struct Offload
 	KvTierModel *model;
 	OffCopy    *copy;
 	unsigned char id[KVTIER_KEY];
-	uint64_t	nonce;			/* of adapters whose content nobody knows */
-	size_t		bytes;			/* of a block */
-	size_t		most_held;		/* holds of all requests, in bytes */
+	uint64_t	nonce;			/* for adapters whose content is unknown */
+	size_t		bytes;			/* bytes of a block */
+	size_t		most_held;		/* limit of all requests' holds, in bytes */
 	size_t		held;
-	OffloadKey *keys;			/* [blocks of the pool] of those that are known */
-	/* blocks that became known since they were last put, as far as they still are */
+	OffloadKey *keys;			/* [blocks of the pool] keys of known blocks */
+	/* blocks noted since they were last put; some may have been overwritten */
 	IntVec		fresh;
-	unsigned char *is_fresh;	/* [blocks] */
-	size_t		batch;			/* of what goes out at rest: the store has room for several */
-	size_t		out_left;		/* of this step */
+	unsigned char *is_fresh;	/* [blocks] 1 = in fresh */
+	size_t		batch;			/* bytes that are put at once when idle; the tier has room for several
+								 * batches */
+	size_t		out_left;		/* rest of this step's limit */
 	size_t		back_left;
 	double		bytes_per_us;
 	int			n_waiting;
-	OffloadWait *waits;			/* of all requests */
-	bool		files;			/* the store has some */
-	/* State of the store at the last idle moment: */
-	bool		shut;			/* nothing can be written */
-	bool		behind;			/* more is to be written than shall be at once */
-	bool		writing;		/* something is */
+	OffloadWait *waits;			/* list of all requests' waits */
+	bool		files;			/* the tier has files */
+	/* state of the tier at the last offload_idle(): */
+	bool		shut;			/* files can't be written */
+	bool		behind;			/* too many entries wait to be written */
+	bool		writing;		/* entries wait to be written */
 	bool		stopped;
 	OffloadStats stats;
 	/* scratch */
-	IntVec		found;			/* blocks of the request at hand, each with a reference */
-	OffloadKey *run;			/* [run_cap] keys of what the store has for it */
+	IntVec		found;			/* blocks of the current request, each with a reference */
+	OffloadKey *run;			/* [run_cap] keys of the blocks that the tier has for it */
 	int			run_cap;
 };
 
-/* Where a request's tokens end that are known, and what comes behind. */
+/* The position after a request's known tokens. */
 typedef struct OffloadPlace
 {
-	int			block;			/* so many are known */
+	int			block;			/* number of known blocks */
 	uint64_t	chain;
 	OffloadKey	key;
 } OffloadPlace;
@@ -225,7 +226,7 @@ offload_key(const Offload *o, int32_t block)
 
 /* ---- out ---- */
 
-/* false: the store has no room. */
+/* Put a block into the tier; returns false if it has no room. */
 static bool
 put(Offload *o, int32_t block)
 {
@@ -244,7 +245,7 @@ offload_out(Offload *o, int32_t block)
 {
 	if (o->stopped || !prefix_is_full(o->set.prefix, block))
 		return;
-	/* what the store has already costs nothing */
+	/* an entry that exists already costs nothing */
 	if (o->out_left < o->bytes && kvtier_find(o->set.tier, o->model, o->keys[block].b) == KVT_NONE)
 		o->stats.dropped_bytes += (int64_t) o->bytes;
 	else if (!put(o, block))
@@ -257,7 +258,7 @@ offload_some(Offload *o, size_t most)
 	bool		any = o->fresh.len > 0;
 
 	o->out_left = most > o->bytes ? most : o->bytes;
-	/* from the end: its order does not matter but for what is dropped */
+	/* from the end: the order only matters for what is dropped */
 	while (o->fresh.len > 0 && o->out_left >= o->bytes)
 	{
 		int32_t		b = o->fresh.data[--o->fresh.len];
@@ -266,7 +267,7 @@ offload_some(Offload *o, size_t most)
 		if (!o->stopped && prefix_is_full(o->set.prefix, b))
 			put(o, b);
 	}
-	/* nothing of the store is ours between steps */
+	/* between steps this core holds nothing of the tier */
 	offcopy_settle(o->copy);
 	return any;
 }
@@ -292,13 +293,13 @@ offload_settle(Offload *o)
 void
 offload_all(Offload *o, int64_t deadline_us)
 {
-	/* what the last step has computed is there */
+	/* the blocks of the last step are computed now */
 	prefix_next_step(o->set.prefix);
 	while (offload_some(o, o->batch) && clock_us() < deadline_us)
 	{
 		KvTierStats st;
 
-		/* what has no file yet would make room for what follows */
+		/* entries without a file would be evicted for the following ones */
 		kvtier_stats(o->set.tier, &st);
 		if (st.files == KVF_READY && st.unwritten * o->bytes > st.memory_limit / 2)
 			kvtier_flush(o->set.tier, deadline_us);
@@ -323,9 +324,9 @@ offload_idle(Offload *o)
 	if (!o->files || o->stopped || (o->fresh.len == 0 && !o->writing))
 		return;
 	kvtier_stats(o->set.tier, &st);
-	/* another process has them, or the disk is full: not before something has been computed again */
+	/* another process uses the files, or the disk is full: try again after the next computation */
 	o->shut = st.files != KVF_READY && st.files != KVF_OPENING;
-	/* the thread shall follow, as what it has not written when memory is short is lost */
+	/* let the thread catch up, since entries not written when memory is short are lost */
 	o->behind = st.unwritten * o->bytes > o->most_held / 2;
 	if (o->fresh.len > 0 && !o->shut && !o->behind)
 	{
@@ -359,7 +360,7 @@ offload_let_go(Offload *o)
 void
 offload_reset(Offload *o)
 {
-	/* what is on its way back is of before, too */
+	/* blocks that are being loaded are older than the reset, too */
 	offload_let_go(o);
 	kvtier_reset(o->set.tier, o->model);
 	while (o->fresh.len > 0)
@@ -387,7 +388,7 @@ tokens_at(const Offload *o, const Req *r, int block)
 	return r->tokens.data + (size_t) block * (size_t) o->set.block_size;
 }
 
-/* r's blocks that are known, which must not be taken for what comes back. */
+/* Reference r's n known blocks, so that loading does not overwrite them. */
 static OffloadPlace
 hold_found(Offload *o, const Req *r, int n)
 {
@@ -407,7 +408,7 @@ hold_found(Offload *o, const Req *r, int n)
 	return p;
 }
 
-/* The end of a sequence is reused first. */
+/* Release the references from the end, since the end of a sequence is reused first. */
 static void
 let_go_found(Offload *o)
 {
@@ -415,7 +416,7 @@ let_go_found(Offload *o)
 		kvpool_unref(o->set.pool, o->found.data[--o->found.len]);
 }
 
-/* How many blocks behind p has the store, and how many of them, from the first on, in memory? */
+/* Count the blocks after p that the tier has, and how many of them, from the first on, are in memory. */
 static int
 look(Offload *o, const Req *r, const OffloadPlace *p, int *n_memory)
 {
@@ -426,7 +427,7 @@ look(Offload *o, const Req *r, const OffloadPlace *p, int *n_memory)
 	int			n = 0;
 
 	*n_memory = 0;
-	/* it may be known, and wanted in part only */
+	/* the block may be known, and only a part of it wanted */
 	if ((p->block + 1) * size > (int) r->tokens.len ||
 		prefix_find(o->set.prefix, p->chain, tokens_at(o, r, p->block), &next) != 0)
 		return 0;
@@ -450,7 +451,7 @@ look(Offload *o, const Req *r, const OffloadPlace *p, int *n_memory)
 	return n;
 }
 
-/* Microseconds that n blocks behind p save; of `files` blocks that are not in memory. */
+/* Return the microseconds that loading n blocks after p saves; `files` of them are not in memory. */
 static double
 gain(const Offload *o, const Req *r, const PrefixHit *hit, const OffloadPlace *p, const Cost *cost,
 	 const Plan *plan, int n, int files)
@@ -469,13 +470,13 @@ gain(const Offload *o, const Req *r, const PrefixHit *hit, const OffloadPlace *p
 	if (files > 0)
 	{
 		us += kvtier_read_wait(o->set.tier, (size_t) files * o->bytes) * 1e6;
-		/* it comes back in the next step at the earliest */
+		/* they arrive in the next step at the earliest */
 		us += plan->n_rows > 0 && isfinite(others) ? others : 0;
 	}
 	return rate * cost_units(cost, hit->tokens, tokens) - us;
 }
 
-/* How many of n blocks are worth while? */
+/* Return how many of n blocks are worth loading. */
 static int
 choose(const Offload *o, const Req *r, const PrefixHit *hit, const OffloadPlace *p, const Cost *cost,
 	   const Plan *plan, int n, int n_memory)
@@ -488,7 +489,7 @@ choose(const Offload *o, const Req *r, const PrefixHit *hit, const OffloadPlace 
 	return whole >= part ? n : n_memory;
 }
 
-/* Hold the first n of the run, or as many as may be. */
+/* Hold the first n blocks of the run, or as many as allowed. */
 static void
 begin_wait(Offload *o, Req *r, const OffloadPlace *p, int n)
 {
@@ -545,7 +546,7 @@ offload_end(Offload *o, Req *r)
 		end_wait(o, r);
 }
 
-/* What a copy of the plan takes may be overwritten now. */
+/* Make the plan's copies now: their sources may be overwritten next. */
 static void
 make_copies(const Offload *o, Plan *plan)
 {
@@ -556,7 +557,7 @@ make_copies(const Offload *o, Plan *plan)
 	plan->n_copies = 0;
 }
 
-/* One block into a free one of the pool, as p's next; false: there is none. */
+/* Copy one block to a free block of the pool, as the next one after p; returns false if there is none. */
 static bool
 bring(Offload *o, PrefixCache *s, const Req *r, OffloadPlace *p, const KvHold *h)
 {
@@ -573,7 +574,10 @@ bring(Offload *o, PrefixCache *s, const Req *r, OffloadPlace *p, const KvHold *h
 	return true;
 }
 
-/* As many of what r waits for as have come, and as a step may have; NOTHING: there won't be more. */
+/*
+ * Copy as many of the blocks that r waits for as have arrived and as the step's limit allows;
+ * OFFLOAD_NOTHING: there will be no more.
+ */
 static OffloadAnswer
 bring_some(Offload *o, PrefixCache *s, Req *r, OffloadPlace *p)
 {
@@ -584,7 +588,7 @@ bring_some(Offload *o, PrefixCache *s, Req *r, OffloadPlace *p)
 		int			i = p->block - w->from;
 		KvHoldState st;
 
-		/* what was found before has been overwritten meanwhile, or all is there */
+		/* earlier blocks have been overwritten meanwhile, or all are loaded */
 		if (i < 0 || i >= w->n || w->holds[i] == NULL)
 			return OFFLOAD_NOTHING;
 		st = kvtier_state(w->holds[i]);
@@ -599,7 +603,10 @@ bring_some(Offload *o, PrefixCache *s, Req *r, OffloadPlace *p)
 	}
 }
 
-/* What is learnt decides whether it is done again: no single measurement, however odd, may end that. */
+/*
+ * Update the measured speed of copying.  It decides whether blocks are loaded at all, so it has a lower
+ * bound: no odd measurement may end the loading for ever.
+ */
 static void
 learn(Offload *o, size_t bytes, int64_t us)
 {
@@ -610,7 +617,7 @@ learn(Offload *o, size_t bytes, int64_t us)
 		o->bytes_per_us = fmax(o->bytes_per_us + LEARN_RATE * (now - o->bytes_per_us), LEAST_PER_US);
 }
 
-/* r is asked for the first time, or has got tokens back. */
+/* Count r's tokens: at its first query, and when tokens have been loaded. */
 static void
 count(Offload *o, Req *r, const PrefixHit *hit, const OffloadPlace *p)
 {

@@ -1,10 +1,10 @@
 /*
  * offload_open.c
- *	  A core's store behind the pool: what it keeps of a block, and what its name is.
+ *	  Open a core's offload tier: the areas of a block that it stores, and the model's id.
  *
- * The name covers what decides the bits of K and V beside tokens: the files, options and the program, which
- * whoever makes the core has put into CoreOptions.kv_id, and how the core lays them out.  So what another
- * program, other kernels or another type have computed is never found.
+ * The id covers everything beside tokens that decides the bits of K and V: the files, options and
+ * program, whose hash the loader has put into CoreOptions.kv_id, and the core's layout of K and V.  So
+ * blocks that another program, other kernels or another type have computed are never found.
  *
  * Tested by tests/unit/core/test_offload.c.
  */
@@ -17,7 +17,7 @@
 #include "core/offload/offload.h"
 #include "core/spec/spec.h"
 
-/* How long the steps of other models wait while one gives up its K and V. */
+/* how long the steps of other models may wait while a model gives up its K and V */
 #define ALL_US	INT64_C(2000000)
 
 static void
@@ -25,7 +25,7 @@ make_id(const Core *c, const KvView *draft, unsigned char id[KVTIER_KEY])
 {
 	const KvView *kv = &c->kv;
 	const int32_t shape[] = {
-		1,						/* of this list, and of keys */
+		1,						/* version of this list, and of keys */
 		(int32_t) kv->type, kv->n_layers, kv->n_kv_heads, kv->head_dim, kv->v_dim, kv->block_size,
 		(int32_t) kv->block_stride, draft != NULL ? draft->n_layers : 0,
 		draft != NULL ? (int32_t) draft->block_stride : 0

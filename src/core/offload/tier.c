@@ -1,10 +1,10 @@
 /*
  * tier.c
- *	  The offload tier's store: its table of entries, and its memory.
+ *	  The offload tier: its table of entries, and its memory.
  *
- * Each model has its own range of addresses for as many blocks as the memory limit allows, so blocks of one
- * size follow one another; the limit counts the slots of all models that have memory behind them.  A slot
- * whose entry has gone keeps its memory for the model's next one, unless another model needs it.
+ * Each model has its own range of addresses for as many blocks as the memory limit allows, so a range
+ * has slots of one size.  The limit counts the slots of all models that have memory.  When a slot's
+ * entry is evicted, the slot keeps its memory for the model's next entry, unless another model needs it.
  *
  * tier_io.c has the thread, tier_file.c the files.  Tested by tests/unit/core/test_kvtier.c.
  */
@@ -25,9 +25,10 @@
 static void tier_cancel_read(KvTier *t, Entry *e);
 
 #define MIN_TABLE 1024
-#define SWEEP 256				/* chains at a time */
-#define FIRST_RATE 200e6		/* bytes a second, until one has been measured */
-#define RATE_HALF_LIFE_US 10e6	/* of a rate below it that is not measured any more */
+#define SWEEP 256				/* chains of the table per call */
+#define FIRST_RATE 200e6		/* bytes per second, until a rate has been measured */
+#define RATE_HALF_LIFE_US 10e6	/* a measured rate below FIRST_RATE approaches it again while nothing is
+								 * read */
 
 /* ---- lists ---- */
 
@@ -78,7 +79,7 @@ tier_list_add(KvTier *t, Entry *e, ListId list)
 	List	   *l = &t->lists[list];
 
 	if (l->tail != NULL && e->used < l->tail->used && list != L_READ)
-		list_append(l, e, 0);	/* its write has failed, or it was held for long */
+		list_append(l, e, 0);	/* older than the others: its write has failed, or it was held for long */
 	else
 		list_push(l, e, 0);
 	e->list = list;
@@ -101,17 +102,17 @@ slot_free(KvTier *t, Entry *e)
 {
 	KvTierModel *m = e->model;
 
-	/* a slot that is given back twice would be two entries' */
+	/* a slot freed twice would be given to two entries */
 	ALWAYS(e->at != NULL && m->n_used > 0 && m->n_warm + m->n_cold < m->n_slots);
 	m->spare[m->n_warm++] = e->slot;
 	m->n_used--;
 	t->used_bytes -= m->slot_bytes;
 	e->at = NULL;
 	if (m->n_used == 0)
-		pthread_cond_signal(&t->more);	/* its memory goes back */
+		pthread_cond_signal(&t->more);	/* let the thread unmap the memory */
 }
 
-/* An unused slot's memory goes back to the system. */
+/* Return the memory of an unused slot to the system. */
 static bool
 cool_one(KvTier *t)
 {
@@ -129,7 +130,7 @@ cool_one(KvTier *t)
 	return false;
 }
 
-/* The entry is in memory as others can use it, */
+/* Count e, which is in memory and usable from now on. */
 static void
 memory_gain(KvTier *t, Entry *e, bool dirty)
 {
@@ -138,7 +139,7 @@ memory_gain(KvTier *t, Entry *e, bool dirty)
 	t->n_dirty += dirty;
 }
 
-/* and isn't any more. */
+/* Uncount e, and free its slot. */
 static void
 memory_lose(KvTier *t, Entry *e)
 {
@@ -165,7 +166,7 @@ tier_evict(KvTier *t, Entry *e)
 		tier_forget(t, e);
 }
 
-/* The entry that shall go out of memory first; NULL: none may. */
+/* Return the entry to evict from memory next; NULL = none may be evicted. */
 static Entry *
 victim(const KvTier *t)
 {
@@ -179,7 +180,7 @@ victim(const KvTier *t)
 	return warm->used < cool->used ? warm : cool;
 }
 
-/* Addresses for m's slots; false: the system has none, which is told once. */
+/* Reserve addresses for m's slots; returns false if the system has none, which is logged once. */
 static bool
 reserve(KvTier *t, KvTierModel *m)
 {
@@ -200,14 +201,14 @@ reserve(KvTier *t, KvTierModel *m)
 	return false;
 }
 
-/* A slot for e, with memory within the limit. */
+/* Give e a slot with memory, within the limit. */
 static bool
 slot_take(KvTier *t, Entry *e)
 {
 	KvTierModel *m = e->model;
 	Entry	   *v;
 
-	/* no slots: found in files, and larger than the memory now */
+	/* no slots: the blocks were found in files, and are larger than the memory now */
 	if (m->area.base == NULL && (m->n_slots == 0 || !reserve(t, m)))
 		return false;
 	m->shedding = false;
@@ -254,7 +255,7 @@ tier_take_idle_area(KvTier *t, MArena *out)
 
 /* ---- the table ---- */
 
-/* Keys are digests: any of their bytes do. */
+/* Keys are digests, so any of their bytes can select the chain. */
 static Entry **
 chain_of(const KvTier *t, const unsigned char *key)
 {
@@ -396,7 +397,7 @@ tier_sweep(KvTier *t)
 	return true;
 }
 
-/* It is used: the last to go. */
+/* Mark e as used most recently. */
 static void
 touch(KvTier *t, Entry *e)
 {
@@ -440,7 +441,7 @@ tier_add_file(KvTier *t, Entry *e, bool newest)
 	e->has_file = true;
 	e->model->n_files++;
 	if (e->gone)
-		tier_list_add(t, e, L_GONE);	/* there was a reset while it was written */
+		tier_list_add(t, e, L_GONE);	/* a reset happened while it was written */
 	else if (newest)
 		list_push(&t->filed, e, 1);
 	else
@@ -610,7 +611,7 @@ kvtier_read_wait(KvTier *t, size_t bytes)
 
 	pthread_mutex_lock(&t->lock);
 	rate = t->stats.read_rate > 0 ? t->stats.read_rate : FIRST_RATE;
-	/* a disk that was slow once is asked again some time */
+	/* otherwise a disk that was slow once would never be used again */
 	if (rate < FIRST_RATE)
 		rate += (FIRST_RATE - rate) * (1 - exp2(-(double) (clock_us() - t->read_at_us) / RATE_HALF_LIFE_US));
 	all = (double) t->reading_bytes + (double) bytes;
@@ -618,7 +619,7 @@ kvtier_read_wait(KvTier *t, size_t bytes)
 	return all / rate;
 }
 
-/* ---- all of it ---- */
+/* ---- whole tier ---- */
 
 static size_t
 slot_bytes(size_t bytes)
@@ -718,7 +719,7 @@ kvtier_shed(KvTier *t, KvTierModel *m)
 	int			n;
 
 	pthread_mutex_lock(&t->lock);
-	/* when files can be written again, if ever, nobody knows */
+	/* if files can't be written now, don't wait for them */
 	n = t->stats.files == KVF_READY || t->stats.files == KVF_OPENING ? 2 : 3;
 	for (int i = 0; i < n; i++)
 		for (Entry *e = t->lists[lists[i]].tail, *next; e != NULL; e = next)
@@ -742,7 +743,7 @@ kvtier_flush(KvTier *t, int64_t deadline_us)
 
 	pthread_mutex_lock(&t->lock);
 	t->flushing++;
-	t->retry_us = 0;			/* what failed is tried once more */
+	t->retry_us = 0;			/* try once more, if a write has failed */
 	pthread_cond_signal(&t->more);
 	while (tier_wants_write(t) || t->writing != NULL || t->trying ||
 		   (t->stats.files == KVF_LOCKED && t->retry_us == 0))

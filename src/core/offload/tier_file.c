@@ -5,15 +5,16 @@
  *	OFFSET	SIZE	CONTENTS
  *	0		8		"VLLMKVT" and a NUL
  *	8		4		version
- *	12		4		1, as this machine writes it
+ *	12		4		1 in this machine's byte order
  *	16		8		bytes of the block
- *	24		8		checksum of the block, seeded with that of this head, in which it is 0
+ *	24		8		checksum of the block, seeded with the checksum of this head, where this field is 0
  *	32		32		the model's id
  *	64		32		the key
  *	96		32		zeros
  *	128		bytes	the block
  *
- * A file is used only if each byte of the head is what would be written now and the checksum is right.
+ * A file is used only if each byte of the head is what this program would write, and the checksum is
+ * right.
  *
  * Tested by tests/unit/core/test_kvtier.c, tests/fuzz/fuzz_kvtier.c.
  */
@@ -40,7 +41,7 @@
 #define HEX (2 * KVFILE_KEY)
 #define NEW "new"
 #define KEY_TMP "key."
-#define TMP_AGE 60				/* seconds after which nobody is still making a key */
+#define TMP_AGE 60				/* seconds after which no process is still making a key */
 
 typedef struct KvHead
 {
@@ -108,7 +109,7 @@ is_model_name(const char *s, unsigned char *id, size_t *bytes)
 
 /* ---- the directory ---- */
 
-/* errno of what is wrong with it, EACCES: others may do something with it */
+/* Check the owner and mode of a file; returns an errno, EACCES = others have access to it. */
 static int
 check_mine(int fd, mode_t type)
 {
@@ -177,7 +178,7 @@ read_secret(int dir, unsigned char secret[KVFILE_KEY])
 	return why;
 }
 
-/* Of several processes that do this one wins. */
+/* If several processes do this at the same time, one of them wins. */
 static int
 make_secret(int dir, const unsigned char *fallback)
 {
@@ -189,7 +190,7 @@ make_secret(int dir, const unsigned char *fallback)
 	unlinkat(dir, tmp, 0);
 	if ((fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0)
 		return errno;
-	errno = ENOSPC;				/* of a short write */
+	errno = ENOSPC;				/* set for a short write */
 	if (write(fd, fallback, KVFILE_KEY) != KVFILE_KEY || fsync(fd) != 0)
 		why = errno;
 	close(fd);
@@ -257,7 +258,7 @@ kvfile_open_model(int dir, const unsigned char id[KVFILE_KEY], size_t bytes, boo
 	return why;
 }
 
-/* only if it is empty */
+/* Remove a model's folder, if it is empty. */
 static int
 kvfile_remove_model(int dir, const unsigned char id[KVFILE_KEY], size_t bytes)
 {
@@ -292,8 +293,8 @@ sum_of(const KvHead *h, const void *data, size_t n)
 }
 
 /*
- * Head and block in one go; a rest of the block, if there is one, in further ones.  0, an errno, or EBADMSG:
- * the file has ended.
+ * Write or read head and block in one call, and the rest of the block, if any, in further ones.  Returns
+ * 0 or an errno; EBADMSG = the file is too short.
  */
 static int
 transfer(int fd, KvHead *h, void *data, size_t n, bool out)
@@ -349,7 +350,7 @@ kvfile_write(int model, const unsigned char id[KVFILE_KEY], const unsigned char 
 	return why;
 }
 
-/* The file is open: is it what it should be? */
+/* Read an open file, and check its content. */
 static int
 read_block(int fd, const unsigned char *id, const unsigned char *key, void *data, size_t n)
 {
@@ -386,7 +387,7 @@ kvfile_read(int model, const unsigned char id[KVFILE_KEY], const unsigned char k
 		return errno == ELOOP ? EBADMSG : errno;
 	why = read_block(fd, id, key, data, n);
 	if (why == 0)
-		futimens(fd, NULL);		/* the order of use, for the next start; no harm if it doesn't get there */
+		futimens(fd, NULL);		/* keeps the order of use for the next start; a failure does not matter */
 	close(fd);
 	return why;
 }
@@ -400,7 +401,7 @@ kvfile_remove(int model, const unsigned char key[KVFILE_KEY])
 	return unlinkat(model, name, 0) == 0 ? 0 : errno;
 }
 
-/* ---- finding them again ---- */
+/* ---- scan ---- */
 
 typedef struct TierFileScan
 {
@@ -422,7 +423,7 @@ newer_first(const void *a, const void *b)
 	return x->used != y->used ? (x->used > y->used ? -1 : 1) : memcmp(x->key, y->key, KVFILE_KEY);
 }
 
-/* Newest first; the oldest beyond the maximum go. */
+/* Sort the files, newest first, and remove the oldest beyond the maximum. */
 static void
 cut(TierFileScan *s)
 {
@@ -442,7 +443,7 @@ cut(TierFileScan *s)
 	}
 }
 
-/* A file of a model's folder. */
+/* Process a file of a model's folder. */
 static void
 found_file(TierFileScan *s, int fd, const char *name, const unsigned char *id, size_t bytes)
 {
@@ -474,7 +475,7 @@ found_file(TierFileScan *s, int fd, const char *name, const unsigned char *id, s
 	s->found[s->n++] = f;
 }
 
-/* fn for each name in a folder; 0 or an errno */
+/* Call fn for each name in a folder; returns 0 or an errno. */
 static int
 each_name(TierFileScan *s, int fd, void (*fn) (TierFileScan *s, int fd, const char *name,
 											   const unsigned char *id, size_t bytes),
@@ -506,7 +507,7 @@ each_name(TierFileScan *s, int fd, void (*fn) (TierFileScan *s, int fd, const ch
 	return why;
 }
 
-/* Something in the directory itself. */
+/* Process an entry of the directory itself. */
 static void
 found_model(TierFileScan *s, int dir, const char *name, const unsigned char *no_id, size_t no_bytes)
 {

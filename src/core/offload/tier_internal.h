@@ -1,19 +1,18 @@
 /*
  * tier_internal.h
- *	  The store's own state, for tier.c (entries and memory) and tier_io.c (its thread).
+ *	  The private state of the tier, for tier.c (entries and memory) and tier_io.c (its thread).
  *
- * An entry is in the table until it is `gone`: nobody finds it then, and it is freed as soon as no
- * hold, no IO and no file is left of it.  What memory it has, and who may take that away, shows in the list
- * it is in:
+ * An entry is in the table until it is `gone`: then it can't be found any more, and is freed as soon as
+ * no hold, I/O or file refers to it.  The list that an entry is in says whether its memory may be taken:
  *
- *	L_WARM	used since it was written, or nothing shall be written: may go
- *	L_COOL	written, not used since: may go
- *	L_DIRTY	has no file yet, but shall get one: goes if there is nothing else
- *	L_READ	waits for being read; L_GONE: its file waits for being removed
- *	L_NONE	held, being filled, read or written; or has no memory
+ *	L_WARM	used since it was written, or it need not be written: may be evicted
+ *	L_COOL	written, not used since: may be evicted
+ *	L_DIRTY	has no file yet, but will get one: evicted if there is nothing else
+ *	L_READ	waits to be read; L_GONE: its file waits to be removed
+ *	L_NONE	held, or being filled, read or written; or has no memory
  *
- * All of that is under the lock.  What the thread reads from, or into, stays where it is without, as
- * `writing` and `reading` keep the slot.
+ * The lock protects all of that.  The memory that the thread reads into, or writes from, stays in place
+ * without the lock, since `reading` and `writing` keep the slot.
  */
 #ifndef VLLM_CORE_OFFLOAD_TIER_INTERNAL_H
 #define VLLM_CORE_OFFLOAD_TIER_INTERNAL_H
@@ -34,25 +33,26 @@ struct KvHold
 {
 	unsigned char key[KVTIER_KEY];
 	KvTierModel *model;
-	Entry	   *chain;			/* of the table */
-	Entry	   *prev[2];		/* lists: [0] of memory or work, [1] of files */
+	Entry	   *chain;			/* next entry of the table's chain */
+	Entry	   *prev[2];		/* neighbours in lists: [0] in lists of memory or work, [1] in the list of
+								 * files */
 	Entry	   *next[2];
-	unsigned char *at;			/* its bytes in memory; NULL = none */
+	unsigned char *at;			/* address of its bytes in memory; NULL = none */
 	int32_t		slot;
-	int			refs;			/* holds */
-	uint64_t	epoch;			/* of the store when it was made, or its file was found */
+	int			refs;			/* number of holds */
+	uint64_t	epoch;			/* epoch of the tier when the entry was made, or its file was found */
 	uint64_t	used;			/* stamp of the last use */
 	atomic_int	state;			/* KvHoldState */
 	uint8_t		list;			/* ListId */
 	bool		filling;
-	bool		dirty;			/* has no file, but shall get one */
-	bool		reading;		/* waits for it (L_READ) or is being read */
+	bool		dirty;			/* has no file, but will get one */
+	bool		reading;		/* waits to be read (L_READ) or is being read */
 	bool		writing;
 	bool		has_file;
 	bool		gone;
 };
 
-/* Ends of a list: newest first. */
+/* A list, newest first. */
 typedef struct List
 {
 	Entry	   *head;
@@ -64,20 +64,20 @@ struct KvTierModel
 {
 	KvTierModel *next;
 	unsigned char id[KVTIER_KEY];
-	size_t		bytes;			/* of a block */
+	size_t		bytes;			/* bytes of a block */
 	size_t		slot_bytes;		/* bytes of a block in memory: whole pages */
-	uint64_t	epoch;			/* of its last reset: what is older is not there */
-	int			dir;			/* its folder; the thread's own; -1 = not open */
+	uint64_t	epoch;			/* epoch of its last reset: older entries count as missing */
+	int			dir;			/* its folder, used by the thread only; -1 = not open */
 	int			joined;
-	size_t		n_entries;		/* that are not freed */
+	size_t		n_entries;		/* entries that are not freed */
 	size_t		n_files;
-	bool		shedding;		/* what has been written shall not stay in memory */
-	bool		told;			/* that there are no addresses for its slots */
-	MArena		area;			/* slots; reserved when the first is wanted */
+	bool		shedding;		/* evict entries from memory once they are written */
+	bool		told;			/* the log says already that there are no addresses for its slots */
+	MArena		area;			/* slots; reserved at the first use */
 	int32_t		n_slots;
 	int32_t		fresh;			/* slots from here on were never used */
 	int32_t		n_used;
-	int32_t		n_warm;			/* unused ones that have memory: spare[0 ..] */
+	int32_t		n_warm;			/* unused slots with memory: spare[0 ..] */
 	int32_t		n_cold;			/* unused slots without memory: spare[.. n_slots - 1] */
 	int32_t    *spare;			/* [n_slots] */
 };
@@ -87,80 +87,80 @@ struct KvTier
 	KvTierOptions o;
 	unsigned char secret[KVTIER_KEY];
 	pthread_mutex_t lock;
-	pthread_cond_t more;		/* for the thread: there is something to do */
-	pthread_cond_t done;		/* for kvtier_flush(): something has been written, or can't be */
+	pthread_cond_t more;		/* for the thread: there is work */
+	pthread_cond_t done;		/* for kvtier_flush(): an entry has been written, or can't be */
 	pthread_t	thread;
 	bool		started;
 	bool		stop;
-	int			flushing;		/* callers of kvtier_flush() */
-	bool		eager;			/* kvtier_write() */
+	int			flushing;		/* number of callers in kvtier_flush() */
+	bool		eager;			/* set by kvtier_write(): write everything */
 	Entry	  **table;
-	size_t		n_table;		/* a power of two */
-	size_t		n_entries;		/* in it */
+	size_t		n_table;		/* power of two */
+	size_t		n_entries;		/* entries in the table */
 	List		lists[N_LISTS];
-	List		filed;			/* entries with files, but those that are gone */
+	List		filed;			/* entries with files, except those that are gone */
 	KvTierModel *models;
-	uint64_t	clock;			/* stamps */
-	int64_t		read_at_us;		/* when stats.read_rate was measured last */
-	uint64_t	epoch;			/* of the last reset, */
-	uint64_t	all_epoch;		/* and of the last one of everything */
-	/* the epoch when files were there last: what is found is of before later ones */
+	uint64_t	clock;			/* source of stamps */
+	int64_t		read_at_us;		/* time of the last measurement of stats.read_rate */
+	uint64_t	epoch;			/* of the last reset */
+	uint64_t	all_epoch;		/* of the last reset of all models */
+	/* epoch when the files were last accessible: files found later are older than any reset since then */
 	uint64_t	shut_epoch;
-	Entry	   *writing;		/* what the thread writes just now */
-	size_t		used_bytes;		/* of slots that are used */
-	size_t		cool_bytes;		/* of those in L_COOL */
-	size_t		reading_bytes;	/* of what waits for being read, or is */
+	Entry	   *writing;		/* the entry that the thread is writing */
+	size_t		used_bytes;		/* bytes of used slots */
+	size_t		cool_bytes;		/* bytes of slots in L_COOL */
+	size_t		reading_bytes;	/* bytes that wait to be read, or are being read */
 	uint64_t	file_bytes;
 	size_t		memory;			/* bytes of slots that are used or warm */
-	size_t		n_memory;		/* entries in memory, but those being filled */
+	size_t		n_memory;		/* entries in memory, except those being filled */
 	size_t		n_dirty;
-	/* the table's next chain to look for entries of before a reset; SIZE_MAX = none */
+	/* next chain of the table in which to look for entries older than a reset; SIZE_MAX = none */
 	size_t		sweep;
-	KvTierStats stats;			/* what is counted, and the state of files */
-	bool		trying;			/* KVF_LOCKED: the thread is about to open them */
-	bool		tell;			/* fetches have ended, but not by being read */
-	int64_t		retry_us;		/* KVF_LOCKED, KVF_DOWN: when it is tried again */
-	int64_t		pause_us;		/* KVF_DOWN: how long that was */
+	KvTierStats stats;			/* counters, and the state of files */
+	bool		trying;			/* KVF_LOCKED: the thread is about to open the files */
+	bool		tell;			/* fetches have ended without a read: notify */
+	int64_t		retry_us;		/* KVF_LOCKED, KVF_DOWN: time of the next try */
+	int64_t		pause_us;		/* KVF_DOWN: length of the last pause */
 
-	/* the thread's own */
+	/* used by the thread only */
 	int			dir;			/* -1 = not open */
 	int			lock_fd;
 	int			reads_in_a_row;
-	int64_t		complained_us;	/* when it last logged a failure */
+	int64_t		complained_us;	/* time of the last failure that was logged */
 	bool		told_locked;
 };
 
-/* The entry; NULL = none.  One of before a reset is forgotten. */
+/* Return the entry; NULL = none.  Forgets it if it is older than a reset. */
 Entry	   *tier_lookup(KvTier *t, const KvTierModel *m, const unsigned char *key);
-/* Nobody finds it any more. */
+/* Make e unfindable. */
 void		tier_forget(KvTier *t, Entry *e);
-/* Something has ended: put it where it belongs (list: if it may go), or free it. */
+/* An operation on e has ended: put e into its list (`list` if it may be evicted), or free it. */
 void		tier_settle(KvTier *t, Entry *e, ListId list);
-/* So many more will come: it shall not grow under others' feet, entry by entry. */
+/* Grow the table once for so many further entries, as growing is slow for callers that wait for the lock. */
 void		tier_reserve(KvTier *t, size_t n);
-/* A new one, in the table, that has nothing yet. */
+/* Make an entry in the table, without memory and file. */
 Entry	   *tier_new_entry(KvTier *t, KvTierModel *m, const unsigned char *key);
-/* The model; made if there is none. */
+/* Return the model, which is made if missing. */
 KvTierModel *tier_model(KvTier *t, const unsigned char id[KVTIER_KEY], size_t bytes);
-/* Models that nobody has joined and that have no entries go. */
+/* Free models that no core has joined and that have no entries. */
 void		tier_drop_models(KvTier *t);
-/* e has a file, used last or first of all; it has none any more. */
+/* e has a file, used last or first of all; e has none any more. */
 void		tier_add_file(KvTier *t, Entry *e, bool newest);
 void		tier_drop_file(KvTier *t, Entry *e);
-/* e, which is in a list that may go, goes out of memory. */
+/* Evict e, which is in a list of entries that may be evicted, from memory. */
 void		tier_evict(KvTier *t, Entry *e);
 /* e need not be written any more. */
 void		tier_written(KvTier *t, Entry *e);
-/* e's turn to be read will not come, or is over. */
+/* e has been read, or will not be read. */
 void		tier_read_done(KvTier *t, Entry *e, bool ok);
 void		tier_list_remove(KvTier *t, Entry *e);
-/* Forget some more entries of before a reset; false: there are none. */
+/* Forget some more entries that are older than a reset; returns false if there are none. */
 bool		tier_sweep(KvTier *t);
-/* Is there something to write? */
+/* Return true if there is an entry to write now. */
 bool		tier_wants_write(const KvTier *t);
 /*
- * Memory of a model that has nothing in it any more; its addresses become the caller's to unmap.  False:
- * there is none.
+ * Take the memory of a model that has no entries in memory any more; the caller unmaps it.  Returns
+ * false if there is none.
  */
 bool		tier_take_idle_area(KvTier *t, MArena *out);
 

@@ -2,16 +2,16 @@
  * tier_io.c
  *	  The offload tier's thread.
  *
- * It does one thing at a time, without the lock, and then looks what is most urgent: a read that somebody
- * waits for, a file that must go, an entry to be written, memory to be given back.  So for one key these come
- * one after the other, and all that happens to files is in this file.
+ * It does one thing at a time, without the lock, and then chooses the most urgent next one: an entry to
+ * read, a file to remove, an entry to write, memory to return to the system.  So operations on one key
+ * never overlap, and only this file accesses the tier's files.
  *
  *	state		means								until
- *	KVF_LOCKED	another process has the directory,	it can be opened and locked: each second
- *				or it is gone
- *	KVF_OPENING	files are looked for				that is done
+ *	KVF_LOCKED	another process uses the directory,	it can be opened and locked: tried each second
+ *				or it does not exist
+ *	KVF_OPENING	the files are being scanned			the scan ends
  *	KVF_READY
- *	KVF_DOWN	a write has failed					another one doesn't: after 1, 2, 4 ... 60 seconds
+ *	KVF_DOWN	a write has failed					a write succeeds: tried after 1, 2, 4 ... 60 seconds
  *
  * Tested by tests/unit/core/test_kvtier.c.
  */
@@ -31,11 +31,11 @@
 #define SECOND INT64_C(1000000)
 #define MAX_PAUSE (60 * SECOND)
 #define LOG_EVERY (60 * SECOND)
-#define MAX_FILES ((size_t) 1 << 20)	/* their entries take 250 MB */
-#define BATCH 256				/* entries under one lock */
+#define MAX_FILES ((size_t) 1 << 20)	/* their entries take 250 MB of memory */
+#define BATCH 256				/* entries processed under one lock */
 #define BREATH_US 20
-#define READS_IN_A_ROW 4		/* then it is a write's turn */
-#define RATE_WEIGHT 0.125		/* of the newest measurement */
+#define READS_IN_A_ROW 4		/* before a write gets a turn */
+#define RATE_WEIGHT 0.125		/* weight of the newest measurement */
 
 /* ---- when ---- */
 
@@ -45,7 +45,10 @@ writable(const KvTier *t, int64_t now)
 	return t->stats.files == KVF_READY || (t->stats.files == KVF_DOWN && now >= t->retry_us);
 }
 
-/* Is there something to write?  Enough memory shall be free, or have files, that a quarter can go at once. */
+/*
+ * Return true if there is an entry to write now: enough memory must be free, or written to files, that a
+ * quarter of it is available at once.
+ */
 static bool
 wants_write(const KvTier *t, int64_t now)
 {
@@ -70,8 +73,8 @@ measure(double *rate, size_t bytes, int64_t ns)
 }
 
 /*
- * In the middle of much that needs the lock: whoever waits for it shall get it, which unlocking alone doesn't
- * see to.
+ * Called in long operations under the lock: let a waiting thread take it.  Unlocking alone would not
+ * ensure that.
  */
 static void
 breathe(KvTier *t)
@@ -81,7 +84,7 @@ breathe(KvTier *t)
 	pthread_mutex_lock(&t->lock);
 }
 
-/* A line in the log, at most one a minute.  Without the lock. */
+/* Log a failure, at most once a minute.  Call it without the lock. */
 static void
 complain(KvTier *t, const char *what, const char *why)
 {
@@ -102,7 +105,7 @@ reason(int why)
 
 /* ---- files ---- */
 
-/* The folder of a model; 0 or an errno. */
+/* Open the folder of a model; returns 0 or an errno. */
 static int
 open_model(KvTier *t, KvTierModel *m, bool create)
 {
@@ -114,7 +117,7 @@ open_model(KvTier *t, KvTierModel *m, bool create)
 	return m->dir >= 0 ? 0 : kvfile_open_model(t->dir, m->id, m->bytes, create, &m->dir);
 }
 
-/* Without the lock; a file that is not there is fine. */
+/* Call it without the lock; a missing file is no error. */
 static int
 remove_file(KvTier *t, KvTierModel *m, const unsigned char *key)
 {
@@ -129,7 +132,7 @@ remove_file(KvTier *t, KvTierModel *m, const unsigned char *key)
 	return why;
 }
 
-/* The directory is not there any more: it has no files, and is opened again when it is back. */
+/* The directory has been removed: forget its files, and open it again when it is back. */
 static void
 lose_files(KvTier *t)
 {
@@ -161,7 +164,7 @@ lose_files(KvTier *t)
 	t->lock_fd = t->dir = -1;
 }
 
-/* Some fetches have come to their end. */
+/* Report that some fetches have ended. */
 static void
 notify(KvTier *t)
 {
@@ -181,7 +184,7 @@ read_one(KvTier *t)
 	int64_t		began;
 	int			why;
 
-	/* it has memory to be read to, and nobody frees that meanwhile */
+	/* it has memory to read into, which is not freed meanwhile */
 	ALWAYS(e->at != NULL && e->reading);
 	tier_list_remove(t, e);
 	pthread_mutex_unlock(&t->lock);
@@ -213,7 +216,7 @@ remove_gone(KvTier *t)
 	Entry	   *e = t->lists[L_GONE].tail;
 	int			why;
 
-	/* it has a file, so it isn't freed */
+	/* it has a file, so it is not freed meanwhile */
 	tier_list_remove(t, e);
 	pthread_mutex_unlock(&t->lock);
 	why = remove_file(t, e->model, e->key);
@@ -224,7 +227,7 @@ remove_gone(KvTier *t)
 	tier_settle(t, e, L_NONE);
 }
 
-/* The file used longest ago makes room. */
+/* Remove the least recently used file. */
 static void
 remove_oldest(KvTier *t)
 {
@@ -285,7 +288,7 @@ write_one(KvTier *t)
 	tier_list_remove(t, e);
 	if (size > t->o.disk_bytes)
 	{
-		tier_written(t, e);		/* as far as that goes */
+		tier_written(t, e);		/* it can't be written */
 		tier_settle(t, e, L_WARM);
 		return;
 	}
@@ -319,7 +322,7 @@ write_one(KvTier *t)
 	pthread_cond_broadcast(&t->done);
 }
 
-/* ---- opening ---- */
+/* ---- opening the directory ---- */
 
 static bool
 stopping(void *ctx)
@@ -333,7 +336,7 @@ stopping(void *ctx)
 	return stop;
 }
 
-/* A file of an earlier start. */
+/* Add an entry for a file of an earlier start. */
 static void
 take_up(KvTier *t, const KvFound *f, uint64_t epoch)
 {
@@ -352,7 +355,7 @@ take_up(KvTier *t, const KvFound *f, uint64_t epoch)
 			tier_forget(t, e);
 		return;
 	}
-	/* the same bytes have been put meanwhile */
+	/* the same block has been put meanwhile */
 	tier_written(t, e);
 	tier_add_file(t, e, false);
 	if (e->list == L_DIRTY)
@@ -391,7 +394,7 @@ scan(KvTier *t)
 	pthread_mutex_lock(&t->lock);
 }
 
-/* Without the lock.  0: it is there, and it is ours. */
+/* Call it without the lock.  Returns 0 if the directory exists and is locked now. */
 static int
 lock_directory(KvTier *t)
 {
@@ -420,7 +423,7 @@ lock_directory(KvTier *t)
 	return why;
 }
 
-/* The directory that kvtier_open() has opened, or that came back. */
+/* Open the directory that kvtier_open() has checked, or that has come back. */
 static void
 try_open(KvTier *t)
 {
@@ -447,7 +450,7 @@ give_back(KvTier *t, MArena *area)
 	pthread_mutex_lock(&t->lock);
 }
 
-/* Something has been done; false: there was nothing to do. */
+/* Do one thing; returns false if there was nothing to do. */
 static bool
 work(KvTier *t)
 {
@@ -500,7 +503,7 @@ tier_main(void *arg)
 	return NULL;
 }
 
-/* The directory, if there is one, and its secret. */
+/* Open the directory, if one is set, and read its secret. */
 static bool
 open_directory(KvTier *t, Err *e)
 {
@@ -526,7 +529,7 @@ tier_start(KvTier *t, Err *e)
 	t->dir = t->lock_fd = -1;
 	if (!open_directory(t, e))
 		return false;
-	/* signals are for others; a write beyond a limit of file sizes shall be an error only */
+	/* other threads handle signals; exceeding a limit of file sizes must only be an error */
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
