@@ -1,32 +1,31 @@
 /*
  * guided_decoding.c
- *	  Sequences whose output has to be of a grammar's language.
+ *	  Sequences whose output must match a grammar.
  *
- * A token's bytes are what it adds to the answer's text (tok_piece()), so the text that
- * the grammar sees is the one that the user gets.  Special tokens are never text; the
- * model's EOS ids end it, and so may the request's stop ids where it is complete.
+ * A token's bytes are what it adds to the output's text (tok_piece()), so the grammar sees the same text
+ * as the user.  Special tokens are never text.  The model's EOS ids end the text, and so may the
+ * request's stop ids if the text is complete.
  *
- * The answer ends as "stop" when nothing but the end can follow, without a step that
- * samples the EOS.  With ignore_eos the end's ids are not allowed, and the answer goes on
- * for as long as the grammar does.  min_tokens yields to the grammar.
+ * The output ends with "stop" when only the end can follow, without a step that samples the EOS.  With
+ * ignore_eos the end's ids are not allowed, and the output continues as long as the grammar allows.  The
+ * grammar overrides min_tokens.
  *
- * A model that thinks first: up to the mark that ends its thoughts the output is free, and no
- * part of what the grammar sees.  The mark is text, as for the parser that takes the thoughts off, in
- * whatever tokens it comes; those that would go on behind it are not allowed, so the grammar begins
- * with a token of its own.  Nor are the ids that end an answer, as there would be none, unless it may
- * be a call of a tool.
+ * Reasoning models: up to the mark that ends the reasoning the output is free, and the grammar does not
+ * see it.  The mark is text, as for the reasoning parser, in whatever tokens it is written.  Tokens that
+ * would continue after the mark are not allowed, so the grammar begins at a token boundary.  Ids that
+ * end the output are not allowed before the mark, as there would be no output, unless the output may be
+ * a tool call.
  *
- * Forced text.  Where the grammar leaves one way to go on, the bytes up to the next choice
- * are known.  They are tokenized behind what stands before them, and appended without asking the
- * model; the next step computes them in one chunk.  Two rules keep the tokens those that
- * the tokenizer makes of the whole text: at the left end a token must begin where the
- * forced text begins, or nothing is appended and the model chooses; at the right end up to
- * LOOK_BACK tokens are left to the model if a longer token that the grammar allows could
- * stand in their place.
+ * Forced text.  If the grammar allows only one continuation, the bytes up to the next choice are known.
+ * They are tokenized together with the text before them, and appended without running the model; the
+ * next step computes them in one chunk.  Two rules ensure that the tokens are those that the tokenizer
+ * makes of the whole text.  At the left end a token must begin where the forced text begins, else
+ * nothing is appended and the model chooses.  At the right end up to LOOK_BACK tokens are left to the
+ * model if a longer token that the grammar allows could replace them.
  *
- * Owner: the step thread, but for masks, which the mask thread makes between
- * constraints_begin() and constraints_wait(); the step thread helps, and waits for what
- * that one has begun only.  Tested by tests/unit/core/sample/test_constraint.c.
+ * Owner: the step thread, except for masks, which the mask thread computes between constraints_begin()
+ * and constraints_wait().  The step thread helps with them, and only waits for masks that the mask
+ * thread has begun.  Tested by tests/unit/core/sample/test_constraint.c.
  */
 #include "core/output/guided_decoding.h"
 
@@ -37,34 +36,34 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#define FORCED_MAX		4096	/* bytes appended at once */
+#define FORCED_MAX		4096	/* most bytes that are appended at once */
 #define CONTEXT			8		/* tokens before the forced text that the tokenizer sees */
-#define LOOK_BACK		4		/* tokens at the end of it that a longer one may replace */
+#define LOOK_BACK		4		/* tokens at the end of the forced text that a longer token may replace */
 
-/* How far the output has come on its way to the text that ends the thoughts. */
+/* How much of the text that ends the reasoning the output has matched. */
 typedef struct Mark
 {
-	const char *part;			/* up to a MARK_GAP or the end */
+	const char *part;			/* the current part, up to a MARK_GAP or the end */
 	size_t		n;
-	size_t		seen;			/* bytes of it that the output ends with */
+	size_t		seen;			/* bytes of the part that the output ends with */
 } Mark;
 
 struct Constraint
 {
 	Constraints *cs;
 	GramMatch  *match;
-	const char *mark_text;		/* free until the output has this; NULL = from the start */
+	const char *mark_text;		/* the grammar applies after this text; NULL = from the start */
 	Mark		mark;
-	bool		wide;			/* some token has the mark and goes on */
-	bool		may_end;		/* the output may also end before that */
+	bool		wide;			/* some token contains the mark and continues after it */
+	bool		may_end;		/* the output may also end before the mark */
 	bool		active;
-	bool		jump;			/* what is forced may be appended */
+	bool		jump;			/* forced tokens may be appended */
 };
 
 /* A row of a step. */
 typedef struct MaskRow
 {
-	const Req  *r;				/* NULL: no mask */
+	const Req  *r;				/* NULL = the row has no mask */
 	bool		failed;
 	Err			err;
 } MaskRow;
@@ -77,26 +76,26 @@ struct Constraints
 	int			max_seqs;
 	bool		jump;
 
-	pthread_mutex_t making;		/* guards the vocabulary until it is there */
-	GramVocab  *vocab;			/* NULL = not yet */
-	size_t		longest;		/* bytes of a token */
-	const char *mark;			/* under making: the last one asked for */
+	pthread_mutex_t making;		/* protects the vocabulary until it is made */
+	GramVocab  *vocab;			/* NULL = not made yet */
+	size_t		longest;		/* bytes of the longest token */
+	const char *mark;			/* mark of the last mark_is_wide(); protected by making */
 	bool		wide;			/* some token has the mark and continues after it */
 	size_t		n_words;
 	uint32_t   *words;			/* [max_seqs][n_words] */
-	uint32_t   *scratch;		/* [n_words] the step thread's */
-	uint32_t   *free;			/* [n_words] all but the end's ids */
+	uint32_t   *scratch;		/* [n_words] used by the step thread */
+	uint32_t   *free;			/* [n_words] mask of all ids but the end's */
 	MaskRow    *row;			/* [max_seqs] */
-	int			n_rows;			/* of the step at hand; 0 = no row has a mask */
+	int			n_rows;			/* of the current step; 0 = no row has a mask */
 	IntVec		ids;			/* scratch */
 	Buf			text;			/* scratch */
 
 	pthread_mutex_t lock;
 	pthread_cond_t more;		/* for the mask thread */
 	pthread_cond_t done;		/* for the step thread */
-	int			next;			/* under lock: row to be taken */
-	int			busy;			/* under lock: rows that are being made */
-	bool		stop;			/* under lock */
+	int			next;			/* next row to compute; protected by lock */
+	int			busy;			/* rows being computed; protected by lock */
+	bool		stop;			/* protected by lock */
 	bool		threaded;
 	pthread_t	thread;
 };
@@ -111,7 +110,7 @@ mark_of(const char *text)
 	return (Mark) {.part = text,.n = strcspn(text, MARK_GAP)};
 }
 
-/* One byte more of the output: is the mark complete? */
+/* Process one byte of the output; returns true if the mark is complete. */
 static bool
 mark_step(Mark *m, char c)
 {
@@ -128,7 +127,7 @@ mark_step(Mark *m, char c)
 	return false;
 }
 
-/* Does the token complete the mark, and go on behind it? */
+/* Return true if the token completes the mark and continues after it. */
 static bool
 goes_beyond(Mark m, char last, const char *s, size_t n)
 {
@@ -140,7 +139,7 @@ goes_beyond(Mark m, char last, const char *s, size_t n)
 	return false;
 }
 
-/* Has the model's vocabulary a token that goes beyond the mark by itself? */
+/* Return true if some token of the vocabulary contains the mark and continues after it. */
 static bool
 mark_is_wide(Constraints *cs, const char *mark)
 {
@@ -224,7 +223,7 @@ has_id(const int32_t *ids, size_t n, int32_t id)
 	return false;
 }
 
-/* Free so far: does this token end it? */
+/* Process a token before the mark is complete; it may complete the mark. */
 static bool
 free_token(Constraint *c, int32_t id, Err *e)
 {
@@ -250,7 +249,7 @@ constraint_token(Constraint *c, const Req *r, OutResult *res, Err *e)
 		return free_token(c, id, e);
 	if (!gram_match_token(c->match, id, &ok, e))
 		return false;
-	/* a stop id that is no text, where the text is complete: out_ends() knows its reason */
+	/* a stop id without text, after a complete text: out_ends() has set the reason */
 	if (!ok && has_id(r->in.params.stop_ids, (size_t) r->in.params.n_stop_ids, id) &&
 		gram_match_accepting(c->match))
 	{
@@ -276,7 +275,7 @@ is_empty(const uint32_t *words, size_t n)
 	return true;
 }
 
-/* Anything but the end, and what would go on behind the mark. */
+/* Allow all ids but the end's, and those that would continue after the mark. */
 static void
 free_mask(const Constraints *cs, const Constraint *c, uint32_t *words)
 {
@@ -296,7 +295,7 @@ free_mask(const Constraints *cs, const Constraint *c, uint32_t *words)
 	}
 }
 
-/* What the request's own ids mean for a mask of its grammar. */
+/* Compute the mask of a request: its grammar's, adapted by its stop ids and ignore_eos. */
 static bool
 make_mask(const Constraints *cs, const Req *r, uint32_t *words, Err *e)
 {
@@ -322,7 +321,7 @@ make_mask(const Constraints *cs, const Req *r, uint32_t *words, Err *e)
 	return err_detail(e, "After %d tokens.", req_n_output(r));
 }
 
-/* Take the next row that nobody has taken; -1 = there is none. */
+/* Take the next row to compute; -1 = there is none. */
 static int
 take_row(Constraints *cs, bool done_one)
 {
@@ -389,7 +388,7 @@ constraints_begin(Constraints *cs, const Plan *plan)
 	if (!any && cs->n_rows == 0)
 		return;
 	ALWAYS(plan->n <= cs->max_seqs);
-	/* nothing is left of the step before, so nobody else looks at the rows */
+	/* the previous step's masks are complete, so no other thread accesses the rows */
 	for (int i = 0; i < plan->n; i++)
 	{
 		cs->row[i].r = has_mask(&plan->e[i]) ? plan->e[i].r : NULL;
@@ -432,12 +431,13 @@ constraints_error(const Constraints *cs, int i)
 
 /* ---- forced text ---- */
 
-/* The bytes of the tokens before the forced text: output or prompt, back to a special one. */
+/* Append the bytes of the tokens before the forced text, from output or prompt, back to a special token. */
 static size_t
 context_of(const Constraints *cs, const Req *r, Buf *out)
 {
 	size_t		from = r->tokens.len;
-	size_t		first = r->in.embeds != NULL ? (size_t) r->in.n_prompt : 0;	/* that is a token */
+	/* first position with a token id */
+	size_t		first = r->in.embeds != NULL ? (size_t) r->in.n_prompt : 0;
 
 	while (from > first && r->tokens.len - from < CONTEXT && r->tokens.data[from - 1] < cs->n_valid &&
 		   !tok_is_special(cs->tok, r->tokens.data[from - 1]))
@@ -449,15 +449,15 @@ context_of(const Constraints *cs, const Req *r, Buf *out)
 
 		buf_add(out, s, n);
 	}
-	/* a tokenizer that begins a text with a space would put one before the forced text */
+	/* some tokenizers add a space before the first word of a text: avoid it before the forced text */
 	if (out->len == 0)
 		buf_addc(out, '\n');
 	return out->len;
 }
 
 /*
- * The ids of a text whose bytes from `at` on are forced: those from there on, if their bytes are those
- * of the text and one begins there.
+ * Tokenize a text whose bytes from `at` on are forced, and return the tokens from there on, if a token
+ * begins there and their bytes are those of the text.
  */
 static bool
 tokens_from(Constraints *cs, const Buf *text, size_t at, IntVec *out)
@@ -477,7 +477,7 @@ tokens_from(Constraints *cs, const Buf *text, size_t at, IntVec *out)
 		tok_piece(cs->tok, cs->ids.data[i], &n);
 		total += n;
 	}
-	/* one byte more: the space that some put before every text */
+	/* one extra byte: the space that some tokenizers add before a text */
 	extra = total - text->len;
 	if (total < text->len || extra > 1)
 		return false;
@@ -493,13 +493,13 @@ tokens_from(Constraints *cs, const Buf *text, size_t at, IntVec *out)
 			intvec_push(out, cs->ids.data[i]);
 		}
 		else if (pos + n > at + extra)
-			return false;		/* this one would begin before the forced text */
+			return false;		/* this token would begin before the forced text */
 		pos += n;
 	}
 	return out->len > 0;
 }
 
-/* May a token of more than n bytes come next? */
+/* Return true if a token of more than n bytes may come next. */
 static bool
 longer_allowed(Constraints *cs, GramMatch *m, size_t n)
 {
@@ -508,7 +508,7 @@ longer_allowed(Constraints *cs, GramMatch *m, size_t n)
 	if (n >= cs->longest)
 		return false;
 	if (!gram_match_mask(m, cs->scratch, &e))
-		return true;			/* a limit: leave it to the model's step, which says so */
+		return true;			/* at a limit of the grammar: the model's next step reports it */
 	for (size_t w = 0; w < cs->n_words; w++)
 		for (uint32_t bits = cs->scratch[w]; bits != 0; bits &= bits - 1)
 		{
@@ -522,7 +522,7 @@ longer_allowed(Constraints *cs, GramMatch *m, size_t n)
 	return false;
 }
 
-/* How many of the tokens stand whatever comes after.  The match is left where it was. */
+/* Return how many of the tokens are final whatever text comes after.  Restores the state of the match. */
 static size_t
 settled(Constraints *cs, GramMatch *m, const IntVec *ids)
 {
@@ -573,9 +573,9 @@ constraint_forced(Constraint *c, const Req *r, int max, IntVec *out)
 	out->len = n < (size_t) max ? n : (size_t) max;
 }
 
-/* ---- a model's side ---- */
+/* ---- state of a model ---- */
 
-/* The tokens as grammars see them. */
+/* Convert the tokens to the grammars' form. */
 static GramVocab *
 make_vocab(Constraints *cs)
 {
@@ -608,7 +608,7 @@ constraints_prepare(Constraints *cs, Err *e)
 		GramVocab  *v = make_vocab(cs);
 
 		cs->n_words = gram_vocab_words(v);
-		/* masks have a bit for each token that may be sampled */
+		/* a mask has a bit for each token that may be sampled */
 		ALWAYS(cs->n_words == ((size_t) cs->n_valid + 31) / 32);
 		cs->words = mem_alloc((size_t) cs->max_seqs * cs->n_words * sizeof(uint32_t));
 		cs->scratch = mem_alloc(cs->n_words * sizeof(uint32_t));

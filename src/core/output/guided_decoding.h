@@ -1,13 +1,13 @@
 /*
  * guided_decoding.h
- *	  A grammar over a sequence's output: masks for the sampler, the end, and what is
- *	  forced.
+ *	  Apply a grammar to a sequence's output: masks for the sampler, the end of the output, and forced
+ *	  tokens.
  *
- *	 Constraints	a model's side: its tokens as grammars see them, and the masks of a step
- *	 Constraint		a sequence's: where its output stands in the grammar
+ *	 Constraints	of a model: its tokens in the grammars' form, and the masks of a step
+ *	 Constraint		of a sequence: the position of its output in the grammar
  *
- * Masks are made on a thread of their own while the model computes the step: they depend
- * on nothing but tokens that are there already.  docs/user/structured-output.md tells the whole.
+ * A thread of its own computes the masks while the model computes the step: masks only depend
+ * on tokens that exist already.  docs/user/structured-output.md describes the feature.
  */
 #ifndef VLLM_CORE_OUTPUT_GUIDED_DECODING_H
 #define VLLM_CORE_OUTPUT_GUIDED_DECODING_H
@@ -15,47 +15,48 @@
 #include "core/core_internal.h"
 #include "grammar/grammar.h"
 
-/* n_valid: ids that may be sampled; end: those that end an answer; jump: append what is forced. */
+/* n_valid: ids that may be sampled; end: ids that end an output; jump: append forced tokens. */
 Constraints *constraints_new(const Tok *tok, const IntVec *end, int n_valid, int max_seqs, bool jump);
 void		constraints_free(Constraints *cs);
 /*
- * Be ready for grammars: the vocabulary is made when it is first wanted.  Any thread; takes
- * some tenths of a second the first time.  ERR_UNSUPPORTED: not with this tokenizer.
+ * Prepare for grammars: makes the vocabulary at the first call, which takes some tenths of a second.  Any
+ * thread.  ERR_UNSUPPORTED if the tokenizer does not allow grammars.
  */
 bool		constraints_prepare(Constraints *cs, Err *e);
 
 /*
- * After constraints_prepare().  Takes over the reference.  mark: the output is free until it has this text,
- * a literal, in which anything may stand at a MARK_GAP; NULL = it isn't.  may_end: it may also end before
- * that.  jump: what is forced may be appended.
+ * Make the constraint of a sequence; call constraints_prepare() before.  Takes over the reference to the
+ * grammar.  mark: the grammar applies only after the output contains this literal text, in which a
+ * MARK_GAP matches any text; NULL = it applies from the start.  may_end: the output may also end before
+ * that.  jump: forced tokens may be appended.
  */
 Constraint *constraint_new(Constraints *cs, Grammar *g, const char *mark, bool may_end, bool jump);
 Constraint *constraint_fork(const Constraint *c);
-void		constraint_free(Constraint *c); /* NULL will do */
+void		constraint_free(Constraint *c); /* accepts NULL */
 
-/* ---- the step thread ---- */
+/* ---- used by the step thread ---- */
 
-/* The plan's masks begin to be made. */
+/* Start to compute the plan's masks. */
 void		constraints_begin(Constraints *cs, const Plan *plan);
-/* The plan's masks are complete. */
+/* Wait until the plan's masks are complete. */
 void		constraints_wait(Constraints *cs);
-/* Of the plan's i-th entry; NULL = everything may come. */
+/* Return the mask of the plan's i-th entry; NULL = all ids are allowed. */
 const uint32_t *constraints_mask(const Constraints *cs, int i);
-/* Why there is none of the i-th entry, which then has one that allows everything; NULL = there is. */
+/* Return the error because of which the i-th entry has no mask; NULL = no error. */
 const Err  *constraints_error(const Constraints *cs, int i);
 
 /*
- * The newest token of r->tokens: *res becomes an end if the text is complete and can't go on.
- * False with *e set: a limit.
+ * Process the newest token of r->tokens; *res is set to an end if the text is complete and can't
+ * continue.  Returns false with *e set at a limit of the grammar.
  */
 bool		constraint_token(Constraint *c, const Req *r, OutResult *res, Err *e);
-/* Does it say what may come next?  Not before the thoughts are over. */
+/* Return true if the grammar applies to the next token: not before the reasoning has ended. */
 bool		constraint_active(const Constraint *c);
-/* Can nothing but the end follow? */
+/* Return true if only the end can follow. */
 bool		constraint_finished(Constraint *c);
 /*
- * Append to *out the tokens, at most max, of the text that must follow, as far as the
- * tokenizer would make them of it whatever comes after.
+ * Append to *out the tokens, at most max, of the text that must follow, as far as the tokenizer would
+ * produce them whatever text comes after.
  */
 void		constraint_forced(Constraint *c, const Req *r, int max, IntVec *out);
 

@@ -1,24 +1,24 @@
 /*
  * output_queue.c
- *	  The output side of the core: parcels from the step thread to owners' sinks.
+ *	  The output side of the core: items from the step thread to the requests' sinks.
  *
- * Threaded, the parcels of a step go to the delivering thread together, and the
- * step thread goes on with the next step; it never waits for this one.  (A few it
- * delivers itself, as below.)  What the two share of a request:
+ * If threaded, the step thread passes the items of a step to the output thread together, and continues
+ * with the next step; it never waits for the output thread.  (It sends a few items itself, see below.)
+ * The two threads share these parts of a request:
  *
- *	field					step thread						delivering thread
+ *	field					step thread						output thread
  *	detok, stop, text ...	until it is submitted			from then on
- *	reason					writes before the last parcel	reads after it
+ *	reason					writes before the last item		reads after it
  *	ended					-								all
  *	the rest				all								constants only (sink, params, ids, times)
  *
- * A stop string is found here, maybe after the step thread has begun to compute
+ * This module may find a stop string when the step thread has already begun to compute
  * another token.  Then the request is `ended`: it gets no more tokens, the step thread
- * is told, takes it out of the schedule (at the latest in its next step), and sends
- * the last parcel as for any end.  The final event waits for that, so when the caller has the answer, blocks
- * are freed and counters updated; the text is out at once.
+ * is notified, removes the request from the schedule (at the latest in its next step), and adds
+ * the last item as for any end.  The final event waits for that, so when the client gets it, blocks
+ * are freed and counters updated; the text is sent at once.
  *
- * The last parcel is the last reference to a request: it is freed here.
+ * The last item is the last reference to a request: the request is freed here.
  *
  * Tested by tests/unit/core/test_core.c (both ways give the same events).
  */
@@ -35,10 +35,9 @@
 #include "core/output/guided_decoding.h"
 
 /*
- * Waking a thread costs more than the text of a token.  So tokens that nobody waits
- * for (not streamed, no stop string to look for) go along with others, or after
- * LINGER_US; and FEW parcels are delivered at once by the step thread, if the
- * delivering thread has nothing to do: then all that was sent before is out.
+ * Waking a thread costs more than making the text of a token.  So tokens that are not urgent (not
+ * streamed, no stop strings) are sent together with urgent ones, or after LINGER_US.  The step thread
+ * sends up to FEW items itself if the output thread is idle: then all earlier items have been sent.
  */
 #define LINGER_US	10000
 #define FEW			8
@@ -59,18 +58,18 @@ struct Deliver
 	void		(*round) (void *ctx);
 	void	   *round_ctx;
 
-	OutputItems	filling;		/* step thread */
-	bool		urgent;			/* one of filling is */
-	int64_t		waiting_since;	/* 0 = not known yet */
+	OutputItems	filling;		/* used by the step thread */
+	bool		urgent;			/* one of filling is urgent */
+	int64_t		waiting_since;	/* when filling got its first item; 0 = not set yet */
 
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	OutputItems	sent;			/* under lock */
-	bool		busy;			/* under lock: the thread is delivering */
-	bool		stop;			/* under lock */
+	OutputItems	sent;			/* protected by lock */
+	bool		busy;			/* protected by lock: the output thread is sending */
+	bool		stop;			/* protected by lock */
 
-	OutputItems	taken;			/* delivering thread */
-	_Atomic int64_t dropped;	/* before the request's last event */
+	OutputItems	taken;			/* used by the output thread */
+	_Atomic int64_t dropped;	/* tokens after a stop string; updated before the request's last event */
 	_Atomic int64_t forgiven;	/* requests that failed after their stop string and count as finished */
 	pthread_t	thread;
 };
@@ -106,7 +105,7 @@ emit(const OutputItem *p, int n_ids, int n_output, const OutResult *res)
 		r->in.sink(r->in.sink_ctx, r, &ev);
 }
 
-/* A beam search tells its answers at the end. */
+/* Send the answers of a beam search, at its end. */
 static void
 emit_beams(Deliver *d, const OutputItem *p)
 {
@@ -131,7 +130,7 @@ emit_beams(Deliver *d, const OutputItem *p)
 	beam_emit(r->group->beam, d->tok, &ev, r->in.sink, r->in.sink_ctx);
 }
 
-/* A pooled request has one event, its last. */
+/* Send the only event of a pooled request. */
 static void
 emit_pooled(const OutputItem *p)
 {
@@ -158,7 +157,7 @@ free_req(Req *r)
 {
 	if (r->group != NULL)
 	{
-		/* the others may need what they share */
+		/* other answers may still use what they share */
 		if (r->group->beam != NULL || r->group->n_told == r->group->n)
 			group_free(r->group);
 		else
@@ -245,7 +244,7 @@ deliver(Deliver *d, const OutputItem *p)
 		free_req(r);
 }
 
-/* ---- the thread ---- */
+/* ---- output thread ---- */
 
 static void
 swap(OutputItems *a, OutputItems *b)
@@ -292,7 +291,10 @@ deliver_main(void *arg)
 	return NULL;
 }
 
-/* Parcels are filled by the step thread; requests that it has given away are the delivering one's. */
+/*
+ * Return true on the step thread: it fills the items; the output thread owns requests that were passed
+ * to it.
+ */
 static bool
 is_step_thread(const Deliver *d)
 {
@@ -321,13 +323,13 @@ send_all(Deliver *d)
 	if (d->sent.n == 0)
 		swap(&d->sent, &d->filling);
 	for (size_t i = 0; i < d->filling.n; i++)
-		push(&d->sent, &d->filling.p[i]);	/* it is behind by more than a step */
+		push(&d->sent, &d->filling.p[i]);	/* the output thread lags by more than a step */
 	d->filling.n = 0;
 	pthread_cond_signal(&d->more);
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* Has the thread delivered all that was sent? */
+/* Return true if the output thread has sent everything. */
 static bool
 is_idle(Deliver *d)
 {

@@ -1,14 +1,14 @@
 /*
  * reasoning_budget.c
- *	  How long a model may think (reasoning_budget.h).
+ *	  Limit a model's reasoning tokens (reasoning_budget.h).
  *
- * Each token within the thoughts counts when it comes, as the beginning of an end tag may
- * still turn out to be none; a tag that is whole is taken off again.  Of an end tag whose
- * first tokens the model has written by itself, only the others are forced.
+ * Each token within the reasoning counts when it is sampled, since the beginning of an end tag may turn
+ * out not to be one; the tokens of a complete tag are subtracted again.  If the model has written the
+ * first tokens of an end tag itself, only the others are forced.
  *
- * In some formats an answer's first text is a thought, whether a start tag stands before it or not.
- * There the budget counts from the first token on, also tokens that may become a start tag,
- * and one of 0 has the end tag come at once.
+ * In some formats the first text of an output is reasoning, whether a start tag precedes it or not.
+ * There the budget counts from the first token on, including tokens that may become a start tag, and
+ * with a budget of 0 the end tag comes at once.
  *
  * Owner: the request, on the step thread.  Tested by tests/unit/core/sample/test_thoughts.c.
  */
@@ -24,14 +24,14 @@ struct ReasoningBudget
 	int			budget;
 	IntVec		end;
 
-	ReasonParser *parser;		/* NULL: behind the thoughts */
-	bool		told;			/* the token at hand made some of them known */
-	bool		at_once;		/* text without a start tag is theirs */
-	bool		within;			/* they have begun */
-	int			n_waiting;		/* tokens that may be theirs, or the start tag's */
-	int			n;				/* tokens of theirs */
-	size_t		forced;			/* of the end tag's tokens, so many are there; valid when `closing` */
-	bool		closing;		/* the budget is used up */
+	ReasonParser *parser;		/* NULL = the reasoning has ended */
+	bool		told;			/* the parser has emitted reasoning for the current token */
+	bool		at_once;		/* text without a start tag is reasoning */
+	bool		within;			/* the reasoning has begun */
+	int			n_waiting;		/* tokens that may belong to the reasoning or to a tag */
+	int			n;				/* reasoning tokens */
+	size_t		forced;			/* number of the end tag's tokens that exist; valid if `closing` */
+	bool		closing;		/* the budget is used up, so the end tag is forced */
 };
 
 static void
@@ -42,7 +42,7 @@ sink(void *ctx, const ParseEvent *ev)
 	t->told = t->told || (ev->kind == PARSE_REASONING && ev->n > 0);
 }
 
-/* Is what an answer begins with a thought, with no start tag before it? */
+/* Return true if an output without a start tag begins with reasoning. */
 static bool
 begins_with_them(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at)
 {
@@ -107,7 +107,7 @@ rbudget_free(ReasoningBudget *t)
 	mem_free(t);
 }
 
-/* How many of the end tag's tokens, but not all, are the last of ids[0..n)? */
+/* Return how many of the end tag's first tokens, but not all, are the last of ids[0..n). */
 static size_t
 end_begun(const ReasoningBudget *t, const int32_t *ids, size_t n)
 {
@@ -118,7 +118,7 @@ end_begun(const ReasoningBudget *t, const int32_t *ids, size_t n)
 	return k;
 }
 
-/* The last token has ended them: what waited was theirs, but for the tag. */
+/* The last token has ended the reasoning: count the waiting tokens without the tag. */
 static void
 end_of_thoughts(ReasoningBudget *t, const int32_t *ids, size_t n)
 {
@@ -148,7 +148,7 @@ rbudget_token(ReasoningBudget *t, const Tok *tok, const int32_t *ids, int n)
 		end_of_thoughts(t, ids, (size_t) n);
 	else if (t->told)
 	{
-		/* but not those that are forced, which become the end tag */
+		/* not the forced tokens, which become the end tag */
 		int			tag = t->closing && (int) t->forced + 1 < t->n_waiting ? (int) t->forced + 1 :
 			t->closing ? t->n_waiting : 0;
 
@@ -158,7 +158,7 @@ rbudget_token(ReasoningBudget *t, const Tok *tok, const int32_t *ids, int n)
 	}
 	else if (stage == REASON_WITHIN && !t->within)
 	{
-		t->n_waiting = 0;		/* that was the start tag */
+		t->n_waiting = 0;		/* these were the start tag */
 		t->within = true;
 	}
 	if (t->parser == NULL)
@@ -198,11 +198,11 @@ rbudget_highest_id(const ReasoningBudget *t)
 int
 rbudget_count(const ReasoningBudget *t)
 {
-	/* what still waits at the end of an answer that was cut is told as thoughts, too */
+	/* at the end of a truncated output the waiting tokens are emitted as reasoning, too */
 	return t->n + (t->parser != NULL && t->within ? t->n_waiting : 0);
 }
 
-/* Where the last of them begins, from 1 on; 0 = there is none. */
+/* Return the position of the last tag, counted from 1; 0 = there is none. */
 static size_t
 last_at(const int32_t *ids, size_t n, const IntVec *tag)
 {

@@ -1,12 +1,12 @@
 /*
  * reasoning_budget.h
- *	  How long a model may think: thinking_token_budget.
+ *	  Limit a model's reasoning tokens: thinking_token_budget.
  *
- * A request's tokens are read as its reasoning parser reads their text, so the thoughts that
- * are counted are those that the caller gets as reasoning.  When the budget is used up, the
- * tokens of the end tag must come, one a step, whatever the model's logits are.
+ * The request's reasoning parser processes each token's text, so exactly those tokens are counted that
+ * the caller gets as reasoning.  When the budget is used up, the tokens of the end tag are forced, one
+ * per step, whatever the model's logits are.
  *
- * It is a function of the answer's tokens alone, so batches and preemption leave it as it is.
+ * The state is a function of the output's tokens alone, so batching and preemption do not affect it.
  */
 #ifndef VLLM_CORE_OUTPUT_REASONING_BUDGET_H
 #define VLLM_CORE_OUTPUT_REASONING_BUDGET_H
@@ -20,27 +20,28 @@
 typedef struct ReasoningBudget ReasoningBudget;
 
 /*
- * end: the end tag's tokens, taken over; kwargs: as of reason_parser_new(); tag_only: nothing else ends them.
+ * end: the end tag's tokens, whose memory is taken over; kwargs: as for reason_parser_new(); tag_only:
+ * only the end tag ends the reasoning.
  */
 ReasoningBudget *rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at,
 							 int budget, bool tag_only,
 						 IntVec *end);
-/* Of another answer to the same prompt, which has no thoughts yet. */
+/* Copy the state for another answer to the same prompt, before it has reasoning tokens. */
 ReasoningBudget *rbudget_fork(const ReasoningBudget *t);
 void		rbudget_free(ReasoningBudget *t);
 
-/* Take in the newest of the answer's n tokens. */
+/* Process the newest of the output's n tokens. */
 void		rbudget_token(ReasoningBudget *t, const Tok *tok, const int32_t *ids, int n);
-/* Is there a budget? */
+/* Return true if there is a budget. */
 bool		rbudget_limited(const ReasoningBudget *t);
-/* What must come next, -1 = anything. */
+/* Return the token that must come next, -1 = any. */
 int32_t		rbudget_forced(const ReasoningBudget *t);
-/* The largest of the end tag's ids. */
+/* Return the largest of the end tag's ids. */
 int32_t		rbudget_highest_id(const ReasoningBudget *t);
-/* Tokens of the thoughts so far, without those of the tags. */
+/* Return the number of reasoning tokens so far, without those of the tags. */
 int			rbudget_count(const ReasoningBudget *t);
 
-/* Do the prompt's tokens end within thoughts?  By which of the tags comes last. */
+/* Return true if the prompt ends within reasoning, that is, if the last tag in it is a start tag. */
 bool		rbudget_open(const int32_t *ids, size_t n, const IntVec *start, const IntVec *end);
 
 #endif

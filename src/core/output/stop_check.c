@@ -1,10 +1,10 @@
 /*
  * stop_check.c
- *	  What one new token means for its request: the end? which text?
+ *	  Process a new token of a request: does it end the request, and which text does it add?
  *
  * Order of evaluation (docs/user/sampling.md, "Stop conditions"), for the newest token of r->tokens:
  *
- *	1. fewer than min_tokens output tokens: ids don't stop;
+ *	1. fewer than min_tokens output tokens: ids do not end the output;
  *	2. the primary EOS, unless ignore_eos: stop, reason NULL;
  *	3. a stop id (the user's, or another EOS of the model): stop, reason the id;
  *	4. max_tokens or the context length reached: length;
@@ -14,13 +14,11 @@
  *	6. stop strings in the text, once min_tokens are passed: stop, reason the
  *	   string.  This overrides 4.
  *
- * Token ids are never cut, only text is.  Text that may still become a stop
- * string or is half a character is held back and flushed at the finish.
- * Nothing is shown twice: preemption keeps tokens and this state, and only
- * K/V is computed again.
+ * Token ids are never cut, only text is.  Text that may still become a stop string or is half a
+ * character is held back and flushed at the finish.  No text is sent twice: a preemption keeps tokens
+ * and this state, and only K/V is computed again.
  *
- * Owner: the step thread.  O(new text) a token.  Tested by
- * tests/unit/core/test_output.c.
+ * Owner: the step thread.  O(new text) a token.  Tested by tests/unit/core/test_output.c.
  */
 #include "core/core_internal.h"
 
@@ -75,7 +73,7 @@ has_id(const int32_t *ids, int n, int32_t id)
 	return false;
 }
 
-/* Do the last tokens repeat a pattern of some length often enough? */
+/* Return true if the last tokens repeat a pattern of some length often enough. */
 static bool
 repeats(const GenParams *p, const int32_t *ids, int n)
 {
@@ -92,7 +90,7 @@ repeats(const GenParams *p, const int32_t *ids, int n)
 	return false;
 }
 
-/* Does the id or the count end the answer?  The step thread asks this of each new token. */
+/* Check whether the newest token ends the output, by its id or by a count.  Called on the step thread. */
 OutResult
 out_ends(Req *r, int32_t eos, int max_model_len)
 {
@@ -127,7 +125,7 @@ out_ends(Req *r, int32_t eos, int max_model_len)
 	return res;
 }
 
-/* Pass the text in r->out.piece on to r->out.text; true if a stop string completed. */
+/* Pass the text in r->out.piece to r->out.text; returns true if it completes a stop string. */
 static bool
 feed_piece(Req *r, int n_output, OutResult *res)
 {
@@ -148,7 +146,7 @@ feed_piece(Req *r, int n_output, OutResult *res)
 void
 out_text(Req *r, int32_t id, int n_output, OutResult *res)
 {
-	/* what may be a stop string's beginning is held back; without any all of it is shown */
+	/* with stop strings, text that may begin one is held back; without any, all text goes out */
 	Buf		   *text = r->out.stop != NULL ? &r->out.piece : &r->out.text;
 
 	buf_reset(&r->out.text);

@@ -1,6 +1,6 @@
 /*
  * rank0.c
- *	  Rank 0 of a group: what it tells the others.
+ *	  Rank 0 of a group: sends commands to the other ranks.
  *
  * Tested by tests/t/100_ranks.pl.
  */
@@ -27,27 +27,27 @@
 #include "ipc/control_protocol.h"
 
 #define ASSEMBLE_MS	30000
-#define ROWS_BYTES	(4 << 20)	/* of the embedding, that are asked for at once */
-#define TELL_MS		20			/* how often a thread that waits for its turn reports that it waits, */
-#define TELL_MOST_US INT64_C(300000000)	/* and the longest time for which it does */
+#define ROWS_BYTES	(4 << 20)	/* bytes of embedding rows requested at once */
+#define TELL_MS		20			/* how often a waiting thread calls `waits` */
+#define TELL_MOST_US INT64_C(300000000)	/* longest time for which it does */
 
 typedef struct RankGroup
 {
 	GroupMem	mem;
 	RankPlace	place;
 	uint32_t	last_id;
-	uint32_t	last_opening;	/* of communicators; under loading */
-	pthread_mutex_t writing;	/* a command and its body */
-	pthread_mutex_t asking;		/* for rows, until they have come */
+	uint32_t	last_opening;	/* of communicators; protected by loading */
+	pthread_mutex_t writing;	/* held while a command and its body are written */
+	pthread_mutex_t asking;		/* held by a thread that requests rows until it has them */
 	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
 
 	/*
-	 * The turn to compute with the other ranks, as all models share their communicators: threads in order
-	 * of arrival.
+	 * The turn to compute with the other ranks, since all models share their communicators.  Threads
+	 * take turns in order of arrival.
 	 */
 	pthread_mutex_t turns;
 	pthread_cond_t turned;
-	uint64_t	came;			/* under turns */
+	uint64_t	came;			/* protected by turns */
 	uint64_t	gone;
 } RankGroup;
 
@@ -63,11 +63,11 @@ struct RankModel
 	RankHope	hope;
 };
 
-/* as of the engine's start */
+/* settings at the engine's start */
 static struct
 {
 	int			replicas;
-	int			world;			/* ranks of each; 1 = only this one */
+	int			world;			/* ranks of each replica; 1 = only this process */
 	int			stages;
 	bool		experts;
 	bool		round_robin;
@@ -75,10 +75,10 @@ static struct
 	int			tp;
 	bool		eplb;
 	char		eplb_config[sizeof(((Settings *) NULL)->eplb_config)];
-	RankGroup	of[GROUP_MOST];	/* [replicas] where there are others */
+	RankGroup	of[GROUP_MOST];	/* [replicas] if there are other ranks */
 } group = {.replicas = 1,.world = 1,.stages = 1,.tp = 1};
 
-/* as ranks_exchange() tells it */
+/* text for ranks_exchange() */
 static pthread_mutex_t exchange_lock = PTHREAD_MUTEX_INITIALIZER;
 static char exchange[128];
 
@@ -170,7 +170,7 @@ ranks_eplb(EplbConf *out, Err *e)
 	return true;
 }
 
-/* The engine can't go on; the supervisor starts all ranks again. */
+/* The engine can't continue: exit, and the supervisor restarts all ranks. */
 static void __attribute__((noreturn))
 lost(const RankGroup *g)
 {
@@ -206,8 +206,8 @@ tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
 }
 
 /*
- * All others' answers: the first that isn't well.  digest: what those that are well must have read; "" = they
- * answer nothing.
+ * Receive the answers of all other ranks; *e is the first error.  digest: what successful ranks must
+ * have read; "" = their answers have no text.
  */
 static bool
 hear_all(RankGroup *g, const char *digest, Err *e)
@@ -235,9 +235,10 @@ hear_all(RankGroup *g, const char *digest, Err *e)
 /* ---- a step ---- */
 
 /*
- * A model that is loaded may have a step beside those of others; each is computed by all ranks before the
- * next one is told of.  waits: called now and then until it may (a step thread lives while it waits), for so
- * long as something may take that doesn't hang; NULL = never.
+ * Wait for the turn of this model's step.  Steps of several models may be due at the same time, but all
+ * ranks compute one step before rank 0 sends the next one.  waits: called now and then while this thread
+ * waits, to show that it is alive, but only as long as an operation that does not hang can take; NULL =
+ * never.
  */
 static void
 take_turn(RankGroup *g, void (*waits) (void *ctx), void *ctx)
@@ -375,7 +376,7 @@ ranks_copy(RankModel *m, const BlockCopy *copies, int n)
 		tell(m, RC_COPY, copies, (size_t) n * sizeof(*copies));
 }
 
-/* ---- a model's life ---- */
+/* ---- load and free a model ---- */
 
 RankModel *
 ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev,
@@ -458,7 +459,7 @@ ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e)
 	char		digest[RANK_DIGEST] = "";
 	bool		ok;
 
-	/* loading is held from RC_LOAD until here */
+	/* m->of->loading has been held since RC_LOAD */
 	ALWAYS(m->waiting);
 	if (own != NULL)
 		rank_digest(own, files, digest);
@@ -468,7 +469,7 @@ ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e)
 	return ok;
 }
 
-/* The others do it, and say how it went. */
+/* Let the other ranks execute a command, and wait for their answers. */
 static bool
 ask(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
 {
@@ -483,7 +484,7 @@ ask(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
 
 /* ---- communicators ---- */
 
-/* What ranks have: NULL, or why they can't talk by it.  found: what rank_meet() says of each. */
+/* Return NULL if the ranks can use NCCL, else the reason.  found: the text of each rank's rank_meet(). */
 static const char *
 cant_talk(const char found[][sizeof(((Err *) NULL)->msg)])
 {
@@ -500,7 +501,7 @@ cant_talk(const char found[][sizeof(((Err *) NULL)->msg)])
 	return NULL;
 }
 
-/* What each has; NULL: all have what it takes, else why not. */
+/* Get the devices and library versions of all ranks.  Returns NULL if all can use NCCL, else the reason. */
 static const char *
 meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library,
 		 char found[][sizeof(((Err *) NULL)->msg)])
@@ -522,7 +523,7 @@ meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library,
 	return ok ? cant_talk((const char (*)[sizeof(e.msg)]) found) : "NCCL can't be used";
 }
 
-/* All ranks do, or none. */
+/* Open NCCL on all ranks, or on none. */
 static bool
 talk_all(RankModel *m, Model *own, const Dev *dev, const char *library)
 {
@@ -597,7 +598,7 @@ ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings
 	mem_free(found);
 	if (why == NULL)
 		return true;
-	/* what was asked for is a library; that devices can't is no fault of it */
+	/* the setting names a library: devices that can't use any library are not an error of the setting */
 	if (s->nccl_path[0] != '\0' && !shared)
 	{
 		err_set(e, ERR_UNSUPPORTED, "ranks can't exchange by the library that vllm.nccl_path names: %s", why);
@@ -650,7 +651,10 @@ ranks_adopt(RankModel *m, RankModel *from, Err *e)
 	return ask(m, RC_ADOPT, &from->id, sizeof(from->id), e);
 }
 
-/* What a rank says, if it is larger, to most; NULL: it is a stage's first.  A NaN counts as the largest. */
+/*
+ * Receive the largest values of a rank, and merge them into `most`; NULL = this is a stage's first rank:
+ * returns its values.  A NaN counts as the largest.
+ */
 static float *
 hear_largest(RankGroup *g, int rank, float *most, int *layers)
 {
@@ -701,7 +705,7 @@ ranks_largest(RankModel *m, float *largest, int layers)
 	pthread_mutex_unlock(&g->asking);
 }
 
-/* The rank's rows, in the order of their tokens. */
+/* Receive a rank's embedding rows, which are in the order of their tokens. */
 static void
 take_rows(RankModel *m, int rank, const Model *own, const int32_t *ids, size_t n, float *out)
 {
@@ -720,7 +724,7 @@ take_rows(RankModel *m, int rank, const Model *own, const int32_t *ids, size_t n
 	mem_free(rows);
 }
 
-/* So many that steps, which wait for the ranks meanwhile, hardly notice. */
+/* Get so few rows that steps, which meanwhile wait for the ranks, hardly notice. */
 static void
 ask_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
 {
@@ -763,7 +767,7 @@ ranks_free(RankModel *m)
 	mem_free(m);
 }
 
-/* ---- who they are ---- */
+/* ---- information ---- */
 
 bool
 ranks_info(int i, RankInfo *out)

@@ -1,6 +1,6 @@
 /*
  * rank_comm.c
- *	  What each rank does to exchange with the others by a communicator of its device.
+ *	  Each rank's part of opening a communicator of the devices.
  *
  * Tested by tests/t/104_nccl.pl.
  */

@@ -1,38 +1,38 @@
 /*
  * rank_protocol.h
- *	  What rank 0 writes to the others: commands, each a RankCmd and a body of `size` bytes.
+ *	  The commands that rank 0 writes to the other ranks: each is a RankCmd and a body of `size` bytes.
  *
- * All are the same program, so structs go as they are.  Commands are executed in order; RC_LOAD and RC_KV are
- * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH, RC_ADOPT, RC_MEET and RC_COMM; all of
- * these but RC_KV and RC_MEET by a thread of its own.
+ * All ranks run the same program, so structs are sent as they are.  Commands are executed in order.  RC_LOAD,
+ * RC_KV, RC_LORA, RC_STORE, RC_FETCH, RC_ADOPT, RC_MEET and RC_COMM are answered (groupmem_answer()); all of
+ * these but RC_KV and RC_MEET are executed by a thread of their own.
  *
  *		RC_LOAD		RankLoad
  *		RC_KV		RankKv
  *		RC_FORWARD	RankStep, then seq_start [n_seqs + 1], pos [n_rows], tokens [n_rows], out_rows [n_out];
  *					if typed types [n_rows], if slotted state slots [n_seqs], if adapted adapters [n_seqs];
- *					for each sequence the number of blocks and these; if embedded for each row whether it is,
- *					then the embeddings of those that are
+ *					for each sequence the number of blocks and the blocks; if embedded a flag for each row,
+ *					then the embeddings of the rows whose flag is set
  *		RC_LOGITS	RankLogits, hidden rows; if adapted adapters [n]
- *		RC_COPY		BlockCopy, as many as there are
- *		RC_ROWS		tokens, as many as there are; whoever of the first stage has rows of the embedding of some
- *					sends these to rank 0
- *		RC_LARGEST	nothing; each sends rank 0 how many layers with K and V it has, then what is largest in
- *					each, of K and of V
- *		RC_SCALES	RankLargest, then what is largest in each of its layers, of K and of V: how the stage's KV
- *					will be scaled
+ *		RC_COPY		BlockCopy, any number
+ *		RC_ROWS		tokens, any number; each rank of the first stage sends rank 0 the embedding rows of those
+ *					that it has
+ *		RC_LARGEST	nothing; each rank sends rank 0 the number of its layers with K and V, then the largest
+ *					value of each layer's K and V
+ *		RC_SCALES	RankLargest, then the largest value of each layer's K and V, from which the stage's ranks
+ *					compute the scales of their KV cache
  *		RC_FREE		nothing
  *		RC_LORA		RankLora
- *		RC_UNLORA	the adapter's number; no model's
- *		RC_REST		nothing: KV and state are given back
- *		RC_STORE	the directory, with its 0
- *		RC_FETCH	nothing; KV and state come back with the weights
+ *		RC_UNLORA	the adapter's number; for no model
+ *		RC_REST		nothing: return the memory of KV and state
+ *		RC_STORE	the directory, with its NUL
+ *		RC_FETCH	nothing; restore KV and state together with the weights
  *		RC_FORGET	nothing
  *		RC_ADOPT	the number of the model that has the weights
- *		RC_MEET		the library of communicators, with its 0; the answer is what rank_meet() says
+ *		RC_MEET		the library of communicators, with its NUL; the answer is the text of rank_meet()
  *		RC_COMM		RankComm
  *		RC_APART	nothing
  *
- * Adapters have numbers from 1 on, which are never used again; 0 is none.
+ * Adapters are numbered from 1 on; numbers are never reused, and 0 means none.
  */
 #ifndef VLLM_CORE_RANKS_RANK_PROTOCOL_H
 #define VLLM_CORE_RANKS_RANK_PROTOCOL_H
@@ -52,8 +52,8 @@ typedef enum RankCmdKind
 typedef struct RankCmd
 {
 	RankCmdKind kind;
-	uint32_t	model;			/* number of the model, from 1 on, never used again */
-	uint64_t	size;			/* of the body */
+	uint32_t	model;			/* number of the model, from 1 on, never reused */
+	uint64_t	size;			/* bytes of the body */
 } RankCmd;
 
 typedef struct RankLoad
@@ -71,7 +71,7 @@ typedef struct RankLoad
 	bool		rows;
 	EplbConf	eplb;
 	bool		lends;
-	/* of setting vllm.device, where rank 0 has one; else CPUs */
+	/* from setting vllm.device, if rank 0 uses a device; else the model is on CPUs */
 	bool		on_device;
 	char		device[sizeof(((Settings *) NULL)->device)];
 	char		device_library[sizeof(((Settings *) NULL)->device_library)];
@@ -98,13 +98,13 @@ typedef struct RankStep
 	int32_t		n_rows;
 	int32_t		n_seqs;
 	int32_t		n_out;
-	int32_t		width;			/* of an embedding */
+	int32_t		width;			/* width of an embedding */
 	bool		hidden;
 	bool		typed;
 	bool		slotted;
 	bool		embedded;
 	bool		adapted;
-	bool		tapped;			/* all rows' last hidden rows are wanted: none is left out on the way */
+	bool		tapped;			/* the last hidden states of all rows are needed, so no row may be skipped */
 } RankStep;
 
 typedef struct RankLogits
@@ -121,20 +121,20 @@ typedef struct RankLora
 	char		dtype[16];
 } RankLora;
 
-/* A communicator of each stage's ranks, then of each column's. */
+/* Ids for a communicator of each stage's ranks, then of each column's. */
 typedef struct RankComm
 {
-	uint32_t	number;			/* of the opening, from 1 on */
+	uint32_t	number;			/* number of the opening, from 1 on */
 	char		library[sizeof(((Settings *) NULL)->nccl_path)];
 	char		ids[GROUP_MOST + 1][KDEVICE_COMM_ID];
 } RankComm;
 
-/* Which of the world's ranks is which: ranks of a stage are side by side. */
+/* This rank's communicators; the ranks of a stage have consecutive numbers. */
 typedef struct RankPlace
 {
 	KComm	   *tp;
 	KComm	   *pp;
-	KComm	   *world;			/* all of them; only beside steps */
+	KComm	   *world;			/* all ranks; not used by steps */
 } RankPlace;
 
 static inline RankPlace
