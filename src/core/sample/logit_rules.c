@@ -1,24 +1,24 @@
 /*
  * logit_rules.c
- *	  What a request's parameters do to a row of logits.
+ *	  Rules of a request that change a row of logits.
  *
- * In the sampler's order (sample.c), on float32 as the reference has it:
+ * In the sampler's order (sample.c), on float32 like the reference:
  *
  *	allowed_token_ids	all other ids become -INFINITY;
- *	bad_words			the last token of a word becomes -INFINITY where the answer ends with
- *						the others; the prompt is not looked at;
+ *	bad_words			the last token of a word becomes -INFINITY if the output ends with
+ *						the others; the prompt does not count;
  *	logit_bias			is added;
- *	repetition_penalty	of the tokens of prompt and answer, logits above 0 are divided by it,
- *						others multiplied with it;
- *	frequency_penalty	times the token's count in the answer is subtracted;
- *	presence_penalty	is subtracted if the token is in the answer.
+ *	repetition_penalty	logits above 0 of tokens in prompt and output are divided by it,
+ *						others multiplied by it;
+ *	frequency_penalty	times the token's count in the output is subtracted;
+ *	presence_penalty	is subtracted if the token is in the output.
  *
- * -INFINITY stays what it is: nothing here brings a forbidden token back.  Finite logits
- * stay finite, however large the numbers.
+ * -INFINITY stays -INFINITY: no rule allows a forbidden token again.  Finite logits stay finite, however
+ * large the numbers.
  *
- * Penalties look at the tokens that there are, not at the vocabulary: TokenCounts is a hash of the
- * different ones, and takes in what has come since the last row.  It depends on tokens
- * alone, so preemption leaves it as it is.
+ * Penalties only visit the request's tokens, not the vocabulary: TokenCounts is a hash table of the
+ * different tokens, updated with the tokens since the last row.  It depends only on tokens, so
+ * preemption does not affect it.
  *
  * Tested by tests/unit/core/sample/test_logits.c against tests/golden/sampling.json.
  */
@@ -36,11 +36,11 @@
 #include "core/sample/param_range.h"
 #include "ipc/wire.h"
 
-#define MAX_BIAS		65536	/* ids with a bias */
+#define MAX_BIAS		65536	/* most ids with a bias */
 #define MAX_BIAS_BYTES	(2 << 20)
-#define MAX_BIAS_VALUE	100.0	/* what more becomes, as in vLLM */
+#define MAX_BIAS_VALUE	100.0	/* larger values are reduced to this, as in vLLM */
 #define MAX_WORDS		1024
-#define MAX_WORDS_BYTES	65536	/* of all words together: they are tokenized at once */
+#define MAX_WORDS_BYTES	65536	/* of all words together, since they are tokenized at once */
 
 LogitRules *
 logit_rules_new(void)
@@ -68,7 +68,7 @@ logit_rules_free(LogitRules *r)
 	mem_free(r);
 }
 
-/* ---- taking parameters ---- */
+/* ---- adding parameters ---- */
 
 static bool
 bad(Err *e, const char *param, const char *what)
@@ -84,7 +84,7 @@ bad_value(Err *e, const char *param, const char *what, const char *value)
 	return err_detail(e, "parameter=%s, value=%s", param, value);
 }
 
-/* An id as a key is written. */
+/* Parse an id that is written as an object key. */
 static bool
 id_of_key(const char *key, int32_t *id)
 {
@@ -101,7 +101,7 @@ id_of_key(const char *key, int32_t *id)
 typedef struct Bias
 {
 	int32_t		id;
-	int			at;				/* in the text */
+	int			at;				/* position in the text */
 	double		value;
 } Bias;
 
@@ -114,7 +114,7 @@ by_id(const void *a, const void *b)
 	return x->id != y->id ? (x->id < y->id ? -1 : 1) : x->at - y->at;
 }
 
-/* Of an id that is there twice the last one counts. */
+/* If an id occurs twice, the last one counts. */
 static void
 set_biases(LogitRules *r, Bias *b, int n)
 {
@@ -243,7 +243,10 @@ make_allowed_mask(LogitRules *r, int n_valid, Err *e)
 	return true;
 }
 
-/* Add the tokens of s[0..n); if like is given, only as many that begin otherwise. */
+/*
+ * Add the tokens of s[0..n) as a bad word.  spaced: the word with a space before it, which is only added
+ * if it has as many tokens as the word without, and begins with another one.
+ */
 static bool
 add_bad_tokens(LogitRules *r, const Tok *tok, const char *s, size_t n, bool spaced, Err *e)
 {
@@ -254,7 +257,7 @@ add_bad_tokens(LogitRules *r, const Tok *tok, const char *s, size_t n, bool spac
 		return false;
 	if (r->bad.len == from)
 		return spaced || bad_value(e, "bad_words", "must have words that are tokens", s);
-	/* behind a space it is mostly another token; where it is not, the same is not needed twice */
+	/* after a space it is usually another token; if not, don't add the same sequence twice */
 	if (spaced && (r->bad.len - from != from - before || r->bad.data[from] == r->bad.data[before]))
 		r->bad.len = from;
 	else
@@ -262,7 +265,7 @@ add_bad_tokens(LogitRules *r, const Tok *tok, const char *s, size_t n, bool spac
 	return true;
 }
 
-/* A word at the beginning of the text, and the same behind a space (docs/user/sampling.md). */
+/* Add a word as at the beginning of a text, and as after a space (docs/user/sampling.md). */
 static bool
 make_bad_words(LogitRules *r, const Tok *tok, Err *e)
 {
@@ -311,17 +314,17 @@ logit_rules_check(LogitRules *r, const Tok *tok, int n_valid, Err *e)
 typedef struct TokenCount
 {
 	int32_t		id;
-	int32_t		n_output;		/* in the answer */
+	int32_t		n_output;		/* count in the output */
 	int32_t		n_prompt;
 } TokenCount;
 
 struct TokenCounts
 {
-	int			seen;			/* tokens that are taken in */
+	int			seen;			/* tokens counted so far */
 	int			n_prompt;
-	int			n;				/* entries */
+	int			n;				/* number of entries */
 	int			n_slots;		/* a power of two, more than twice n */
-	int32_t    *slots;			/* entry + 1; 0 = free */
+	int32_t    *slots;			/* index of the entry + 1; 0 = free */
 	TokenCount *entries;
 };
 
@@ -358,7 +361,7 @@ entry_of(TokenCounts *c, int32_t id)
 			grow(c, c->n_slots * 2);
 			at = slot_of(c, id);
 		}
-		/* a slot is free at all times, or a look for an id that isn't there would never end */
+		/* some slots must be free, or searching for an unknown id would never end */
 		ALWAYS(c->n < c->n_slots / 2);
 		c->entries[c->n] = (TokenCount) {.id = id};
 		c->slots[at] = ++c->n;
@@ -366,7 +369,7 @@ entry_of(TokenCounts *c, int32_t id)
 	return &c->entries[c->slots[at] - 1];
 }
 
-/* Take in what has come.  from_prompt: the prompt's tokens, too. */
+/* Count the new tokens.  from_prompt: also the prompt's. */
 static TokenCounts *
 count_up(TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens, bool from_prompt)
 {
@@ -402,11 +405,11 @@ token_counts_free(TokenCounts *c)
 	mem_free(c);
 }
 
-/* ---- application ---- */
+/* ---- applying rules ---- */
 
 /*
- * The last token of the i-th word, if it may not come now, else -1.  *from: where the word begins, and then
- * the next.
+ * Return the last token of the i-th word if it is forbidden now, else -1.  *from: start of the word in
+ * `bad`; is advanced to the next word.
  */
 static int32_t
 banned(const LogitRules *r, size_t i, int *from, const int32_t *output, int n_output)
@@ -457,7 +460,7 @@ logit_rules_add_bias(const LogitRules *r, float *logits)
 		logits[r->bias_ids[i]] += r->bias[i];
 }
 
-/* What was finite stays so. */
+/* Finite values stay finite. */
 static float
 stay_finite(float x)
 {
@@ -470,7 +473,7 @@ penalizes(const LogitRules *r)
 	return r->repetition_penalty != 1 || r->frequency_penalty != 0 || r->presence_penalty != 0;
 }
 
-/* What logits above 0 are divided by: finite, and not 0. */
+/* Return the divisor of logits above 0: finite, and not 0. */
 static float
 repetition_of(const LogitRules *r)
 {

@@ -1,15 +1,15 @@
 /*
  * logits_processors.c
- *	  Logits processors from shared libraries: loading, who takes part, the batch.
+ *	  Logits processors from shared libraries: loading, which of them take part, the batch.
  *
- * Libraries are loaded when the engine starts, before it serves anybody; a name that can't be
- * loaded ends it.  Each model has instances of its own.  What a processor does to memory that
- * is not its own can't be prevented here: it runs where a crash costs an engine, which
- * its supervisor starts again, and no database.
+ * Libraries are loaded when the engine starts, before it serves requests; a name that can't be loaded
+ * ends the engine.  Each model has instances of its own.  A processor can overwrite any memory of its
+ * process, which can't be prevented here: but a crash only costs an engine, which its supervisor
+ * restarts, and not the database.
  *
- * A request gets a slot when it is first sampled, and keeps it as long as it is sampled in each
- * step: that costs no look at requests that are not in the step, and nothing has to be
- * told when one ends.  A seat is known by its key, which no two of them share.
+ * A request gets a slot when it is first sampled, and keeps it as long as it is sampled in each step.  So
+ * requests outside of the step need no attention, and no call is needed when a request ends.  The key of
+ * a seat identifies it, and no two seats share one.
  *
  * Tested by tests/unit/core/sample/test_plugins.c, tests/t/085_sampling.pl.
  */
@@ -38,7 +38,7 @@ struct Plugins
 
 /* ---- loading ---- */
 
-/* The path of a library: a name alone is one beside the engine. */
+/* Make the path of a library: a name without a slash is a file beside the engine. */
 static bool
 library_path(const char *name, char *path, size_t size)
 {
@@ -115,7 +115,7 @@ load_entry(Plugins *all, char *text, Err *e)
 	return load_one(all, name, colon + 1, e);
 }
 
-/* What the engine has been started with. */
+/* The processors that the engine was started with. */
 static const Plugins *loaded;
 
 const Plugins *
@@ -193,12 +193,12 @@ plugins_check(const Plugins *p, const char *extra_args, uint32_t *mask, Err *e)
 	return true;
 }
 
-/* ---- one model's ---- */
+/* ---- instances of a model ---- */
 
 typedef struct LogitsProcessorsSlot
 {
-	uint64_t	key;			/* of who sits there; 0 = free */
-	uint64_t	step;			/* in which it was seen last */
+	uint64_t	key;			/* key of the request in the slot; 0 = free */
+	uint64_t	step;			/* the last step in which it had a row */
 	uint32_t	plugins;
 	char	   *extra_args;		/* owned */
 } LogitsProcessorsSlot;
@@ -213,14 +213,14 @@ struct PluginHost
 	uint64_t	last_key;
 	LogitsProcessorsSlot *slots;
 	int			n_slots;
-	/* scratch of a step, for as many rows as there were */
+	/* scratch of a step, for the largest number of rows so far */
 	int			cap;
 	int32_t    *removed;
-	uint32_t   *removed_of;		/* their plugins */
+	uint32_t   *removed_of;		/* processors of the removed slots */
 	VllmLogitsRequest *added;
 	uint32_t   *added_of;
 	VllmLogitsRow *rows;
-	int		   *row_at;			/* which of the sampler's rows */
+	int		   *row_at;			/* index of the sampler's row */
 	int			n_removed;
 	int			n_added;
 };
@@ -280,7 +280,7 @@ plugin_host_late(const PluginHost *h)
 
 /* ---- a step ---- */
 
-/* So many rows may come, and as many slots may go. */
+/* Make room for n rows, and for the removal of as many slots. */
 static void
 make_room(PluginHost *h, int n)
 {
@@ -310,7 +310,7 @@ sits(const PluginHost *h, const PluginSeat *s)
 	return s->key != 0 && s->slot < h->n_slots && h->slots[s->slot].key == s->key;
 }
 
-/* So many slots are there, or are needed, if nobody leaves. */
+/* Return the number of slots that are needed if none is removed. */
 static int
 slots_wanted(const PluginHost *h, const SampleRow *rows, int n)
 {
@@ -346,7 +346,7 @@ seat(PluginHost *h, SampleRow *row, int *from)
 
 	while (*from < h->n_slots && h->slots[*from].key != 0)
 		(*from)++;
-	/* there is a seat for each row of a step */
+	/* there is a slot for each row of a step */
 	ALWAYS(*from < h->n_slots && h->n_added < h->n_slots);
 	s = &h->slots[*from];
 	mem_free(s->extra_args);
@@ -362,7 +362,7 @@ seat(PluginHost *h, SampleRow *row, int *from)
 	h->added_of[h->n_added++] = p->plugins;
 }
 
-/* Those of one processor, in place of all: the arrays keep their order, and the others are skipped. */
+/* Report the changes to one processor: those of other processors are skipped, in the same order. */
 static void
 tell(PluginHost *h, int i)
 {

@@ -10,30 +10,33 @@
 
 #include "base/err.h"
 
-#define PLUGINS_MAX	32			/* as many as a mask has bits */
+#define PLUGINS_MAX	32			/* number of bits of a mask */
 
-/* What is loaded; fixed from then on, and never unloaded. */
+/* The loaded processors; constant after loading, and never unloaded. */
 typedef struct Plugins Plugins;
 
-/* *out: NULL if the list is empty.  A library without a slash is looked for beside the engine. */
+/*
+ * Load the processors of a list; *out = NULL if the list is empty.  A library name without a slash is
+ * looked up beside the engine.
+ */
 bool		plugins_load(const char *list, Plugins **out, Err *e);
-void		plugins_free(Plugins *p);	/* for tests: the engine keeps its own */
-int			plugins_count(const Plugins *p);	/* NULL will do */
-/* The engine's own: set once, before there are other threads. */
+void		plugins_free(Plugins *p);	/* for tests: the engine never frees its own */
+int			plugins_count(const Plugins *p);	/* accepts NULL */
+/* The engine's own processors: set once, before other threads exist. */
 void		plugins_set_loaded(const Plugins *p);
 const Plugins *plugins_loaded(void);
-/* Which take part in a request with these extra_args (NULL = none)?  Any thread. */
+/* Get the processors that take part in a request with these extra_args (NULL = none); any thread. */
 bool		plugins_check(const Plugins *p, const char *extra_args, uint32_t *mask, Err *e);
 
-/* Where a request sits in the batch; zeroed at first. */
+/* The place of a request in the batch; initially zeroed. */
 typedef struct PluginSeat
 {
 	int			slot;
-	uint64_t	key;			/* of the time that it sits there; 0 = it never has */
-	const char *failed;			/* the processor that did, NULL = none */
+	uint64_t	key;			/* identifies this stay in the slot; 0 = never had a slot */
+	const char *failed;			/* name of the processor that failed, NULL = none */
 } PluginSeat;
 
-/* One model's instances of all; the step thread's. */
+/* One model's instances of all processors; used by the step thread. */
 typedef struct PluginHost PluginHost;
 
 PluginHost *plugin_host_new(const Plugins *p, int vocab_size, int32_t eos, Err *e);
@@ -41,18 +44,19 @@ void		plugin_host_free(PluginHost *h);
 
 struct SampleRow;
 
-/* Those that come behind the temperature */
+/* Return the processors that run after the temperature. */
 uint32_t	plugin_host_late(const PluginHost *h);
 
 /*
- * Tell what has changed: rows[0..n) are those of this step, of which some have plugins; again: more rows of
- * the step, of some of its requests, and those who are missing stay where they are.
+ * Report changes of the batch to the processors.  rows[0..n) are those of this step, of which some have
+ * plugins; again: further rows of some of the step's requests, and requests without a row keep their
+ * slots.
  */
 void		plugin_host_update(PluginHost *h, struct SampleRow *rows, int n, bool again);
 
 /*
- * Let those of `which` change the rows that they take part in, if the row's id is not below 0.  Where
- * one fails the row's id becomes SMP_PLUGIN.
+ * Let the processors in `which` change the rows that they take part in, unless the row's id is negative.
+ * If one fails, the row's id becomes SMP_PLUGIN.
  */
 void		plugin_host_apply(PluginHost *h, uint32_t which, struct SampleRow *rows, int n);
 

@@ -1,20 +1,19 @@
 /*
  * logprobs.c
- *	  How likely tokens were, from rows of logits.
+ *	  Log-probabilities of tokens, from rows of logits.
  *
- * A log-probability is the logit less the logarithm of the sum of all logits'
- * exponentials: the model's own distribution, before temperature, penalties and filters, but
- * behind a mask (docs/user/outputs.md).  Ids that the tokenizer doesn't know have their share of the
- * sum, and are never an entry.
+ * A log-probability is the logit minus the logarithm of the sum of all logits' exponentials: the model's
+ * own distribution, before temperature, penalties and filters, but after a mask (docs/user/outputs.md).
+ * Ids that the tokenizer does not know are part of the sum, but never an entry.
  *
- *	an answer's tokens		a copy of the row is kept while the sampler works on the original;
- *							rows that nobody asks this of aren't copied		(core.c)
- *	a prompt's tokens		their hidden rows go through the vocabulary's matrix in chunks of as many
- *							rows as a step samples; the row of position p is about token p + 1
+ *	output tokens		a copy of the row is kept, since the sampler overwrites it; other rows are not
+ *						copied (commit.c)
+ *	prompt tokens		their hidden rows are multiplied by the vocabulary's matrix in chunks of as many
+ *						rows as a step samples; the row of position p is for token p + 1
  *
- * A prompt's positions are found step by step, and stay found when the request is preempted.
+ * The positions of a prompt are collected step by step, and are kept when the request is preempted.
  *
- * Any thread, no state.  O(vocabulary) a row, and O(k log k) for the k likeliest.  Tested by
+ * Any thread, no state.  O(vocabulary) a row, and O(k log k) for the k most likely.  Tested by
  * tests/unit/core/test_answers.c and tests/golden/logprobs_golden.c.
  */
 #include "core/core_internal.h"
@@ -26,7 +25,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#define MANY_ENTRIES	4096	/* of a position: rows are then worked off one by one */
+#define MANY_ENTRIES	4096	/* with more entries per position, rows are processed one by one */
 
 /* ---- lists ---- */
 
@@ -75,7 +74,7 @@ logprobs_append(Logprobs *to, const Logprobs *from)
 
 /* ---- one row ---- */
 
-/* Log of the sum of exp(x); the quick way takes no masked logits. */
+/* Return the log of the sum of exp(x); smp_logsumexp() is fast, but does not accept masked logits. */
 static double
 log_sum(const float *x, int n, int n_valid)
 {
@@ -93,7 +92,7 @@ log_sum(const float *x, int n, int n_valid)
 	return (double) most + log(sum);
 }
 
-/* Does a come before b?  value holds a logit here. */
+/* Return true if a comes before b; value is a logit here. */
 static inline bool
 before(const Logprob *a, const Logprob *b)
 {
@@ -106,7 +105,7 @@ compare(const void *a, const void *b)
 	return before(a, b) ? -1 : 1;
 }
 
-/* The worst is on top of a heap: replace it by e. */
+/* Replace the top of the heap, which is the worst entry, by e. */
 static void
 sift(Logprob *heap, int n, Logprob e)
 {
@@ -128,14 +127,14 @@ sift(Logprob *heap, int n, Logprob e)
 	heap[i] = e;
 }
 
-/* The k likeliest of n, 1 <= k <= n, in order. */
+/* Find the k most likely of n, 1 <= k <= n, in order. */
 static void
 top_of(const float *x, int n, int k, Logprob *out)
 {
 	ALWAYS(k >= 1 && k <= n);
 	for (int i = 0; i < k; i++)
 		out[i] = (Logprob) {.id = i, .value = x[i]};
-	/* sorted from the worst on it is a heap */
+	/* an array sorted from the worst on is a heap */
 	qsort(out, (size_t) k, sizeof(Logprob), compare);
 	for (int i = 0; i < k / 2; i++)
 	{
@@ -169,7 +168,7 @@ logprobs_most(const LogprobWant *w, int n_valid)
 	return (w->top == LOGPROBS_ALL || w->top > n_valid ? n_valid : w->top) + 1;
 }
 
-/* e[1..k] are the likeliest: the row's own token is one of them, or stands before them. */
+/* e[1..k] are the most likely: put the row's own token first, which may be one of them. */
 static int
 put_first(Logprob *e, int k, Logprob own)
 {
@@ -204,7 +203,7 @@ logprobs_row(const float *x, int n, int n_valid, int32_t id, const LogprobWant *
 		for (int i = 1; i <= k; i++)
 			e[i].rank = i;
 	}
-	/* a prompt may hold ids that no entry can be */
+	/* a prompt may have ids that can't be entries */
 	own.rank = rank_of(x, id < n_valid ? n_valid : n, id);
 	m = put_first(e, k, own);
 	for (int i = 0; i < m; i++)
@@ -222,7 +221,7 @@ logprobs_sampled(const KSampled *s, Logprob *e)
 	return put_first(e, s->n_top, own);
 }
 
-/* ---- a prompt's tokens ---- */
+/* ---- prompt tokens ---- */
 
 static LogprobWant
 prompt_want(const Req *r)
@@ -246,7 +245,7 @@ typedef struct PromptRun
 {
 	const PoolStep *step;
 	const Req  *r;
-	int			pos;			/* of the first row */
+	int			pos;			/* position of the first row */
 	LogprobWant want;
 	int			most;
 	Logprob    *e;				/* [rows][most] */
@@ -264,7 +263,7 @@ prompt_row(void *arg, int i, int ith)
 						   a->r->tokens.data[a->pos + i + 1], &a->want, a->e + (size_t) i * (size_t) a->most);
 }
 
-/* The wanted rows of one request. */
+/* Process the wanted rows of one request. */
 static void
 prompt_rows(const PoolStep *s, const PlanEntry *pe, const float *hidden)
 {

@@ -1,6 +1,6 @@
 /*
  * param_range.c
- *	  Is a parameter's number in the range of its row (param_range.h)?
+ *	  Check a parameter's number against the range of its row (param_range.h).
  *
  * Tested by tests/unit/core/sample/test_params.c.
  */

@@ -1,6 +1,6 @@
 /*
  * param_range.h
- *	  Is a parameter's number in the range of its row in request_fields.def?
+ *	  Check a parameter's number against the range of its row in request_fields.def.
  */
 #ifndef VLLM_CORE_SAMPLE_PARAM_RANGE_H
 #define VLLM_CORE_SAMPLE_PARAM_RANGE_H
@@ -9,7 +9,10 @@
 
 #include "base/err.h"
 
-/* By tag; false with *e set.  true if the field has no range. */
+/*
+ * Check the number of a field; returns false with *e set if it is out of range.  A field without range
+ * passes.
+ */
 bool		param_in_range(int tag, double v, Err *e);
 
 #endif

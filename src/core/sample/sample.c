@@ -4,43 +4,40 @@
  *
  * The stages, in this order and no other (docs/user/sampling.md):
  *
- *	0. what a grammar's mask forbids can't come back;
- *	1. ids that the tokenizer doesn't know (padding of the vocabulary) are masked;
+ *	0. ids that a grammar's mask forbids stay forbidden in all stages;
+ *	1. ids that the tokenizer does not know (padding of the vocabulary) are masked;
  *	3. allowed_token_ids: all others are masked;
- *	4. bad_words are masked where they would end;
+ *	4. tokens that would complete one of bad_words are masked;
  *	5. until min_tokens, EOS and stop ids are masked; logit_bias is added; logits processors
  *	   (logits_processors.c);
  *	6. repetition, frequency and presence penalties (logit_rules.c);
  *	7. temperature 0: argmax, ties to the lowest id, done;
  *	8. z = (logit - max) / temperature, so that p is proportional to exp(z);
- *	9. logits processors that leave the argmax alone; min_p: z < log(min_p) is dropped;
+ *	9. logits processors that do not change the argmax; min_p: z < log(min_p) is dropped;
  *	10. top_k: z below the k-th largest is dropped; all ties with it survive; then
  *	   top_p, over what is left: sorted by falling z (ties: rising id), a token
  *	   survives if the mass before it is less than top_p of the total;
  *	11. argmax of p / e over the survivors, e ~ Exp(1): a draw from softmax(z)
  *	   (ties: lowest id).
  *
- * Where 3 to 5 leave nothing of what a grammar allows, the grammar wins: they are left out.
- * A row without mask and rules pays nothing for the stages 3 to 6.
+ * If 3 to 5 would mask all ids that a grammar allows, the grammar wins: their masks are not applied.  A
+ * row without mask and rules has no cost for the stages 3 to 6.
  *
- * Filters only ever say "z >= min", plus the last id for ties cut by top_p, so
- * nothing is moved and no vocabulary is sorted.  What makes it quick is the
- * maximum of each block of 64 ids: the k-th largest of those is a lower bound of
- * the k-th largest of all, and whole blocks that can't matter are skipped.  For
- * top_p a histogram of the mass over z finds the bucket where the cut lies, and
- * the cut is found there as a quantile is, by partitioning: the bucket may be the
- * whole vocabulary when the logits are flat.
+ * A filter is only a bound "z >= min", plus the last id for ties cut by top_p, so logits are not moved
+ * and the vocabulary is not sorted.  The maximum of each block of 64 ids makes this fast: the k-th
+ * largest of the maxima is a lower bound of the k-th largest of all, and whole blocks below the bound
+ * are skipped.  For top_p a histogram of the mass over z finds the bucket with the cut, and partitioning
+ * finds the cut within the bucket, like a quantile: with flat logits the bucket may be the whole
+ * vocabulary.
  *
- * In stage 11 e is a function of (seed, position, id) alone: 8 leading bits from
- * a Philox call shared by 16 ids, 32 more from a call of the id's own.  Most ids
- * are so far behind the best one that only 8 zero bits could save them, so most
- * of the second calls and all of their logarithms are never made.
+ * In stage 11 e is a function of (seed, position, id) alone: 8 leading bits from a Philox call shared by
+ * 16 ids, 32 more from a call of the id's own.  Most ids are so far below the best one that they could
+ * only win if their 8 bits were zero, so most of the second calls and of the logarithms are skipped.
  *
- * O(vocabulary) a row; measurements in docs/user/sampling.md.  Rows are sampled in
- * parallel, each by one thread with that thread's scratch.  Inner loops run over
- * whole blocks, so that compilers vectorize them.  Tested by
- * tests/unit/core/sample/test_sample.c against a naive implementation with full sorts, and
- * by chi-square tests.
+ * O(vocabulary) a row; measurements in docs/user/sampling.md.  Rows are sampled in parallel, each by one
+ * thread with that thread's scratch.  Inner loops run over whole blocks, so that compilers vectorize
+ * them.  Tested by tests/unit/core/sample/test_sample.c against a naive implementation with full sorts,
+ * and by chi-square tests.
  */
 #include "core/core_internal.h"
 
@@ -52,11 +49,11 @@
 #include "base/assert.h"
 #include "base/rng.h"
 
-#define BLOCK		64			/* ids whose maximum is kept */
+#define BLOCK		64			/* ids per maximum */
 #define LANES		16			/* ids that share a Philox call; divides BLOCK */
-#define N_BUCKETS	256			/* of z; the last one takes all the rest */
+#define N_BUCKETS	256			/* buckets of z; the last one has the rest */
 #define PER_UNIT	4			/* buckets per unit of z */
-#define NO_MASS		(-60.0f)	/* exp() of less is lost in a sum of at least 1 */
+#define NO_MASS		(-60.0f)	/* exp() of less is lost in a sum that is at least 1 */
 #define MAX_GUMBEL	28.5		/* -log(smallest e) = 41 * log(2) = 28.42 */
 #define NEAR		(-5.6)		/* exp() of less is below 1/256 */
 
@@ -71,10 +68,10 @@ typedef struct Work
 {
 	float	   *z;				/* [n_blocks * BLOCK], padded with -INFINITY */
 	float	   *bmax;			/* [n_blocks] largest z of each block */
-	SampleCand *cand;			/* [n_valid + 1]: gather() writes one ahead */
+	SampleCand *cand;			/* [n_valid + 1]: gather() writes one entry ahead */
 } Work;
 
-/* What stages 9 and 10 let through: z > min, or z == min and id <= tie_id. */
+/* The survivors of stages 9 and 10: z > min, or z == min and id <= tie_id. */
 typedef struct Filter
 {
 	float		min;
@@ -83,17 +80,17 @@ typedef struct Filter
 
 struct Sampler
 {
-	KPool	   *pool;			/* NULL: no threads */
+	KPool	   *pool;			/* NULL = no threads */
 	int			n_threads;
 	int			width;			/* logits per row */
 	int			n_valid;		/* ids that may be sampled: 0 .. n_valid - 1 */
 	int			n_blocks;
 	Work	   *work;			/* [n_threads] */
 	PluginHost *host;			/* NULL = no logits processors */
-	bool		had_plugins;	/* the last run had rows with some: they hear of its end */
-	float	   *kept;			/* [cap_kept][width] what a grammar allows */
+	bool		had_plugins;	/* the last run had rows with processors, which must learn of its end */
+	float	   *kept;			/* [cap_kept][width] logits after the grammar's mask */
 	int			cap_kept;
-	SampleRow  *rows;			/* the run at hand */
+	SampleRow  *rows;			/* rows of the current run */
 };
 
 /* ---- stages 0 to 8 ---- */
@@ -101,7 +98,7 @@ struct Sampler
 typedef float Lanes4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint32_t Bits4 __attribute__((vector_size(16), may_alias));
 
-/* Four logits into a running maximum; *bad's sign bits: one was not finite. */
+/* Update a running maximum with four logits; a sign bit of *bad is set if one is not finite. */
 static inline Lanes4
 take4(Lanes4 m, const float *x, Bits4 *bad)
 {
@@ -113,7 +110,7 @@ take4(Lanes4 m, const float *x, Bits4 *bad)
 	return (Lanes4) (((Bits4) z & more) | ((Bits4) m & ~more));
 }
 
-/* The largest of a block's logits to *max; returns bits whose sign says that one is not finite. */
+/* Set *max to the largest logit of a block; the result's sign bit is set if one is not finite. */
 static inline uint32_t
 scan_block(const float *x, float *max)
 {
@@ -141,7 +138,7 @@ scan_block(const float *x, float *max)
 	return bad[0] | bad[1] | bad[2] | bad[3];
 }
 
-/* One block, the last of which may be shorter: it is filled up with its first logit. */
+/* Scan one block; the last one may be shorter, and is padded with its first logit. */
 static uint32_t
 scan_one(const float *logits, int n_logits, int block, float *max)
 {
@@ -156,7 +153,7 @@ scan_one(const float *logits, int n_logits, int block, float *max)
 	return scan_block(full, max);
 }
 
-/* Note the blocks' maxima; false when a logit is not finite. */
+/* Compute the blocks' maxima; returns false if a logit is not finite. */
 static bool
 scan_row(const Sampler *s, Work *w, const float *logits)
 {
@@ -167,7 +164,7 @@ scan_row(const Sampler *s, Work *w, const float *logits)
 	return (bad & 0x80000000u) == 0;
 }
 
-/* Stage 0: blocks that are allowed or forbidden as a whole take no look at each id. */
+/* Stage 0: blocks that are completely allowed or forbidden are not scanned id by id. */
 static void
 apply_mask(const Sampler *s, Work *w, float *logits, const uint32_t *mask)
 {
@@ -218,7 +215,7 @@ argmax(const Sampler *s, const Work *w, const float *logits)
 	return i;
 }
 
-/* Stage 8, into w->z, padded.  Monotone, so it may be applied to the blocks' maxima too. */
+/* Stage 8: compute w->z, padded.  Monotone, so the blocks' maxima can be scaled, too. */
 static void
 scale_row(const Sampler *s, Work *w, const float *logits, float max, float inv_t)
 {
@@ -232,7 +229,7 @@ scale_row(const Sampler *s, Work *w, const float *logits, float max, float inv_t
 
 /* ---- stage 10: top_k ---- */
 
-/* The k-th largest z of n candidates, 1 <= k <= n (quickselect; reorders them). */
+/* Return the k-th largest z of n candidates, 1 <= k <= n (quickselect; reorders them). */
 static float
 kth_largest(SampleCand *c, int n, int k)
 {
@@ -271,7 +268,7 @@ kth_largest(SampleCand *c, int n, int k)
 	return c[k].z;
 }
 
-/* All with z >= min to w->cand; blocks are skipped where even the maximum is less. */
+/* Collect all ids with z >= min in w->cand; skip blocks whose maximum is less. */
 static int
 gather(const Sampler *s, Work *w, float min)
 {
@@ -296,7 +293,7 @@ filter_top_k(const Sampler *s, Work *w, int k, Filter *f)
 	float		bound = f->min;
 	int			m;
 
-	/* k blocks have a z of at least the k-th largest maximum */
+	/* k blocks have a z that is at least the k-th largest maximum */
 	if (k <= s->n_blocks)
 	{
 		for (int b = 0; b < s->n_blocks; b++)
@@ -334,7 +331,7 @@ bucket_of(float z)
 	return (int) (d < N_BUCKETS - 1 ? d : N_BUCKETS - 1);
 }
 
-/* mass[b] = sum of exp(z) of the survivors in bucket b; returns the total. */
+/* Set mass[b] to the sum of exp(z) of the survivors in bucket b; returns the total. */
 static double
 mass_histogram(const Sampler *s, const Work *w, float min, double *mass)
 {
@@ -368,7 +365,7 @@ cand_before(const SampleCand *x, const SampleCand *y)
 	return x->z != y->z ? x->z > y->z : x->id < y->id;
 }
 
-/* The survivors of one bucket. */
+/* Collect the survivors of one bucket. */
 static int
 gather_bucket(const Sampler *s, Work *w, float min, int bucket)
 {
@@ -383,8 +380,8 @@ gather_bucket(const Sampler *s, Work *w, float min, int bucket)
 }
 
 /*
- * Of n >= 1 candidates in order, the first with which `before` reaches wanted, or
- * the last of all (reorders them).  Only the part that holds it is looked at again.
+ * Of n >= 1 candidates in order, return the first one with which `before` reaches wanted, or the last of
+ * all (reorders them).  Only the part that contains it is visited again.
  */
 static SampleCand
 mass_cut(SampleCand *c, int n, double before, double wanted)
@@ -436,7 +433,7 @@ filter_top_p(const Sampler *s, Work *w, double top_p, Filter *f)
 				m;
 	SampleCand	cut;
 
-	/* the bucket in which the mass is reached; rounding can't lead past the last one */
+	/* find the bucket in which the mass is reached; rounding can't lead beyond the last one */
 	while (b < N_BUCKETS - 1 && (mass[b] <= 0 || before + mass[b] < wanted))
 		before += mass[b++];
 	m = gather_bucket(s, w, f->min, b);
@@ -458,7 +455,7 @@ noise(const SampleRow *row, uint32_t index, uint32_t kind, uint32_t out[4])
 	rng_philox(ctr, key, out);
 }
 
-/* The shared bits of a block: those of noise() for each LANES ids. */
+/* Get the shared bits of a block: those of noise() for each LANES ids. */
 static void
 noise_of_block(const SampleRow *row, int block, uint32_t out[BLOCK / LANES][4])
 {
@@ -469,7 +466,7 @@ noise_of_block(const SampleRow *row, int block, uint32_t out[BLOCK / LANES][4])
 	rng_philox4(ctr, key, out);
 }
 
-/* -log(e), e ~ Exp(1), of 40 bits: v = 1 - u lies in (0, 1). */
+/* Return -log(e), e ~ Exp(1), from 40 bits: v = 1 - u lies in (0, 1). */
 static double
 gumbel_of(const SampleRow *row, int32_t id, uint32_t byte)
 {
@@ -482,9 +479,8 @@ gumbel_of(const SampleRow *row, int32_t id, uint32_t byte)
 }
 
 /*
- * Can an id whose z is x below the best score still win with these leading bits?
- * No false "no".  It wins iff e <= exp(x); e >= v >= byte / 256; and for x < 0
- * exp(x) <= (1 - x/8)^-8.
+ * Return false only if an id whose z is x below the best score can't win with these leading bits.  It
+ * wins iff e <= exp(x); e >= v >= byte / 256; and for x < 0 exp(x) <= (1 - x/8)^-8.
  */
 static inline bool
 may_win(double x, uint32_t byte)
@@ -517,7 +513,7 @@ typedef struct Best
 	int32_t		id;
 } Best;
 
-/* LANES ids from base on, with their shared bits. */
+/* Try LANES ids from base on, with their shared bits. */
 static void
 draw_lanes(const SampleRow *row, const float *z, int32_t base, const uint32_t *bits, Filter f, Best *best)
 {
@@ -536,7 +532,7 @@ draw_lanes(const SampleRow *row, const float *z, int32_t base, const uint32_t *b
 	}
 }
 
-/* start: the argmax, a survivor in any case; so most others are out at once. */
+/* start: the argmax, which always survives; beginning with it excludes most others at once. */
 static int32_t
 draw(const Sampler *s, const Work *w, const SampleRow *row, Filter f, int32_t start)
 {
@@ -560,7 +556,7 @@ draw(const Sampler *s, const Work *w, const SampleRow *row, Filter f, int32_t st
 
 /* ---- one row ---- */
 
-/* Stages 3 to 5, as far as they forbid ids; without them a grammar that they leave nothing of. */
+/* The parts of stages 3 to 5 that forbid ids; undone if they leave nothing that the grammar allows. */
 static void
 forbid(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 {
@@ -593,7 +589,7 @@ rescan(const Sampler *s, Work *w, const float *logits)
 		scan_one(logits, s->n_valid, b, &w->bmax[b]);
 }
 
-/* Stages 0 to 5, but for logits processors; returns 0, or SMP_*. */
+/* Run stages 0 to 5 without logits processors; returns 0, or SMP_*. */
 static int32_t
 begin_row(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 {
@@ -627,7 +623,7 @@ begin_row(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 	return 0;
 }
 
-/* Stages 6 and 7; returns the argmax, or SMP_*.  scan: the blocks' maxima are not those of the row. */
+/* Run stages 6 and 7; returns the argmax, or SMP_*.  scan: the blocks' maxima are out of date. */
 static int32_t
 rank_row(const Sampler *s, Work *w, const SampleRow *row, float *logits, bool scan)
 {
@@ -656,7 +652,7 @@ smp_least_z(const GenParams *p)
 	return p->min_p > 0 ? (float) log(p->min_p) : -INFINITY;
 }
 
-/* Stages 8 to 10: z, and what of it is let through.  inv_t: 1 / temperature */
+/* Run stages 8 to 10: compute z and the filter.  inv_t: 1 / temperature */
 static Filter
 filter(const Sampler *s, Work *w, const GenParams *p, const float *logits, float max, double inv_t)
 {
@@ -676,7 +672,7 @@ passes(const Work *w, Filter f, int i)
 	return w->z[i] > f.min || (w->z[i] == f.min && i <= f.tie_id);
 }
 
-/* What a token is drawn from, as logits again; f NULL: of temperature 0, where nothing is filtered. */
+/* Return the logits from which a token is drawn; f NULL: temperature 0, so nothing is filtered. */
 static void
 put_processed(const Sampler *s, const Work *w, const SampleRow *row, const float *logits, const Filter *f,
 			  float shift)
@@ -688,7 +684,7 @@ put_processed(const Sampler *s, const Work *w, const SampleRow *row, const float
 			row->processed[i] = f != NULL ? w->z[i] + shift : logits[i];
 }
 
-/* Stages 7 to 11 of a row whose likeliest is known. */
+/* Run stages 7 to 11 of a row whose argmax is known. */
 static int32_t
 end_row(const Sampler *s, Work *w, const SampleRow *row, const float *logits, int32_t top, double inv_t)
 {
@@ -748,8 +744,8 @@ run_one(void *arg, int chunk, int ith)
 /* ---- with logits processors ---- */
 
 /*
- * They see the rows of a step at once, so the stages are walked in parts.  A row that none takes
- * part in goes the same way as without them.
+ * Logits processors get all rows of a step at once, so the stages are run in parts.  A row without
+ * processors is sampled in the same way as without this code.
  */
 
 static bool
@@ -758,7 +754,7 @@ is_late(const Sampler *s, const SampleRow *row)
 	return (row->params->plugins & plugin_host_late(s->host)) != 0 && row->params->temperature > 0;
 }
 
-/* Up to stage 5; what a grammar allows is kept. */
+/* Run stages 0 to 5; keep the logits that the grammar allows. */
 static void
 begin_one(void *arg, int chunk, int ith)
 {
@@ -774,7 +770,10 @@ begin_one(void *arg, int chunk, int ith)
 			   (size_t) s->n_valid * sizeof(float));
 }
 
-/* What processors have left: numbers, of what the grammar allows, and where that is nothing, it wins. */
+/*
+ * Check the logits after the processors: they must be numbers.  Ids that the grammar forbids are masked
+ * again; if no id is left, the grammar wins.
+ */
 static void
 check_plugins(const Sampler *s, SampleRow *row, float *logits, int i)
 {
@@ -792,7 +791,7 @@ check_plugins(const Sampler *s, SampleRow *row, float *logits, int i)
 		memcpy(logits, kept, (size_t) s->n_valid * sizeof(float));
 }
 
-/* From stage 6 to the end, or to the temperature. */
+/* Run the stages from 6 to the end, or to the temperature. */
 static void
 middle_one(void *arg, int chunk, int ith)
 {
@@ -820,7 +819,7 @@ middle_one(void *arg, int chunk, int ith)
 		memcpy(s->kept + (size_t) chunk * (size_t) s->width, logits, (size_t) s->n_valid * sizeof(float));
 }
 
-/* Rows of processors behind the temperature. */
+/* Finish rows with processors that run after the temperature. */
 static void
 late_one(void *arg, int chunk, int ith)
 {
@@ -873,7 +872,7 @@ run_with_plugins(Sampler *s, int n, bool again)
 
 typedef int32_t Ints4 __attribute__((vector_size(16), may_alias));
 
-/* mass_of() of four. */
+/* mass_of() of four values. */
 static inline Lanes4
 mass_of4(Lanes4 z)
 {
@@ -889,7 +888,7 @@ mass_of4(Lanes4 z)
 	return (Lanes4) ((Ints4) (p * (Lanes4) scale) & in);
 }
 
-/* Blocks are summed in float, in 16 lanes, and their sums in double. */
+/* Sum blocks in float, in 16 lanes, and the blocks' sums in double. */
 static double
 sum_of_masses(const float *x, int n, float most)
 {
@@ -937,7 +936,7 @@ smp_logsumexp(const float *x, int n, int n_valid, int32_t *best)
 	while (x[at] != most)
 		at++;
 	*best = at;
-	/* ids that the tokenizer doesn't know have their share, too */
+	/* ids that the tokenizer does not know are part of the sum, too */
 	for (int i = n_valid; i < n; i++)
 	{
 		if (!isfinite(x[i]))

@@ -2,16 +2,17 @@
  * sample_device.c
  *	  Rows that a device samples: the stages of sample.c as numbers and lists.
  *
- * Stages 0 to 5 forbid ids, whatever their logits: what they leave is one mask, made here, and so is
- * the decision that the grammar wins where they would leave nothing.  Biases and penalties are lists of
- * the ids that they are about.  All lies in one buffer, for one copy: the rows' KSample, then their arrays.
+ * Stages 0 to 5 forbid ids, whatever their logits.  This code computes one mask of the ids that they
+ * leave, and decides whether the grammar wins if they would leave nothing.  Biases and penalties are
+ * lists of the affected ids.  All input is in one buffer, for one copy: the rows' KSample, then their
+ * arrays.
  *
- * Requests that need more than that are sampled here: those with logits processors, with
- * several answers, whose first tokens come from one row, and those which are told more of their logits
- * than a KSampled holds.
+ * Requests that need more are sampled on the host: those with logits processors, those with several
+ * answers, whose first tokens come from one row, and those that want more log-probabilities than a
+ * KSampled has.
  *
- * A core's buffer has a fixed size, so that no memory is taken in a step: any row fits into it, and where all
- * rows of a step don't (grammars of many), the op is called more than once.
+ * A core's buffer has a fixed size, so that no memory is allocated in a step.  Any row fits in it; if
+ * not all rows of a step fit (many rows with grammars), the op is called several times.
  *
  * Owner: the step thread.  Tested by tests/unit/core/sample/test_sample_dev.c, and with the device's
  * sampler by tests/emu/test_sample.cu.
@@ -38,12 +39,12 @@ smpdev_takes(const Req *r, bool tell_processed)
 		return false;
 	if (!wants_logprobs(o))
 		return true;
-	/* thoughts may put another token in place of the sampled one */
+	/* with a reasoning budget, another token may replace the sampled one */
 	return !tell_processed && r->reasoning_budget == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 &&
 		o->logprobs <= KSAMPLE_TOP;
 }
 
-/* What is staged so far; words NULL: is only counted. */
+/* The input so far; words NULL: only count its size. */
 typedef struct SampleDeviceStage
 {
 	uint32_t   *words;
@@ -65,14 +66,14 @@ ends_too_soon(const SampleRow *row)
 	return row->position < row->params->min_tokens && row->params->n_min_ids > 0;
 }
 
-/* Do stages 3 to 5 forbid ids? */
+/* Return true if stages 3 to 5 forbid ids. */
 static bool
 forbids(const SampleRow *row)
 {
 	return ends_too_soon(row) || (row->params->rules != NULL && logit_rules_forbid(row->params->rules));
 }
 
-/* mask: what stages 0 to 5 leave; false: nothing */
+/* Compute the mask of the ids that stages 0 to 5 leave; returns false if there are none. */
 static bool
 leave(const SampleRow *row, int n_valid, uint32_t *mask)
 {
@@ -115,7 +116,7 @@ stage_masks(SampleDeviceStage *s, const SampleRow *row, int n_valid, KSample *k)
 	{
 		uint32_t	at = reserve(s, n);
 
-		/* else the grammar wins, if there is one */
+		/* otherwise the grammar wins, if there is one */
 		if (s->words != NULL && (leave(row, n_valid, s->words + at) || row->mask == NULL))
 			k->mask_at = at;
 	}
@@ -183,17 +184,17 @@ smpdev_stage(const SmpDevRow *rows, int n, int n_valid, void *buffer)
 	return s.n * sizeof(uint32_t);
 }
 
-/* ---- a core's ---- */
+/* ---- sampler of a core ---- */
 
 struct DevSampler
 {
 	const Kernels *k;
 	KPool	   *pool;
 	SmpDevSizes o;
-	HostDev		in;				/* what smpdev_stage() writes */
+	HostDev		in;				/* written by smpdev_stage() */
 	HostDev		out;			/* [o.rows] KSampled */
 	SmpDevRow  *rows;			/* [o.rows] */
-	int			n;				/* of the next run */
+	int			n;				/* rows of the next run */
 };
 
 static int
@@ -202,7 +203,7 @@ lesser(int a, int b)
 	return a < b ? a : b;
 }
 
-/* Words that one row takes at most: two masks, biases and counts of different ids. */
+/* Return the most words of one row: two masks, biases and counts of different ids. */
 static size_t
 most_words(const SmpDevSizes *o)
 {
@@ -263,7 +264,7 @@ smpdev_add(DevSampler *s, const SampleRow *row, const OutParams *out, int at)
 	return (const KSampled *) (const void *) s->out.host + s->n++;
 }
 
-/* Rows from `from` on that fit into the buffer: one at least. */
+/* Return the number of rows from `from` on that fit in the buffer: at least one. */
 static int
 fit(const DevSampler *s, int from)
 {
@@ -289,7 +290,7 @@ smpdev_run(DevSampler *s, float *logits)
 		size_t		size;
 
 		n = fit(s, i);
-		/* most_words() is one row's */
+		/* most_words() ensures that one row fits */
 		ALWAYS(n > 0);
 		size = smpdev_stage(&s->rows[i], n, s->o.n_valid, s->in.host);
 		hostdev_put(&s->in, 0, size / sizeof(float));

@@ -1,9 +1,9 @@
 /*
  * sample_device.h
- *	  Rows that a device samples (kernels.h, KSample): which they may be, and what it is told.
+ *	  Rows that a device samples (kernels.h, KSample): which rows it can sample, and its input.
  *
- * The device has the logits and writes a KSampled for each row; nothing of a row's width goes
- * up or down but masks.  A DevSampler is what a core keeps for that.
+ * The device has the logits and writes a KSampled for each row.  Nothing as wide as a row is copied to
+ * or from it, except masks.  A core keeps a DevSampler for this.
  */
 #ifndef VLLM_CORE_SAMPLE_SAMPLE_DEVICE_H
 #define VLLM_CORE_SAMPLE_SAMPLE_DEVICE_H
@@ -12,49 +12,48 @@
 #include "kernels.h"
 
 /*
- * Can a device sample r's rows?  A matter of r's own parameters, for all of its rows: who shares a step with
- * it doesn't matter.  tell_processed: CoreOptions.tell_processed.
+ * Return true if a device can sample r's rows.  That depends only on r's own parameters, and holds for
+ * all its rows, whichever requests share a step with it.  tell_processed: CoreOptions.tell_processed.
  */
 bool		smpdev_takes(const Req *r, bool tell_processed);
 
 typedef struct SmpDevRow
 {
-	const SampleRow *row;			/* but for logits and processed */
-	const OutParams *out;		/* its log-probabilities; NULL = none */
-	int			at;				/* which row of the logits it is */
+	const SampleRow *row;			/* without logits and processed */
+	const OutParams *out;		/* log-probabilities that are wanted; NULL = none */
+	int			at;				/* index of its row of logits */
 } SmpDevRow;
 
 /*
- * What rows of different requests are sampled by, into a buffer aligned to 8 bytes; returns its size, and
- * with NULL just that.
- * n_valid: ids that may be sampled.
+ * Write the sampling input of rows of different requests to a buffer aligned to 8 bytes; returns its
+ * size.  buffer NULL: only return the size.  n_valid: ids that may be sampled.
  */
 size_t		smpdev_stage(const SmpDevRow *rows, int n, int n_valid, void *buffer);
 
-/* ---- a core's ---- */
+/* ---- sampler of a core ---- */
 
 typedef struct DevSampler DevSampler;
 
 typedef struct SmpDevSizes
 {
-	int			rows;			/* of a run, at most */
+	int			rows;			/* most rows of a run */
 	int			width;
 	int			n_valid;
-	int			tokens;			/* of a request, at most */
+	int			tokens;			/* most tokens of a request */
 } SmpDevSizes;
 
-/* *s NULL: what dev's ops are doesn't sample, or not so wide rows.  *o is copied. */
+/* *s = NULL if the ops of dev can't sample, or not rows of that width.  *o is copied. */
 bool		smpdev_new(DevSampler **s, const Dev *dev, KPool *pool, const SmpDevSizes *o, Err *e);
 void		smpdev_free(DevSampler *s);
-/* As a HostDev's.  NULL will do. */
+/* Drop and restore memory, as for a HostDev.  They accept NULL. */
 void		smpdev_drop(DevSampler *s);
 bool		smpdev_back(DevSampler *s, Err *e);
 /*
- * One more row for the next run, the at-th of its logits.  What is returned is there when the run has been
+ * Add a row to the next run, with the at-th row of logits.  The result is valid after the run has been
  * waited for.
  */
 const KSampled *smpdev_add(DevSampler *s, const SampleRow *row, const OutParams *out, int at);
-/* Ask for all their tokens; logits: where ops are. */
+/* Start the run for all added rows; logits: in the ops' memory. */
 void		smpdev_run(DevSampler *s, float *logits);
 
 #endif

@@ -2,9 +2,9 @@
  * token_logprobs.c
  *	  Log-probabilities of a step's tokens, between sampling and committing.
  *
- * Of rows that are asked for them a copy was kept as the model gave it, or the device that sampled them has
- * told; when the tokens are known, the rows are looked at by all threads.  A request gathers only so many,
- * unless it is a stream, which tells them at once.
+ * For rows that need them, a copy of the model's logits was kept, or the device that sampled the row has
+ * returned them.  When the tokens are known, all threads process the rows.  A request may only collect a
+ * limited number, unless it is a stream, which sends them at once.
  *
  * Owner: the step thread.  Tested by tests/unit/core/test_answers.c and tests/golden/logprobs_golden.c.
  */
@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 
-/* Of its answers' tokens? */
+/* Return true if r wants log-probabilities of its output tokens. */
 bool
 core_wants_logprobs(const Req *r)
 {
@@ -25,7 +25,7 @@ core_raw_row(const Core *c, int i)
 	return c->raw + (size_t) i * (size_t) core_info(c)->vocab_size;
 }
 
-/* The log-probabilities of a request's next token; NULL: it wants none. */
+/* Return the log-probabilities of a request's next token; NULL = it wants none. */
 static Logprobs *
 token_logprobs(const Core *c, const LogprobRow *row)
 {
@@ -76,8 +76,8 @@ core_logprobs_of_tokens(const Core *c, const LogprobRow *rows, int n)
 }
 
 /*
- * The log-probabilities of the tokens that a step has sampled; those of several answers' first are
- * parallel_sampling.c's.
+ * Compute the log-probabilities of the tokens that a step has sampled, except the first tokens of
+ * several answers, which parallel_sampling.c handles.
  */
 void
 core_logprobs_of_rows(Core *c, const Plan *plan)
@@ -108,7 +108,7 @@ core_has_logprob_space(const Core *c, Req *r, Err *e)
 	if (r->out.token_lp == NULL)
 		return true;
 	*so_far += (int64_t) r->out.token_lp->n;
-	/* a stream gathers nothing */
+	/* a stream does not collect them */
 	return r->in.stream || *so_far <= most ||
 		err_set(e, ERR_TOO_LONG, "more than %lld log-probabilities in one answer", (long long) most);
 }

@@ -1,16 +1,17 @@
 /*
  * vllm_logits_processor.h
- *	  What a logits processor is made of: a shared library for the engine of vllm_pg.
+ *	  The interface of logits processors: shared libraries for the engine of vllm_pg.
  *
- * This header stands alone; C99 and C++.  docs/internals/logits-processors.md has an example and says when
- * what is called.  A library has one function or more of type VllmLogitsEntry; the setting
+ * This header includes no other one of vllm_pg; C99 and C++.  docs/internals/logits-processors.md has an
+ * example and describes when each function is called.  A library has one or more functions of type
+ * VllmLogitsEntry, which the setting
  *
  *		vllm.logits_processors = '/path/my_processors.so:my_entry, ...'
  *
- * names them.  They run in the engine process, never in a process of PostgreSQL.
+ * names.  They run in the engine process, never in a process of PostgreSQL.
  *
- * Versions: VLLM_LOGITS_ABI grows when something that is here changes.  Members are only
- * ever added at the end of structs whose first member is `size`; one that is behind `size` isn't there.
+ * Versions: VLLM_LOGITS_ABI is incremented when an existing part of the interface changes.  Members are
+ * only added at the end of structs whose first member is `size`; a member beyond `size` does not exist.
  */
 #ifndef VLLM_CORE_SAMPLE_VLLM_LOGITS_PROCESSOR_H
 #define VLLM_CORE_SAMPLE_VLLM_LOGITS_PROCESSOR_H
@@ -25,29 +26,30 @@ extern "C"
 
 #define VLLM_LOGITS_ABI 1
 
-/* What the processor is made for: one model, as it is loaded. */
+/* The model that an instance of the processor is made for. */
 typedef struct VllmLogitsConfig
 {
 	uint32_t	size;
-	int32_t		vocab_size;		/* logits in a row, of ids 0 .. vocab_size - 1 */
+	int32_t		vocab_size;		/* logits in a row; ids are 0 .. vocab_size - 1 */
 	int32_t		eos_token_id;	/* -1 = none */
 	const char *device;			/* "cpu" */
 } VllmLogitsConfig;
 
-/* A request that comes into the batch. */
+/* A request that joins the batch. */
 typedef struct VllmLogitsRequest
 {
 	uint32_t	size;
-	int32_t		slot;			/* its number while it is in the batch; numbers are small and used again */
+	int32_t		slot;			/* number of the request while it is in the batch; numbers are small and
+								 * reused */
 	const char *extra_args;		/* a JSON object, NULL = none; valid until the slot is removed */
 	const int32_t *prompt;		/* valid during the call */
 	int32_t		n_prompt;
 } VllmLogitsRequest;
 
 /*
- * What has changed since the last call.  The removed ones go first: a slot may be removed and
- * added at once.  A request that is not sampled in a step is removed and added again later;
- * its answer so far is in VllmLogitsRow then.
+ * Changes of the batch since the last call.  Removals come first: a slot may be removed and added in the
+ * same update.  A request that is not sampled in a step is removed, and added again later; then
+ * VllmLogitsRow has its output so far.
  */
 typedef struct VllmBatchUpdate
 {
@@ -58,49 +60,49 @@ typedef struct VllmBatchUpdate
 	const VllmLogitsRequest *added;
 } VllmBatchUpdate;
 
-/* A row of the step at hand. */
+/* A row of the current step. */
 typedef struct VllmLogitsRow
 {
 	int32_t		slot;
 	int32_t		n_output;
-	const int32_t *output;		/* the answer so far */
-	float	   *logits;			/* [vocab_size], to be changed; -INFINITY forbids an id */
+	const int32_t *output;		/* output so far */
+	float	   *logits;			/* [vocab_size], may be changed; -INFINITY forbids an id */
 } VllmLogitsRow;
 
 typedef struct VllmLogitsProcessor
 {
 	uint32_t	abi_version;	/* VLLM_LOGITS_ABI */
-	uint32_t	size;			/* of this struct */
+	uint32_t	size;			/* size of this struct */
 	const char *name;
 
 	/*
-	 * Does a request with these extra_args (NULL = none) take part?  1 yes, 0 no, -1: they are
-	 * wrong, and message says why.  Before any init, and by several threads at once.
+	 * Return 1 if a request with these extra_args (NULL = none) takes part, 0 if not, and -1 if they are
+	 * invalid, with the reason in message.  Called before any init, and by several threads at once.
 	 */
 	int			(*validate) (const char *extra_args, char *message, size_t message_size);
 
-	/* A model's instance; NULL: message says why, and the model is not loaded. */
+	/* Make the instance of a model; NULL: the model is not loaded, and message has the reason. */
 	void	   *(*init) (const VllmLogitsConfig *config, char *message, size_t message_size);
 
-	/* May be NULL.  Before apply in a step in which something has changed. */
+	/* May be NULL.  Called before apply in a step in which the batch has changed. */
 	void		(*update_state) (void *self, const VllmBatchUpdate *update);
 
-	/* Change the rows of the requests that take part; not 0: these requests fail. */
+	/* Change the rows of the requests that take part; a result other than 0 fails these requests. */
 	int			(*apply_cpu) (void *self, const VllmLogitsRow *rows, int32_t n);
 
 	/* The same with logits on a CUDA device, in stream order; NULL: they are copied for apply_cpu. */
 	int			(*apply_cuda) (void *self, const VllmLogitsRow *rows, int32_t n, void *stream);
 
 	/*
-	 * May be NULL.  Not 0: the largest logit stays the largest.  Such a processor comes behind the
-	 * temperature, and never for greedy requests.
+	 * May be NULL.  Returns nonzero if the largest logit stays the largest.  Such a processor runs after
+	 * the temperature, and never for greedy requests.
 	 */
 	int			(*argmax_invariant) (void *self);
 
 	void		(*destroy) (void *self);
 } VllmLogitsProcessor;
 
-/* NULL: there is none for this version of the interface.  What it returns stays valid. */
+/* Returns NULL if there is none for this version of the interface.  The result must stay valid. */
 typedef const VllmLogitsProcessor *(*VllmLogitsEntry) (uint32_t abi_version);
 
 #ifdef __cplusplus

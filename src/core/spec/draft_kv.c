@@ -1,17 +1,18 @@
 /*
  * draft_kv.c
- *	  A chain or a smaller model beside the target: K and V for the same positions, in the same blocks.
+ *	  A chain or a smaller model as drafter: K and V for the same positions as the target, in the same
+ *	  blocks.
  *
- * Whatever the target computes the drafter computes, too, right behind it: rows of prompts with the step, so
- * that who shares blocks, or forks, finds both; a request's newest rows when drafts are wanted of it, in one
- * batch with the first of these, or when there are FOLLOW_FLUSH of them.  Block tables are the target's.
- * Drafts beyond the blocks that a request has are computed in blocks of the drafter's own, and what stands
- * there is not kept.
+ * The drafter computes every row that the target computes: rows of prompts together with the step, so
+ * that requests that share blocks, or fork, find both K and V; a request's newest rows when drafts are
+ * wanted, in one batch with the first draft, or when there are FOLLOW_FLUSH of them.  Block tables are
+ * the target's.  Drafts beyond a request's blocks are computed in blocks of the drafter's own, whose
+ * contents are not kept.
  *
- * A model's row is a token.  A chain's is a token and the target's row of the position before, whose position
- * it has: its K and V are known when the token is.  So the row of a prompt's end is not there for those who
- * share the prompt and go on otherwise.  That, like all that is wrong here, can make drafts worse and nothing
- * else.
+ * A model's row is a token.  A chain's row is a token and the target's row of the previous position, and
+ * has that position: its K and V can be computed once the token is known.  So the last row of a prompt
+ * is missing for requests that share the prompt and continue differently.  Like any error in this file,
+ * that can only make drafts worse.
  */
 #include "core/spec/model_drafter.h"
 
@@ -32,7 +33,7 @@ drafter_block_bytes(const DraftInfo *info, KType type, int block_size)
 	return info->kind == DRAFT_HEADS || kv.n_layers == 0 ? 0 : kv_layout(&kv);
 }
 
-/* Blocks of a request for drafts beyond its own. */
+/* Return the drafter's own blocks of a request, for drafts beyond the request's blocks. */
 static int
 extra_blocks(int block_size)
 {
@@ -72,7 +73,7 @@ follow_apart(const Follower *f)
 {
 	const CoreOptions *o = &f->core->opt;
 
-	/* and the null block */
+	/* plus the null block */
 	return drafter_block_bytes(&f->d->info, o->kv_type,
 							   o->block_size) * ((size_t) f->max_seqs * (size_t) extra_blocks(o->block_size) +
 												 1);
@@ -116,14 +117,14 @@ follow_close(Follower *f)
 
 /* ---- a batch ---- */
 
-/* A model's row is at its token's position, a chain's one before. */
+/* A model's row is at its token's position, a chain's one position before. */
 static int
 ahead(const Follower *f)
 {
 	return f->d->info.kind == DRAFT_CHAIN;
 }
 
-/* The request's table for place `seq` of the batch, and behind it blocks of the drafter's own. */
+/* Make the request's table for place `seq` of the batch, extended by blocks of the drafter's own. */
 static const int32_t *
 table_of(Follower *f, const Req *r, int seq)
 {
@@ -142,8 +143,8 @@ table_of(Follower *f, const Req *r, int seq)
 }
 
 /*
- * Compute the batch in the making; logits of its n_out rows are in follow_logits(), what they feed back in
- * f->fed.
+ * Compute the current batch: logits of its n_out rows go to follow_logits(), outputs for the next draft
+ * to f->fed.
  */
 static void
 run(Follower *f, bool fed_back)
@@ -165,10 +166,10 @@ run(Follower *f, bool fed_back)
 	f->n_rows = f->n_seqs = f->n_out = 0;
 }
 
-/* Of a chain: rows of the target, by number, or all from one on. */
+/* The target's rows for a chain: by index, or consecutive ones. */
 typedef struct Rows
 {
-	const int32_t *numbers;		/* NULL: */
+	const int32_t *numbers;		/* NULL = rows from `first` on */
 	int			first;
 } Rows;
 
@@ -178,7 +179,7 @@ rows_behind(Rows rows, int n)
 	return rows.numbers != NULL ? (Rows) {rows.numbers + n, 0} : (Rows) {NULL, rows.first + n};
 }
 
-/* Rows of r from position `from` on.  They fit. */
+/* Add rows of r from position `from` on to the batch; they must fit. */
 static void
 add_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 {
@@ -197,7 +198,7 @@ add_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 	f->n_rows += n;
 }
 
-/* write_rows() for rows without wanted outputs, in as many batches as needed. */
+/* Compute rows whose outputs are not needed, in as many batches as necessary. */
 static void
 write_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 {
@@ -219,11 +220,11 @@ write_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 	}
 }
 
-/* ---- what the target has computed ---- */
+/* ---- rows that the target has computed ---- */
 
 /*
- * Of a model: K and V that were computed for guesses count once these came true, as far as r's blocks are the
- * same.
+ * For a model: K and V computed for drafts become valid when the drafts are accepted, as long as r has
+ * the same blocks.
  */
 static void
 take_guesses(const Follower *f, const Req *r, Follow *w)
@@ -244,7 +245,7 @@ take_guesses(const Follower *f, const Req *r, Follow *w)
 	intvec_reset(&w->guess_blocks);
 }
 
-/* Rows whose tokens are known, up to `end` tokens. */
+/* Compute rows whose tokens are known, up to `end` tokens. */
 static void
 flush(Follower *f, const Req *r, Follow *w, int end)
 {
@@ -263,7 +264,7 @@ flush(Follower *f, const Req *r, Follow *w, int end)
 	}
 }
 
-/* The rows of one entry, of which those from `row` on are the target's. */
+/* Process the rows of one entry, which are the target's rows from `row` on. */
 static void
 follow_entry(Follower *f, const PlanEntry *pe, int row)
 {
@@ -289,14 +290,14 @@ follow_entry(Follower *f, const PlanEntry *pe, int row)
 	}
 	if (w->blind)
 		return;
-	/* rows of drafts that were wrong are behind `computed` */
+	/* drop rows of wrong drafts, which are after `computed` */
 	if (ahead(f) && w->done + w->have > r->kv.computed)
 		w->have = r->kv.computed - w->done;
 	if (ahead(f) && w->done + w->have == r->kv.computed)
 		follow_keep(w, row, pe->n);
 	if (end - w->done <= FOLLOW_FLUSH)
 		return;
-	/* not before: which of the guesses come true is known when the step is committed */
+	/* not before: the step's commit decides which drafts are accepted */
 	if (!ahead(f))
 		take_guesses(f, r, w);
 	flush(f, r, w, end < (int) r->tokens.len ? end : (int) r->tokens.len);
@@ -318,7 +319,10 @@ follow_step(Follower *f, const SpecStep *s)
 
 /* ---- drafts ---- */
 
-/* The drafts of the batch's rows; who wants more is left in go_on, and its row in f->carried. */
+/*
+ * Collect the drafts of the batch's rows.  Requests that want further drafts are left in go_on, with
+ * their rows in f->carried.
+ */
 static int
 take_drafts(Follower *f, int n, int n_go_on)
 {
@@ -339,7 +343,7 @@ take_drafts(Follower *f, int n, int n_go_on)
 		f->from[m] = i;
 		f->go_on[n_go_on + m++] = a;
 	}
-	/* a drafter that is fed nothing has neither */
+	/* a drafter without such input has neither array */
 	if (width > 0 && m > 0)
 		o->kernels->copy_rows(o->pool, (float *) f->carried.base + (size_t) n_go_on * (size_t) width, width,
 							  f->fed.base, width, f->from, m, width);
@@ -347,8 +351,8 @@ take_drafts(Follower *f, int n, int n_go_on)
 }
 
 /*
- * Rows of r up to the one behind which drafts begin: that of its last token.  Returns their number; 0: there
- * are none.
+ * Add rows of r up to that of its last token, after which drafts begin, to the batch.  Returns their
+ * number; 0 = none.
  */
 static int
 first_rows(Follower *f, const Req *r, Follow *w)
@@ -368,7 +372,7 @@ first_rows(Follower *f, const Req *r, Follow *w)
 	return to - w->done;
 }
 
-/* K and V of tokens up to position `end` are there. */
+/* K and V of tokens up to position `end` are computed. */
 static void
 note_done(Follower *f, const Req *r, Follow *w, int end)
 {
@@ -378,12 +382,12 @@ note_done(Follower *f, const Req *r, Follow *w, int end)
 		w->have = 0;
 		return;
 	}
-	/* the last token's block may be taken back before the target computes it */
+	/* the block of the last token may be released before the target computes the token */
 	w->done = end - 1;
 	intvec_push(&w->guesses, r->tokens.data[end - 1]);
 }
 
-/* The block of a model's guess, if it is one that will be the target's, too. */
+/* Note the block of a model's draft, if it will also be the target's block. */
 static void
 note_block(const Follower *f, const Req *r, Follow *w)
 {
@@ -393,7 +397,7 @@ note_block(const Follower *f, const Req *r, Follow *w)
 	intvec_push(&w->guess_blocks, block < r->kv.blocks.len ? r->kv.blocks.data[block] : -1);
 }
 
-/* One more draft of each in go_on. */
+/* Make one more draft for each request in go_on. */
 static int
 go_on(Follower *f, int n)
 {

@@ -1,34 +1,35 @@
 /*
  * draft_length.c
- *	  How many drafts are worth a row?
+ *	  Choose how many drafts are worth a row.
  *
- * A step of n rows takes T(n), and the j-th draft of a request, j = 0, 1, ..., is right with all before it
- * with probability p_j = a b^j, where a is how often its first drafts have been right of late, and b how
- * often those after right ones: a request that copies text goes on copying, so b is mostly the greater.
- * Drafts have grades: what followed when more tokens were the same is right more often.  How often drafts of
- * a grade are right is known of all requests together; a and b are that, times how this request compares with
- * all.  We take the drafts that make
+ * A step of n rows takes T(n).  The j-th draft of a request, j = 0, 1, ..., is right together with all
+ * before it with probability p_j = a b^j, where a is the recent acceptance rate of its first drafts, and
+ * b that of drafts after accepted ones: a request that copies text continues to copy, so b is usually
+ * greater.  Drafts have grades: those that followed more matching tokens are right more often.  The
+ * acceptance rate of a grade is measured over all requests; a and b are this rate times the ratio of
+ * this request's rate to that of all requests.  The drafts taken are those that maximize
  *
  *		tokens per second = (requests + sum of p_j of the drafts taken) / T(rows)
  *
- * the greatest.  Drafts with the greatest p_j come first, so it is enough to try a few bounds: all
- * drafts with p_j of at least so much are taken.  Where a step is bound by reading weights T hardly
- * grows and even poor drafts pay; where it is bound by arithmetic, as large batches are, T grows
- * with each row and only very good ones do: then speculation is off by itself.
+ * Drafts with the greatest p_j come first, so it suffices to try a few bounds: all drafts whose p_j
+ * reaches the bound are taken.  If a step is limited by reading weights, T hardly grows and even poor
+ * drafts are worthwhile.  If it is limited by arithmetic, as with large batches, T grows with each row
+ * and only very good drafts are: then speculation switches itself off.
  *
- * T is a line through the times of the latest steps that only decoded: T(n) = mean + slope (n - mean n).
- * Where all were of one size nothing is known of the slope, and a small one is assumed, so that drafts are
- * tried; a few steps with drafts then tell what it is. Old steps are forgotten, so after some hundred steps
- * without drafts they are tried once more, as load, texts and lengths change. So is a request whose drafts
- * have been wrong: it is given another chance now and then. Both are a small part of all rows.
+ * T is a line through the times of recent steps that only decoded: T(n) = mean + slope (n - mean n).
+ * If all were of one size, the slope is unknown, and a small one is assumed, so that drafts are tried; a
+ * few steps with drafts then determine it.  Old steps are forgotten, so after some hundred steps without
+ * drafts they are tried again, since load, texts and lengths change.  A request whose drafts have been
+ * wrong also gets another chance now and then.  Both cost a small part of all rows.
  *
- * Drafts of what has weights take time to make: so much for each token that they are ahead, as measured.  It
- * is added to T of the rows, and how many are worth it is asked before they are made.
+ * Drafts by models take time to make: a measured time for each token of the longest draft.  It is added
+ * to T of the rows, and the number of drafts is chosen before they are made.
  *
- * In a step with prompts every row costs its arithmetic, and prompts fill the step as it is: drafts
- * must be nearly sure.
+ * In a step with prompts every row costs its arithmetic, and prompts fill the step anyway: drafts must
+ * be almost certain.
  *
- * Answers don't depend on any of it.  Owner: the step thread.  Tested by tests/unit/core/spec/test_spec.c.
+ * Outputs do not depend on any of this.  Owner: the step thread.  Tested by
+ * tests/unit/core/spec/test_spec.c.
  */
 #include "core/spec/spec_internal.h"
 
@@ -39,18 +40,18 @@
 
 #define RATE			0.1		/* weight of a new outcome */
 #define RATE_ALL		0.02	/* weight of a new outcome among those of all requests */
-#define SURE			0.8		/* a draft of at least that is worth a row of any step */
-#define MEMORY			0.98	/* what a step's weight becomes with the next one */
-#define GROWTH			0.1		/* a row's part of its step, where nothing is known */
-#define RIDGE			0.05	/* weight of that, in squares of the mean number of rows */
-#define PROBE			64		/* a request that was passed over so often may try */
-#define OUTLIER			2		/* a time counts as so many times the average at most */
+#define SURE			0.8		/* a draft with at least this probability is worth a row of any step */
+#define MEMORY			0.98	/* factor of a step's weight with each later step */
+#define GROWTH			0.1		/* assumed relative cost of a row, when nothing is known */
+#define RIDGE			0.05	/* weight of that assumption, in squares of the mean number of rows */
+#define PROBE			64		/* a request that was passed over this often may try a draft */
+#define OUTLIER			2		/* a time counts at most as this multiple of the average */
 #define LEAST			0.001
-#define MOST			0.98	/* nothing is sure */
+#define MOST			0.98	/* no draft is certain */
 
 /* ---- times ---- */
 
-/* 0 = nothing is known. */
+/* Return the predicted time of a step of n rows; 0 = unknown. */
 static double
 time_of(const Spec *s, double n)
 {
@@ -77,10 +78,10 @@ spec_learn(Spec *s, const Plan *plan, int64_t us)
 	double		n = plan->n_rows;
 	double		seen = (double) (us - s->made_us);
 
-	/* rows of prompts have no logits, and are not one's own to choose */
+	/* prompts have rows without logits, and speculation does not choose the number of their rows */
 	if (plan->n_rows == 0 || plan->n_rows != plan->n_sample)
 		return;
-	/* a step that lost the CPU to somebody else says little */
+	/* a step that lost the CPU to another process says little */
 	if (t->weight > 0)
 		seen = fmin(seen, OUTLIER * fmax(1, time_of(s, n)));
 	t->weight = t->weight * MEMORY + 1;
@@ -119,8 +120,8 @@ spec_tested(Spec *s, Req *r, int at, bool hit)
 typedef struct Offer
 {
 	Req		   *r;
-	int			n;				/* drafts that may be had */
-	double		first;			/* how often the first is right, */
+	int			n;				/* available drafts */
+	double		first;			/* probability that the first one is right */
 	double		next;			/* how often each later draft token is accepted when the one before was */
 } Offer;
 
@@ -135,7 +136,10 @@ offer_of(const Spec *s, Req *r, int n)
 	return (Offer) {r, n, fmax(LEAST, p[0]), p[1]};
 }
 
-/* Of the drafts, at most `most`, so many are right with probability of at least p; *sum: of theirs. */
+/*
+ * Return how many of the drafts, at most `most`, are right with a probability of at least p; adds their
+ * probabilities to *sum.
+ */
 static int
 drafts_above(const Offer *o, double p, int most, double *sum)
 {
@@ -151,8 +155,8 @@ drafts_above(const Offer *o, double p, int most, double *sum)
 }
 
 /*
- * The bound that is best for n_rows rows without drafts, for which there is so much room; 2 = none is worth
- * it.
+ * Return the best bound for n_rows rows without drafts, with room for so many more; 2 = no draft is
+ * worth it.
  */
 static double
 best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
@@ -187,7 +191,7 @@ best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
 	return best;
 }
 
-/* How many of the n that r offers are taken?  *room: for so many rows, these are taken off. */
+/* Return how many of r's drafts are taken; reduces *room by them. */
 static int
 take(const Offer *o, double bound, int *room)
 {
@@ -219,7 +223,7 @@ spec_choose(Spec *s, const Plan *plan, int room)
 		if (r->spec != NULL && r->spec->drafts.len > 0)
 			o[n++] = offer_of(s, r, (int) r->spec->drafts.len);
 	}
-	/* what has been made is wanted, but for prompts that nobody foresaw */
+	/* drafts that took time were chosen before they were made, unless there are unexpected prompts */
 	if (n > 0 && (s->conf.type->flags & SPEC_ALL) == 0 && (!dear || (mixed && !s->mixed)))
 	{
 		bound = mixed ? SURE : best_bound(s, o, n, plan->n_rows, room);

@@ -1,18 +1,18 @@
 /*
  * model_drafter.c
- *	  Drafts of what has weights of its own (drafter.h): heads, chains and smaller models.
+ *	  Drafts by models with weights of their own (drafter.h): heads, chains and smaller models.
  *
- * Heads want the target's hidden row before a request's last token, chains those of the tokens that they
- * haven't computed yet.  They stay where ops are: the target writes a step's rows behind those that are kept
- * of steps before, requests know the numbers of theirs, and when there is no room behind them what is still
- * wanted moves together.
+ * Heads need the target's hidden row before a request's last token; chains need those of the tokens that
+ * they have not computed yet.  The rows stay in the ops' memory: the target writes a step's rows after
+ * those that are kept from earlier steps, and requests store the indexes of theirs.  When there is no
+ * room after the kept rows, the rows that are still needed are compacted.
  *
- * Chains and models keep K and V of their own, in an area with the target's block numbers, so a request's
- * block table serves for both, and so do sharing, forks and preemption (draft_kv.c).
+ * Chains and models have K and V of their own, in an area with the target's block numbers, so a
+ * request's block table serves for both, and so do sharing, forks and preemption (draft_kv.c).
  *
- * Drafts are the likeliest tokens, or, of a request that draws, those that the sampler draws from the
- * drafter's logits with the noise that it will draw the target's with: the more the two agree, the more often
- * they draw the same.
+ * Drafts are the most likely tokens.  For a request with a temperature the sampler draws them from the
+ * drafter's logits with the same noise as it will draw the target's token: the more similar the two
+ * distributions are, the more often both draws give the same token.
  *
  * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec_draft.c.
  */
@@ -24,7 +24,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* ---- a request's ---- */
+/* ---- state of a request ---- */
 
 Follow *
 follow_of(const Req *r)
@@ -77,7 +77,7 @@ forget(void *self, Req *r)
 	r->spec->own = NULL;
 }
 
-/* ---- the target's rows ---- */
+/* ---- rows of the target ---- */
 
 void
 follow_gather(Follower *f, const int32_t *from, int n)
@@ -89,8 +89,8 @@ follow_gather(Follower *f, const int32_t *from, int n)
 }
 
 /*
- * Rows that are kept move together.  There are as many as there may be, or somebody would have to do without
- * drafts.
+ * Compact the kept rows.  If there are more than the limit, the rest is dropped, and their requests get
+ * no drafts.
  */
 static void
 move_together(Follower *f)
@@ -105,7 +105,7 @@ move_together(Follower *f)
 			ALWAYS(w->rows[i] >= 0 && w->rows[i] < f->top);
 			f->from[w->rows[i]] = 1;
 		}
-	/* to which number, + 1 */
+	/* new index of each row, + 1 */
 	for (int i = 0; i < f->top; i++)
 		if (f->from[i] != 0)
 			f->from[i] = n < f->kept ? ++n : 0;
@@ -125,9 +125,10 @@ move_together(Follower *f)
 	f->top = n;
 }
 
-#define SPARSE	256				/* so many rows more than are kept, times 4, are no reason to move them */
+#define SPARSE	256				/* rows are not compacted while the used ones are less than 4 * (kept +
+								 * SPARSE) */
 
-/* Where the target's n next rows go. */
+/* Return where the target's n next rows are written. */
 static float *
 make_room(Follower *f, int n)
 {
@@ -144,7 +145,7 @@ make_room(Follower *f, int n)
 
 /* ---- heads ---- */
 
-/* Rows of the step's requests that may be asked for: those of their last token and of their drafts. */
+/* Keep the step's rows that may be needed for drafts: those of last tokens and of drafts. */
 static void
 heads_step(Follower *f, const Plan *plan)
 {
@@ -198,7 +199,7 @@ heads_propose(Follower *f, SpecAsk *asks, int n)
 			intvec_push(&asks[i].r->spec->drafts, f->ids[i * most + j]);
 }
 
-/* ---- the drafts of logits ---- */
+/* ---- drafts from logits ---- */
 
 static int32_t
 likeliest(const float *x, int n)
@@ -211,7 +212,7 @@ likeliest(const float *x, int n)
 	return isfinite(x[best]) ? best : -1;
 }
 
-/* Does the sampler take but logits, a seed and a position? */
+/* Return true if sampling r only depends on logits, seed and position. */
 static bool
 draws_plainly(const Req *r)
 {
@@ -267,7 +268,7 @@ follow_pick(Follower *f, SpecAsk *const *asks, int n)
 			f->picked[i] = likeliest(x, f->n_valid);
 			continue;
 		}
-		/* the sampler takes numbers only */
+		/* the sampler accepts only finite numbers */
 		for (int j = 0; j < width; j++)
 			x[j] = x[j] > -1e30f ? x[j] : -1e30f;
 		f->smp[m] = core_smp_row(r);
@@ -303,7 +304,7 @@ before(void *self, const Plan *plan, Batch *batch)
 
 	if (f->d->info.kind == DRAFT_MODEL)
 		return;
-	/* who is computed leaves newer ones */
+	/* requests of this step will get newer rows */
 	for (int i = 0; i < plan->n && heads; i++)
 		if (follow_of(plan->e[i].r) != NULL)
 			follow_of(plan->e[i].r)->have = 0;
@@ -328,7 +329,7 @@ step(void *self, const SpecStep *s)
 		follow_step(f, s);
 }
 
-/* What it has where ops are, but for logits that the host reads. */
+/* Return the i-th of its areas in the ops' memory, other than logits that the host reads. */
 static DevMem *
 area_of(Follower *f, int i)
 {
@@ -370,7 +371,7 @@ own_kv(const void *self)
 	return f->d->info.kind == DRAFT_HEADS ? NULL : &f->kv;
 }
 
-/* The buffers, and blocks of its own. */
+/* Return the bytes of the buffers, and of the drafter's own blocks. */
 static size_t
 memory(const void *self)
 {
@@ -413,7 +414,7 @@ make_rows(Follower *f, DevMem *m, int n, int width, Err *e)
 						  "Rows for drafts", e);
 }
 
-/* Logits, and what finds drafts in them. */
+/* Allocate logits, and what picks drafts from them. */
 static bool
 make_picker(Follower *f, Err *e)
 {

@@ -1,13 +1,15 @@
 /*
  * ngram.c
- *	  Drafts from the text itself: what came behind the same words before.
+ *	  Drafts from the request's own text: the tokens that followed an earlier occurrence of its last
+ *	  tokens.
  *
- * The longest n-gram that the tokens end with, of lookup_max down to lookup_min, and that has been there
- * before; the tokens behind where it was first are the drafts (docs/user/speculative-decoding.md).
+ * The proposer takes the longest n-gram, of lookup_max down to lookup_min tokens, that the tokens end
+ * with and that occurred before; the drafts are the tokens after its first occurrence
+ * (docs/user/speculative-decoding.md).
  *
- * For each length there is a table of where each n-gram was first.  It chases the request's tokens, so a step
- * costs O(lengths), not O(tokens).  An n-gram is named by a hash of its tokens, from hashes of what the
- * request begins with, so that it takes no walk over them; what is found is compared.
+ * For each length there is a table of the first occurrence of each n-gram.  It is updated with the
+ * request's new tokens, so a step costs O(lengths), not O(tokens).  An n-gram is found by a hash of its
+ * tokens, computed from hashes of the request's prefixes in constant time; tokens are then compared.
  *
  * Owner: the request, on the step thread.  Tested by tests/unit/core/spec/test_spec_propose.c.
  */
@@ -24,29 +26,29 @@
 /* n-grams of one length. */
 typedef struct NgramTable
 {
-	int32_t    *at;				/* [n_slots] where it ends + 1; 0 = free */
+	int32_t    *at;				/* [n_slots] index after the n-gram's last token, + 1; 0 = free */
 	uint32_t	n_slots;		/* a power of two, at least twice n */
 	uint32_t	n;
 } NgramTable;
 
-/* A request's. */
+/* State of a request. */
 typedef struct Ngram
 {
-	int			from;			/* tokens before are not looked at */
-	/* tokens whose n-grams, of those that end before the last, are in the tables */
+	int			from;			/* first token that counts */
+	/* number of tokens in the tables: n-grams that end before the last token */
 	int			seen;
-	uint64_t   *sum;			/* [cap] of tokens [from .. from + i) */
+	uint64_t   *sum;			/* [cap] hashes of tokens [from .. from + i) */
 	size_t		cap;
-	NgramTable	tables[];		/* [lengths], the shortest first */
+	NgramTable	tables[];		/* [lengths], shortest first */
 } Ngram;
 
 typedef struct NgramProposer
 {
 	int			min;
 	int			max;
-	uint64_t	base;			/* of the polynomial that a hash is: odd and random, so that nobody can choose
-								 * tokens whose n-grams have one hash */
-	uint64_t	power[];		/* [max + 1] of base */
+	uint64_t	base;			/* base of the hash polynomial: odd and random, so that no client can choose
+								 * tokens whose n-grams have the same hash */
+	uint64_t	power[];		/* [max + 1] powers of base */
 } NgramProposer;
 
 static uint64_t
@@ -65,7 +67,7 @@ same(const int32_t *tokens, int a, int b, int n)
 	return memcmp(tokens + a - n, tokens + b - n, (size_t) n * sizeof(int32_t)) == 0;
 }
 
-/* The slot of the n-gram that ends at `end`: it is there, or the slot is free. */
+/* Return the slot of the n-gram that ends at `end`, or a free slot for it. */
 static uint32_t
 slot_of(const NgramProposer *p, const Ngram *g, const NgramTable *t, const int32_t *tokens, int end, int n)
 {
@@ -89,7 +91,7 @@ grow(const NgramProposer *p, const Ngram *g, NgramTable *t, const int32_t *token
 	mem_free(old.at);
 }
 
-/* Take in the tokens that have come: n-grams that end before the last one. */
+/* Add the n-grams of new tokens that end before the last one. */
 static void
 catch_up(const NgramProposer *p, Ngram *g, const Req *r)
 {
@@ -114,7 +116,7 @@ catch_up(const NgramProposer *p, Ngram *g, const Req *r)
 
 			if ((t->n + 1) * 2 > t->n_slots)
 				grow(p, g, t, tokens, n);
-			/* else the search for a slot has no end */
+			/* otherwise the search for a slot would not end */
 			ASSERT(t->n < t->n_slots);
 			at = slot_of(p, g, t, tokens, end, n);
 			if (t->at[at] == 0)
@@ -135,7 +137,7 @@ ngram_of(const NgramProposer *p, Req *r)
 	if (g != NULL)
 		return g;
 	r->spec->own = g = mem_zalloc(sizeof(*g) + (size_t) (p->max - p->min + 1) * sizeof(NgramTable));
-	/* embeddings are no tokens */
+	/* rows of embeddings have no token ids */
 	g->from = g->seen = r->in.embeds != NULL ? r->in.n_prompt : 0;
 	g->cap = 64;
 	g->sum = mem_zalloc(g->cap * sizeof(uint64_t));

@@ -1,13 +1,14 @@
 /*
  * spec.c
- *	  Speculation in one model: who is asked for drafts, and what has become of them.
+ *	  Speculation of one model: which requests get drafts, and what becomes of them.
  *
- * Before each plan the proposer is asked for all running requests that decode: their last token is all
- * that is not computed.  Of what it says draft_length.c takes what is worth a row.
+ * Before each plan the proposer makes drafts for all running requests that decode: only their last token
+ * is not computed.  draft_length.c then takes those that are worth a row.
  *
- * Nobody is ahead of the end of its answer, or of the model's length, so no draft needs a block
- * that the request would not need in the end.  Sequences that only compute (pooled ones, the
- * stems of several answers) and hypotheses of beam searches, which end with each token, have no drafts.
+ * Drafts never go beyond the end of a request's output, or the model's length, so no draft needs a block
+ * that the request would not need eventually.  There are no drafts for sequences that only compute
+ * (pooled ones, and prompt requests of several answers), nor for hypotheses of beam searches, which end
+ * with each token.
  *
  * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec.c.
  */
@@ -22,7 +23,8 @@
 #include "core/core_state.h"
 #include "core/spec/spec_internal.h"
 
-#define MAX_LOGITS	256			/* rows for drafts in a step; a row takes 4 bytes for each id */
+#define MAX_LOGITS	256			/* most rows for drafts in a step; a row takes 4 bytes per id of the
+								 * vocabulary */
 
 /* ---- proposers ---- */
 
@@ -54,7 +56,7 @@ proposer_names(Buf *out)
 		buf_printf(out, "%s%s", i == 0 ? "" : i + 1 < N_TYPES ? ", " : " or ", types[i]->name);
 }
 
-/* ---- a model's ---- */
+/* ---- speculation of a model ---- */
 
 int
 core_max_logits(const CoreOptions *opt)
@@ -144,7 +146,7 @@ spec_memory(const Spec *s)
 bool
 spec_may(const Req *r)
 {
-	/* a draft, the token behind it, and the one before */
+	/* a draft, the token after it, and the one before */
 	return r->pooled == NULL && r->in.params.max_tokens - req_n_output(r) > 1 &&
 		!(r->group != NULL && (r->group->beam != NULL || r == r->group->prompt_request));
 }
@@ -160,7 +162,7 @@ spec_request(Spec *s, Req *r)
 	return r->spec;
 }
 
-/* How far may r be ahead? */
+/* Return how many drafts r may have. */
 static int
 room_of(const Spec *s, const Req *r)
 {
@@ -171,11 +173,11 @@ room_of(const Spec *s, const Req *r)
 		return 0;
 	if (to_len < to_end)
 		to_end = to_len;
-	/* the last token of an answer is nobody's input */
+	/* the last token of an output is never an input */
 	return to_end - 1 < s->conf.n_drafts ? to_end - 1 : s->conf.n_drafts;
 }
 
-/* The plan counts on it: nobody gets more drafts than it asked for. */
+/* Let the proposer make drafts; the plan relies on the limit of each request. */
 static void
 ask(Spec *s, int n)
 {
@@ -184,7 +186,7 @@ ask(Spec *s, int n)
 		ALWAYS(s->asks[i].r->spec->drafts.len <= (size_t) s->asks[i].most);
 }
 
-/* Drafts that take time, for as many of the n as are worth it. */
+/* Make drafts that take time, for as many of the n requests as worthwhile. */
 static void
 propose_dear(Spec *s, int n, int n_decoding, bool prompts)
 {
@@ -204,7 +206,7 @@ void
 spec_propose(Spec *s, const Sched *sched)
 {
 	int			n_running = sched_n_running(sched);
-	/* a seat is free for who waits, and others have come so of late */
+	/* a seat is free for a waiting request, and prompts were computed recently */
 	bool		prompts = s->mixed && sched_n_waiting(sched) > 0 && n_running < s->env.max_seqs;
 	int			n_decoding = 0;
 	int			n = 0;
@@ -275,7 +277,7 @@ spec_lost(Spec *s, Req *r)
 {
 	if (r->spec == NULL)
 		return;
-	/* of a step before, maybe: they may reach behind the end when it is admitted */
+	/* they may be of an earlier step, and reach beyond the end when r is admitted again */
 	intvec_reset(&r->spec->drafts);
 	if (s->conf.type->lost != NULL)
 		s->conf.type->lost(s->proposer, r);

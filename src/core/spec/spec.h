@@ -1,15 +1,15 @@
 /*
  * spec.h
- *	  Speculation: tokens that may come next are computed before it is known whether they do.
+ *	  Speculation: compute tokens that may come next before it is known whether they do.
  *
- * A proposer guesses; a step computes the guesses, the drafts, as rows behind the request's own;
- * each of the rows is then sampled as ever, one after the other, as long as the draft behind it
- * is the token that it gave (commit.c).  So a proposer has no say in what an answer is, only in how
- * soon it is there.  docs/user/speculative-decoding.md tells the whole.
+ * A proposer makes draft tokens.  A step computes the drafts as further rows after the request's own;
+ * each of the rows is then sampled as usual, one after the other, as long as the draft after a row equals
+ * the token sampled from it (commit.c).  So a proposer only affects how soon an output is complete, not
+ * its tokens.  docs/user/speculative-decoding.md describes the feature.
  *
- *	 spec.c			a model's: whom to ask, and for how many
- *	 draft_length.c	... and how many of them are worth a row
- *	 spec.def		the proposers, a file each
+ *	spec.c			speculation of a model: which requests get drafts, and how many
+ *	draft_length.c	how many drafts are worth computing
+ *	spec.def		the proposers, one file each
  *
  * Owner: the step thread.
  */
@@ -21,25 +21,25 @@
 
 /* ---- proposers ---- */
 
-/* What a proposer may know of the model. */
+/* The model's properties for a proposer. */
 typedef struct SpecEnv
 {
 	const SpecConfig *conf;
-	Core	   *core;			/* whose answers these are; NULL in tests of a proposer alone */
+	Core	   *core;			/* the core; NULL in tests of a proposer alone */
 	int			max_seqs;
 	int			max_rows;
 	int			max_model_len;
 	int			n_valid;		/* ids that may be sampled */
 } SpecEnv;
 
-/* At most `most` drafts behind r's tokens are to be added to r->spec->drafts, which are none. */
+/* A request for drafts: the proposer adds at most `most` tokens to r->spec->drafts, which is empty. */
 typedef struct SpecAsk
 {
 	Req		   *r;
 	int			most;
 } SpecAsk;
 
-/* A step that has been computed, but not sampled yet. */
+/* A step that has been computed but not yet sampled. */
 typedef struct SpecStep
 {
 	const Plan *plan;
@@ -47,53 +47,57 @@ typedef struct SpecStep
 	const KvView *kv;
 } SpecStep;
 
-#define SPEC_DEAR		(1u << 0)	/* drafts take time to make: none that won't be computed are asked for */
-#define SPEC_WEIGHTS	(1u << 2)	/* it has weights: CoreOptions.drafter */
-#define SPEC_ALL		(1u << 1)	/* tests: they are computed, whether it pays or not */
+#define SPEC_DEAR		(1u << 0)	/* drafts take time to make: only those that will be computed are
+									 * requested */
+#define SPEC_WEIGHTS	(1u << 2)	/* the method has weights: CoreOptions.drafter */
+#define SPEC_ALL		(1u << 1)	/* tests: all drafts are computed, whether worthwhile or not */
 
 typedef struct ProposerType
 {
-	const char *name;			/* the method */
+	const char *name;			/* the method's name */
 	unsigned	flags;
-	/* *out: the proposer; false with *e set */
+	/* *out: the proposer; returns false with *e set */
 	bool		(*open) (const SpecEnv *env, void **out, Err *e);
 	void		(*close) (void *p);
-	/* of all requests of the coming step at once; what is known is computed, but for the last token */
+	/*
+	 * make drafts for all requests of the next step at once; all tokens but each request's last one are
+	 * computed
+	 */
 	void		(*propose) (void *p, SpecAsk *asks, int n);
 	/*
-	 * the target is about to compute a step: what it shall leave of it may be asked for (Batch.taps); NULL =
-	 * nothing
+	 * The target is about to compute a step: the proposer may request outputs of the model in
+	 * Batch.taps.  NULL = none.
 	 */
 	void		(*before) (void *p, const Plan *plan, Batch *batch);
-	/* The target has computed the step, with prompts, pooled sequences and drafts; NULL = not wanted. */
+	/* The target has computed the step, with prompts, pooled sequences and drafts.  NULL = not needed. */
 	void		(*step) (void *p, const SpecStep *s);
-	/* r, which has been asked for, has lost its blocks; NULL = that doesn't matter */
+	/* r, for which drafts were requested before, has lost its blocks; NULL = not needed */
 	void		(*lost) (void *p, Req *r);
-	/* Request r ends: release its r->spec->own; NULL = there is none. */
+	/* Request r ends: free its r->spec->own.  NULL = there is none. */
 	void		(*forget) (void *p, Req *r);
-	/* K and V of its own, in the target's blocks; NULL = it has none */
+	/* the proposer's K and V in the target's blocks; NULL = none */
 	const KvView *(*kv) (const void *p);
 	/*
-	 * Allocates the drafter's K and V after the target's.  kv_apart: bytes of them outside the target's
+	 * Allocate the drafter's K and V after the target's.  kv_apart: their bytes outside the target's
 	 * blocks.
 	 */
 	bool		(*open_kv) (void *p, Err *e);
 	size_t		(*kv_apart) (const void *p);
-	/* nobody has blocks: the memory of its own K and V is to be given back; NULL = it has none */
+	/* no request has blocks: release the memory of the proposer's K and V; NULL = none */
 	void		(*rest) (void *p);
-	bool		(*back) (void *p, Err *e);	/* takes the memory again, if it was on a device */
-	/* bytes that it has for its life, K and V of the target's blocks aside; NULL = hardly any */
+	bool		(*back) (void *p, Err *e);	/* allocate the memory again, if it was on a device */
+	/* bytes of its memory, without K and V of the target's blocks; NULL = negligible */
 	size_t		(*memory) (const void *p);
 } ProposerType;
 
-/* By the name of its method; NULL = unknown. */
+/* Find a proposer by the name of its method; NULL = unknown. */
 const ProposerType *proposer_find(const char *name);
 void		proposer_names(Buf *out);
 
-/* ---- a request's part of it ---- */
+/* ---- state of a request ---- */
 #define SPEC_GRADES		4
 
-/* The grade of drafts that followed when so many tokens were the same. */
+/* Return the grade of drafts that followed this many matching tokens. */
 static inline int
 spec_grade(int same)
 {
@@ -102,57 +106,60 @@ spec_grade(int same)
 
 struct SpecReq
 {
-	IntVec		drafts;			/* behind its tokens, for the step at hand */
-	void	   *own;			/* the proposer's */
-	/* of these drafts: how much they are worth in the proposer's eyes, < SPEC_GRADES */
+	IntVec		drafts;			/* drafts after its tokens, for the next step */
+	void	   *own;			/* state of the proposer */
+	/* grade of these drafts, by the proposer's estimate, < SPEC_GRADES */
 	int			grade;
-	/* how often, of late, a step's first draft was right, and one behind right ones */
+	/* recent acceptance rate of first drafts, and of drafts after accepted ones */
 	double		hits[2];
-	int			passed_over;	/* how often its drafts were not worth a row, in a row */
+	int			passed_over;	/* consecutive steps in which its drafts were not worth a row */
 };
 
-/* ---- a model's ---- */
+/* ---- speculation of a model ---- */
 typedef struct Spec Spec;
 
-/* Can it be done with such a model? */
+/* Return true if the model supports speculation. */
 bool		spec_suits(const ModelInfo *info, Err *e);
-/* *out NULL: the model can't, and nobody has asked for it.  Before the core has K and V. */
+/*
+ * Open speculation; *out = NULL if the model does not support it and it was not requested explicitly.
+ * Call it before the core allocates K and V.
+ */
 bool		spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e);
-/* The core has K and V now, and a length. */
+/* Call it when the core has K and V, and a length. */
 bool		spec_open_kv(Spec *s, Err *e);
-/* Bytes for K and V of the proposer's own, besides those of the model's blocks. */
+/* Return the bytes of the proposer's K and V besides those of the model's blocks. */
 size_t		spec_kv_apart(const Spec *s);
 void		spec_free(Spec *s);
-/* Bytes that the proposer has for its life. */
+/* Return the bytes of the proposer's memory. */
 size_t		spec_memory(const Spec *s);
-/* K and V of its own, in the target's blocks; NULL = it has none. */
+/* Return the proposer's K and V in the target's blocks; NULL = none. */
 const KvView *spec_kv(const Spec *s);
 
-/* May r have drafts at all, now or later? */
+/* Return true if r may have drafts now or later. */
 bool		spec_may(const Req *r);
-/* Its part, which is made if there is none. */
+/* Return the request's state, which is made if missing. */
 SpecReq    *spec_request(Spec *s, Req *r);
 
-/* A plan is to be made: ask for drafts of the running requests. */
+/* Called before a plan is made: request drafts for the running requests. */
 void		spec_propose(Spec *s, const Sched *sched);
 /*
- * The rest of the plan is made, and has room for so many rows more: drafts that are not worth it are
- * dropped.
+ * Called when the rest of the plan is made, and has room for this many more rows: drop drafts that are
+ * not worth a row.
  */
 void		spec_choose(Spec *s, const Plan *plan, int room);
-/* A plan took so long to be computed, and sampled once. */
+/* Learn how long a plan took to be computed and sampled once. */
 void		spec_learn(Spec *s, const Plan *plan, int64_t us);
-/* A plan is to be computed, and has been. */
+/* Called before and after a plan is computed. */
 void		spec_before(Spec *s, const Plan *plan, Batch *batch);
 void		spec_step(Spec *s, const SpecStep *step);
-/* The at-th draft of r's has been right, or wrong, and those before it were right. */
+/* r's draft at index `at` was right or wrong; those before it were right. */
 void		spec_tested(Spec *s, Req *r, int at, bool hit);
-/* The model rests, and nobody has blocks. */
+/* The model is suspended, and no request has blocks; it resumes. */
 void		spec_rest(Spec *s);
 bool		spec_back(Spec *s, Err *e);
-/* r is preempted; it may never have been asked for. */
+/* r was preempted; it may have no state. */
 void		spec_lost(Spec *s, Req *r);
-/* r ends; it may never have been asked for. */
+/* r ends; it may have no state. */
 void		spec_end(Spec *s, Req *r);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * spec_config.c
- *	  The object speculative_config, with vLLM's keys.
+ *	  Parse the object speculative_config, which has vLLM's keys.
  *
- * A key is a row here, with the methods that it is for.  One that is unknown, or that its method
- * has no use for, is an error.  Tested by tests/unit/core/spec/test_spec_propose.c.
+ * Each key is a row of the table, with the methods that use it.  A key that is unknown, or that its
+ * method does not use, is an error.  Tested by tests/unit/core/spec/test_spec_propose.c.
  */
 #include "core/spec/spec_config.h"
 
@@ -30,7 +30,7 @@ typedef struct SpecConfigKey
 	const char *name;
 	const char *method;			/* NULL = any */
 	size_t		off;
-	bool		real;			/* a double, else an int */
+	bool		real;			/* a double, otherwise an int */
 	double		min;
 	double		max;
 } SpecConfigKey;
@@ -76,7 +76,7 @@ take_number(const Json *v, const SpecConfigKey *k, SpecConfig *c, Err *e)
 	return true;
 }
 
-/* ---- of methods with weights ---- */
+/* ---- keys of methods with weights ---- */
 
 static bool
 has_weights(const SpecConfig *c)
@@ -117,7 +117,7 @@ take_quantization(const Json *v, SpecConfig *c, Err *e)
 	return true;
 }
 
-/* Which published examples have: there is but one way to split a drafter. */
+/* Published examples have this key: it must be 1, as a drafter is split in only one way. */
 static bool
 take_one(const Json *v, SpecConfig *c, Err *e)
 {
@@ -135,7 +135,7 @@ static const struct
 
 #define N_WEIGHT_KEYS (sizeof(weight_keys) / sizeof(weight_keys[0]))
 
-/* vLLM's names of what a model family's files have behind its layers. */
+/* Return true for vLLM's names of MTP methods: layers that a model family's files have after the others. */
 static bool
 is_mtp(const char *method)
 {
@@ -201,7 +201,7 @@ take_method(const Json *object, SpecConfig *c, Err *e)
 
 	if (json_is_string(v))
 		c->type = proposer_find(is_mtp(v->s) ? "mtp" : v->s);
-	/* the files at "model" say the method */
+	/* the files at "model" determine the method */
 	if (c->type != NULL || ((v == NULL || json_is_null(v)) && model != NULL && !json_is_null(model)))
 		return true;
 	proposer_names(&names);
@@ -214,7 +214,7 @@ take_method(const Json *object, SpecConfig *c, Err *e)
 	return false;
 }
 
-/* What was not given. */
+/* Set what was not given. */
 static bool
 fill(SpecConfig *c, Err *e)
 {

@@ -1,6 +1,6 @@
 /*
  * spec_config.h
- *	  How to speculate: what the object speculative_config says.
+ *	  Configuration of speculation: the object speculative_config.
  */
 #ifndef VLLM_CORE_SPEC_SPEC_CONFIG_H
 #define VLLM_CORE_SPEC_SPEC_CONFIG_H
@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 
-#define SPEC_MAX_DRAFTS	32		/* tokens that a request may be ahead */
+#define SPEC_MAX_DRAFTS	32		/* most draft tokens of a request */
 #define SPEC_PATH		1024
 
 struct ProposerType;
@@ -17,26 +17,27 @@ struct ProposerType;
 /* Zeroed: no speculation. */
 typedef struct SpecConfig
 {
-	const struct ProposerType *type;	/* "method"; NULL = off */
-	bool		asked;			/* by the model's own options: what can't be done is an error */
-	int			n_drafts;		/* most tokens that a request may be ahead */
-	int			max_batch;		/* while more requests decode nobody is ahead; 0 = no limit */
-	/* ngram */
+	const struct ProposerType *type;	/* from "method"; NULL = off */
+	bool		asked;			/* set in the model's own options, so it is an error if it is not possible */
+	int			n_drafts;		/* most draft tokens of a request */
+	int			max_batch;		/* no drafts while more requests decode; 0 = no limit */
+	/* for ngram: */
 	int			lookup_max;
 	int			lookup_min;
-	/* suffix */
-	int			depth;			/* of the tree: tokens compared and proposed, together */
-	int			max_cached;		/* answers that are remembered; 0 = none */
-	double		max_factor;		/* so many drafts for each token that was the same */
-	double		min_prob;		/* a draft's least estimated probability */
+	/* for suffix: */
+	int			depth;			/* depth of the tree: matching tokens plus draft tokens */
+	int			max_cached;		/* outputs that are kept; 0 = none */
+	double		max_factor;		/* drafts per matching token */
+	double		min_prob;		/* least estimated probability of a draft */
 	/*
-	 * of what has weights; drafter_loader.c says the method, if only the path is given, and how many drafts
+	 * for methods with weights; drafter_loader.c finds out the method if only the path is given, and the
+	 * number of drafts
 	 */
 	char		model[SPEC_PATH];	/* path; "" = none */
-	char		quantization[16];	/* of its weights: a QuantScheme's name, "" = as they are */
+	char		quantization[16];	/* scheme for its weights: a QuantScheme's name, "" = not converted */
 } SpecConfig;
 
-/* text: the object, "" or "null" = no speculation.  Errors name the key. */
+/* Parse the object; "" or "null" = no speculation.  Errors name the key. */
 bool		spec_config_parse(const char *text, SpecConfig *out, Err *e);
 
 #endif

@@ -1,16 +1,17 @@
 /*
  * spec_internal.h
- *	  A model's speculation, for the files that make it: spec.c and draft_length.c.
+ *	  The private state of a model's speculation, for spec.c and draft_length.c.
  */
 #ifndef VLLM_CORE_SPEC_SPEC_INTERNAL_H
 #define VLLM_CORE_SPEC_SPEC_INTERNAL_H
 
 #include "core/spec/spec.h"
 
-#define SPEC_HITS		0.7		/* how often drafts are right, before there were any */
+#define SPEC_HITS		0.7		/* assumed acceptance rate of drafts before any was made */
 
 /*
- * Sums over the latest steps: their number, rows, microseconds, and products of these; old ones count less.
+ * Weighted sums over recent steps: number of steps, rows, microseconds, and products of these.  Older
+ * steps have less weight.
  */
 typedef struct SpecTimes
 {
@@ -27,23 +28,23 @@ struct Spec
 	SpecEnv		env;
 	void	   *proposer;
 	SpecAsk    *asks;			/* [max_seqs] */
-	int			max_rows;		/* of a step that decodes: beyond these there are no logits */
-	/* draft_length.c */
-	double		hits[2];		/* as SpecReq's, over all requests */
+	int			max_rows;		/* of a step that only decodes: there are no logits for more rows */
+	/* used by draft_length.c: */
+	double		hits[2];		/* like SpecReq.hits, over all requests */
 	double		graded[SPEC_GRADES][2]; /* the same for drafts of each grade */
 	SpecTimes	times;
-	/* that it takes to make drafts one token further (SPEC_DEAR); 0 = not known, or none */
+	/* time to make drafts one token longer (SPEC_DEAR); 0 = unknown, or none */
 	double		draft_us;
-	int64_t		made_us;		/* time to make the drafts of the current step */
+	int64_t		made_us;		/* time that making the current step's drafts took */
 	bool		mixed;			/* the last plan had rows of prompts */
 };
 
 /*
- * How many drafts are worth being made, in a step of n_rows rows, with prompts or without?  asks[].most is
- * cut; who is left comes first.  Returns their number.
+ * Choose how many drafts are worth making in a step of n_rows rows, with or without prompts.  Reduces
+ * asks[].most, and moves the requests that still get drafts to the front; returns their number.
  */
 int			spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows, bool prompts);
-/* They have been made, the longest of so many tokens. */
+/* Drafts were made; the longest has `depth` tokens. */
 void		spec_made(Spec *s, int depth, int64_t us);
 
 #endif

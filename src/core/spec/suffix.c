@@ -1,23 +1,25 @@
 /*
  * suffix.c
- *	  Drafts from suffixes: what followed, here or in other answers, when the last tokens were the same
+ *	  Drafts from suffixes: tokens that followed, in this or in other outputs, after the same last tokens
  *	  (docs/user/speculative-decoding.md; after SuffixDecoding, Oliaro et al. 2024, arXiv:2411.04975).
  *
- * There are two histories: the request's own tokens, and what the model has answered of late, to all that
- * share what they compute (the same owner and cache_salt: nobody learns from times what others were told).  A
- * column of similar rows is the ideal case: so an answer is put into the second one in pieces while it grows,
- * with the end of its prompt in front, and rows in flight help each other.
+ * There are two histories: the request's own tokens, and recent outputs of the model for requests that
+ * share computed blocks (the same owner and cache_salt, so that no client can learn from response times
+ * what others were sent).  A column of similar rows is the ideal case: therefore an output is added to
+ * the second history in pieces while it grows, each with the end of the preceding tokens, and rows in
+ * flight help each other.
  *
- * What one looks for is the trie of all suffixes: the places where the last L tokens have been before are the
- * node of depth L, the tokens behind them its children, and a child's share of the places is its
- * probability.  There is no trie, but hash chains of places, for L = 1, 3 and 8, the latest first, of which
- * the latest CANDS are looked at.  From a node the most frequent child is taken as long as the product of
- * shares is at least min_prob, up to max_factor * L drafts, and depth tokens with L.  Of all L, and both
- * histories, the path with the greatest sum of products wins: so many drafts are expected to be right.
+ * Conceptually the search uses the trie of all suffixes: the places where the last L tokens have
+ * occurred before are the node of depth L, the tokens after them are its children, and a child's share
+ * of the places is its probability.  Instead of a trie there are hash chains of places, for L = 1, 3 and
+ * 8, the latest first, of which the latest CANDS are examined.  From a node the most frequent child is
+ * taken as long as the product of shares is at least min_prob, up to max_factor * L drafts, and up to
+ * `depth` tokens including the L ones.  Among all L and both histories, the path with the greatest sum
+ * of products wins: the sum is the expected number of accepted drafts.
  *
- * Memory: 24 bytes for each token of a running request, up to twice that while it grows; for answers
- * a ring of RING tokens, whatever comes: the oldest are forgotten, and so are those of more than max_cached
- * requests ago.  A token costs O(1) to put in, a guess O(CANDS * depth).
+ * Memory: 24 bytes for each token of a running request, up to twice that while it grows; for outputs a
+ * ring of RING tokens of constant size: the oldest are forgotten, and so are those of more than
+ * max_cached requests ago.  Adding a token costs O(1), making drafts O(CANDS * depth).
  *
  * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec_propose.c against counting places.
  */
@@ -29,12 +31,12 @@
 #include "base/assert.h"
 #include "base/rng.h"
 
-#define RING		(1u << 18)	/* tokens of answers */
-#define PIECES		(1u << 14)	/* pieces into which the tokens are cut */
-#define PIECE		32			/* tokens of an answer that are put in at once */
+#define RING		(1u << 18)	/* tokens of outputs */
+#define PIECES		(1u << 14)	/* pieces that the tokens are divided into */
+#define PIECE		32			/* tokens of an output that are added at once */
 #define FIRST_CAP	256
 #define ORDERS		3
-#define CANDS		32			/* places that are looked at */
+#define CANDS		32			/* places that are examined */
 #define TRIES		128			/* candidates of the same hash that are compared */
 #define DEPTH_MOST	64
 #define NOWHERE		UINT32_MAX
@@ -42,37 +44,37 @@
 static const int orders[ORDERS] = {8, 3, 1};
 
 /*
- * Places are numbers of tokens since the beginning, modulo 2^32.  A chain has places behind an
- * n-gram: the token there is what followed.
+ * Places are indexes of tokens since the beginning, modulo 2^32.  A chain has the places after an
+ * n-gram: the token at a place is what followed.
  */
 typedef struct TokenHistory
 {
 	const int32_t *tokens;		/* [cap], a ring */
 	uint32_t	cap;			/* a power of two */
-	uint32_t	n;				/* tokens that have come; the last cap of them are here */
+	uint32_t	n;				/* number of tokens so far; the last cap of them are kept */
 	uint32_t   *head[ORDERS];	/* [cap] by hash: the latest place + 1; 0 = none */
 	uint32_t   *prev[ORDERS];	/* [cap] the place before in the chain + 1 */
 } TokenHistory;
 
-/* A part of an answer, behind some tokens of what is before it. */
+/* A part of an output, preceded by some earlier tokens. */
 typedef struct SuffixPiece
 {
 	uint32_t	no;
-	uint32_t	from;			/* its first token, those before the part included */
+	uint32_t	from;			/* its first token, including the preceding tokens */
 	uint32_t	to;
-	uint32_t	next;			/* where the answer goes on; NOWHERE = it has not */
-	uint64_t	root;			/* whose it is */
+	uint32_t	next;			/* where the output continues; NOWHERE = nowhere yet */
+	uint64_t	root;			/* root of the request: only requests with the same root may use it */
 	uint64_t	request;
 } SuffixPiece;
 
-/* A request's. */
+/* State of a request. */
 typedef struct Own
 {
 	TokenHistory h;
-	int			from;			/* tokens before are not looked at */
+	int			from;			/* first token that counts */
 	uint64_t	root;
-	uint64_t	request;		/* 0 = nothing of it is among the answers */
-	int			told;			/* tokens that are */
+	uint64_t	request;		/* 0 = nothing of it is in the history of outputs */
+	int			told;			/* tokens that are in the history */
 	uint32_t	last;			/* number of its last piece */
 } Own;
 
@@ -83,38 +85,38 @@ typedef struct SuffixProposer
 	double		max_factor;
 	double		min_prob;
 	uint64_t	seed;
-	Prefix	   *roots;			/* for prefix_root() alone */
-	/* answers; no memory when max_cached is 0 */
+	Prefix	   *roots;			/* only for prefix_root() */
+	/* history of outputs; not allocated if max_cached is 0 */
 	TokenHistory h;
-	int32_t    *tokens;			/* [RING], h's */
-	uint32_t   *piece;			/* [RING] of each token */
+	int32_t    *tokens;			/* [RING], the tokens of h */
+	uint32_t   *piece;			/* [RING] piece of each token */
 	SuffixPiece *pieces;			/* [PIECES], a ring */
 	uint32_t	n_pieces;
 	uint64_t	n_requests;
 } SuffixProposer;
 
-/* Where a search looks. */
+/* A history in which to search. */
 typedef struct SuffixWhere
 {
 	const SuffixProposer *p;
 	const TokenHistory *h;
-	bool		answers;		/* not the request's own */
+	bool		answers;		/* the history of outputs, not the request's own */
 	uint64_t	root;
-	const int32_t *last;		/* behind the last token */
-	int			n_last;			/* so many before that may be compared */
+	const int32_t *last;		/* end of the request's tokens */
+	int			n_last;			/* number of tokens before it that may be compared */
 } SuffixWhere;
 
 typedef struct SuffixCand
 {
 	uint32_t	at;
-	int			same;			/* tokens before it that are the last ones */
+	int			same;			/* tokens before it that equal the last ones */
 } SuffixCand;
 
 typedef struct Path
 {
 	int32_t		ids[SPEC_MAX_DRAFTS];
 	int			n;
-	int			same;			/* depth of the node that it begins at */
+	int			same;			/* depth of the node where it begins */
 	double		score;
 } Path;
 
@@ -149,20 +151,20 @@ hash_step(uint64_t *h, int32_t id)
 	return (uint32_t) (*h >> 32);
 }
 
-/* Is the token at this place still here? */
+/* Return true if the token at this place is still kept. */
 static bool
 is_here(const TokenHistory *h, uint32_t at)
 {
 	return h->n - at <= h->cap && h->n != at;
 }
 
-/* Put the place behind n-grams into their chains; of n tokens before it. */
+/* Add the place after n-grams to their chains; n = number of tokens before it. */
 static void
 hist_note(const SuffixProposer *p, TokenHistory *h, uint64_t root, uint32_t at, uint32_t n)
 {
 	uint32_t	mask = h->cap - 1;
 
-	/* a power of two: what a mask lets through is a place */
+	/* a power of two: the mask gives valid indexes */
 	ALWAYS(h->cap > 0 && (h->cap & mask) == 0);
 	for (int i = 0; i < ORDERS; i++)
 	{
@@ -189,14 +191,14 @@ own_of(const SuffixProposer *p, Req *r)
 	if (o != NULL)
 		return o;
 	r->spec->own = o = mem_zalloc(sizeof(*o));
-	/* embeddings are no tokens */
+	/* rows of embeddings have no token ids */
 	o->from = r->in.embeds != NULL ? r->in.n_prompt : 0;
 	o->told = r->in.n_prompt;
 	o->root = prefix_root(p->roots, r->in.owner, salt, salt != NULL ? strlen(salt) : 0);
 	return o;
 }
 
-/* Places behind which a token has come. */
+/* Add the places after which a token has been appended. */
 static void
 own_catch_up(const SuffixProposer *p, Own *o, const Req *r)
 {
@@ -219,7 +221,7 @@ own_catch_up(const SuffixProposer *p, Own *o, const Req *r)
 		hist_note(p, &o->h, 0, at, at);
 }
 
-/* ---- answers ---- */
+/* ---- history of outputs ---- */
 
 static SuffixPiece *
 piece_by_no(const SuffixProposer *p, uint32_t no)
@@ -229,7 +231,7 @@ piece_by_no(const SuffixProposer *p, uint32_t no)
 	return no != 0 && x->no == no ? x : NULL;
 }
 
-/* Tokens o->told .. upto of r's answer, behind the last ones before. */
+/* Add tokens o->told .. upto of r's output as a piece, with the last tokens before them. */
 static void
 tell_piece(SuffixProposer *p, Own *o, const Req *r, int upto)
 {
@@ -262,7 +264,7 @@ tell_piece(SuffixProposer *p, Own *o, const Req *r, int upto)
 	o->told = upto;
 }
 
-/* The piece of a place whose token may be seen by this root; NULL = it may not. */
+/* Return the piece of a place whose token this root may see; NULL = it may not. */
 static const SuffixPiece *
 piece_of(const SuffixProposer *p, uint32_t at, uint64_t root)
 {
@@ -276,7 +278,7 @@ piece_of(const SuffixProposer *p, uint32_t at, uint64_t root)
 
 /* ---- the search ---- */
 
-/* How many tokens before this place are the last ones? */
+/* Return how many tokens before this place equal the last ones. */
 static int
 same_before(const SuffixWhere *w, uint32_t at, uint32_t room)
 {
@@ -291,7 +293,7 @@ same_before(const SuffixWhere *w, uint32_t at, uint32_t room)
 	return n;
 }
 
-/* The latest places behind the last orders[order] tokens. */
+/* Find the latest places after the last orders[order] tokens. */
 static int
 find_cands(const SuffixWhere *w, int order, SuffixCand *c)
 {
@@ -308,7 +310,7 @@ find_cands(const SuffixWhere *w, int order, SuffixCand *c)
 	at = h->head[order][at & mask];
 	for (int i = 0; i < TRIES && n < CANDS && at != 0; i++)
 	{
-		uint32_t	room = at - 1;	/* tokens before it */
+		uint32_t	room = at - 1;	/* number of tokens before it */
 
 		at--;
 		if (!is_here(h, at))
@@ -328,7 +330,7 @@ find_cands(const SuffixWhere *w, int order, SuffixCand *c)
 	return n;
 }
 
-/* The place behind this one; NOWHERE = nothing has followed. */
+/* Return the next place; NOWHERE = nothing has followed. */
 static uint32_t
 place_behind(const SuffixWhere *w, uint32_t at)
 {
@@ -344,7 +346,7 @@ place_behind(const SuffixWhere *w, uint32_t at)
 	return x->next != NOWHERE && piece_of(w->p, x->next, w->root) != NULL ? x->next : NOWHERE;
 }
 
-/* Of n places the most frequent token, of equals the latest; *count: how many have it. */
+/* Return the most frequent token of n places, of equal ones the latest; *count = its frequency. */
 static int32_t
 most_frequent(const TokenHistory *h, const uint32_t *at, int n, int *count)
 {
@@ -368,7 +370,7 @@ most_frequent(const TokenHistory *h, const uint32_t *at, int n, int *count)
 	return best;
 }
 
-/* The path from the n places on, of at most `most` tokens. */
+/* Follow the path from the n places, with at most `most` tokens. */
 static void
 walk(const SuffixWhere *w, uint32_t *at, int n, int most, Path *out)
 {
@@ -399,7 +401,7 @@ walk(const SuffixWhere *w, uint32_t *at, int n, int most, Path *out)
 	}
 }
 
-/* How many drafts may follow, if L tokens were the same? */
+/* Return how many drafts may follow after `same` matching tokens. */
 static int
 most_behind(const SuffixProposer *p, int same, int most)
 {
@@ -410,7 +412,7 @@ most_behind(const SuffixProposer *p, int same, int most)
 	return n < most ? (int) n : most;
 }
 
-/* Try each depth of the trie at which another set of places begins, from the deepest on. */
+/* Try each depth of the trie at which the set of places changes, from the deepest on. */
 static void
 try_depths(const SuffixWhere *w, const SuffixCand *c, int n, int least, int most, Path *best)
 {
@@ -420,7 +422,7 @@ try_depths(const SuffixWhere *w, const SuffixCand *c, int n, int least, int most
 	while (deepest >= least)
 	{
 		int			m = 0;
-		int			same = 0;	/* the node's own depth: the least of its places */
+		int			same = 0;	/* depth of the node: the least of its places */
 		int			next = least - 1;
 		int			room = 0;
 		Path		path;
@@ -430,7 +432,7 @@ try_depths(const SuffixWhere *w, const SuffixCand *c, int n, int least, int most
 				at[m++] = c[i].at;
 			else if (c[i].same > next)
 				next = c[i].same;
-		/* all depths down to the next place have this set */
+		/* all depths down to that of the next place have this set */
 		for (int d = deepest; m > 0 && d > next; d--)
 			if (most_behind(w->p, d, most) >= room)
 			{
@@ -493,7 +495,7 @@ suffix_propose(void *p, SpecAsk *asks, int n)
 		propose_one(p, asks[i].r, asks[i].most);
 }
 
-/* ---- life ---- */
+/* ---- end ---- */
 
 static void
 suffix_forget(void *self, Req *r)
