@@ -2,10 +2,10 @@
  * alloc.h
  *	  The engine's allocation helpers.
  *
- * malloc is called only here and in the KV pool.  mem_alloc() and friends never
- * return NULL: an engine that can't get a few bytes dies and is restarted by
- * its supervisor.  Sizes that come from a request or a file go through
- * mem_try_alloc(), which may return NULL and makes the request fail instead.
+ * malloc is called only here and in the KV pool.  mem_alloc() to mem_strndup() never return
+ * NULL: an engine that can't get a few bytes exits, and its supervisor restarts it.  Sizes that come
+ * from a request or a file go through mem_try_alloc(), which may return NULL and makes the request fail
+ * instead.
  */
 #ifndef VLLM_BASE_ALLOC_H
 #define VLLM_BASE_ALLOC_H

@@ -114,8 +114,8 @@ typedef struct PoolSeq
 	/* tokens from this one on have type 1: a pair's second text; INT_MAX = none */
 	int			type1_at;
 	int			skip;			/* number of first tokens that are not pooled: those of an instruction */
-	int			seen_to;		/* the tokens before this one do not attend to those from it on, which
-								 * attend to all; 0 = no such limit */
+	int			seen_to;		/* no token attends to the tokens from this one on, which attend to those
+								 * before it; 0 = all are attended to */
 	IntVec		dropped;		/* tasks per token: ascending indexes of rows that are dropped; owned */
 	int			scored_at;		/* PT_LOGPROBS: first token to score: >= 1, or 0 after PoolSpec.prompt */
 } PoolSeq;

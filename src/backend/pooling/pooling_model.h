@@ -28,7 +28,7 @@ typedef struct Late
 	int			limit[SIDES];	/* tokens; 0 = the model's limit */
 	int			expand_to;		/* queries are padded to this many tokens, 0 = no padding */
 	int32_t		expand_id;		/* id of the padding token */
-	bool		hidden;			/* the query's own tokens do not attend to the padding */
+	bool		hidden;			/* no token attends to the padding tokens */
 	IntVec		skip;			/* ids of tokens whose vectors are dropped */
 	bool		skips[SIDES];	/* the sides for which they are dropped */
 	bool		mean;			/* MaxSim is a mean, not a sum */
