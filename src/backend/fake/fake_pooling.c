@@ -586,7 +586,7 @@ fakepool_free(FakePooled *p)
 	mem_free(p->greedy);
 }
 
-/* ---- not results ---- */
+/* ---- digest, rows of the embedding ---- */
 
 #define MOST_READ	65536		/* bytes of a file */
 

@@ -23,7 +23,7 @@ typedef struct Life
 struct KvLife
 {
 	uint64_t	random;
-	uint64_t	below;			/* a block is sampled if its random number of 32 bits is less */
+	uint64_t	below;			/* a block is sampled if its random 32-bit number is less than this */
 	int			n_blocks;
 	int32_t    *at;				/* [n_blocks] index in lives[] + 1; 0 = not sampled */
 	Life	   *lives;

@@ -767,7 +767,7 @@ ranks_free(RankModel *m)
 	mem_free(m);
 }
 
-/* ---- information ---- */
+/* ---- information about ranks ---- */
 
 bool
 ranks_info(int i, RankInfo *out)
