@@ -118,18 +118,30 @@ $(ENGINE): $(BUILD)/src/server/main.o $(LIB)
 $(LIB): $(LIB_OBJ)
 	rm -f $@ && ar rcs $@ $^
 
-# Kernels that are only linked, as each of these files takes sanitizers up to a minute to compile: fuzz targets run the
-# reference implementation, and sanitizers watch that and AVX2's; with FULL=1 whatever this machine's CPU can run.  All
-# kernels run between guard pages in tests/unit/kernels/test_moat.c.
+# Kernels that sanitizers and fuzz targets take from the plain build, as each of these files takes sanitizers up to a
+# minute to compile: fuzz targets run the reference implementation, and sanitizers watch that and the portable one; with
+# FULL=1 whatever this machine's CPU can run.  All kernels run between guard pages in tests/unit/kernels/test_moat.c.
 CPU_FLAGS := $(if $(SAN),$(shell grep -m 1 ^flags /proc/cpuinfo))
 LINKED_KERNELS = $(if $(FUZZ),$(basename $(notdir $(wildcard kernels/cpu/*.c)))) \
 	$(if $(SAN),$(if $(and $(FULL),$(filter avx512f,$(CPU_FLAGS))),,avx512 avx512_vnni avx512_bf16) \
-	$(if $(and $(FULL),$(filter avx_vnni,$(CPU_FLAGS))),,avx2_vnni) $(if $(filter avx2,$(CPU_FLAGS)),,avx2))
+	$(if $(and $(FULL),$(filter avx_vnni,$(CPU_FLAGS))),,avx2_vnni) $(if $(and $(FULL),$(filter avx2,$(CPU_FLAGS))),,avx2))
 
 ifneq ($(strip $(LINKED_KERNELS)),)
-$(patsubst %,$(BUILD)/kernels/cpu/%.o,$(LINKED_KERNELS)): $(BUILD)/kernels/cpu/%.o: kernels/cpu/%.c
+PLAIN_KERNELS = $(patsubst %,build/engine/kernels/cpu/%.o,$(LINKED_KERNELS))
+PLAIN_CC = $(if $(shell command -v gcc),$(subst clang,gcc,$(CC)),$(CC))
+
+$(patsubst %,$(BUILD)/kernels/cpu/%.o,$(LINKED_KERNELS)): $(BUILD)/kernels/cpu/%.o: build/engine/kernels/cpu/%.o
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_ENGINE) -std=c11 -O1 -pthread -ffp-contract=off -fno-math-errno -MMD -MP -c -o $@ $<
+	cp $< $@
+
+# its own dependencies say whether one is out of date; one that isn't keeps its time
+$(PLAIN_KERNELS): plain-kernels
+	@:
+
+plain-kernels:
+	@$(MAKE) --no-print-directory SAN= FUZZ= COV= BARE= FULL= RELEASE= BUILD=build/engine CC="$(PLAIN_CC)" $(PLAIN_KERNELS)
+
+.PHONY: plain-kernels
 endif
 
 $(BUILD)/kernels/%.o: kernels/%.c scripts/harden.mk
