@@ -1,10 +1,11 @@
 /*
  * files_digest.c
- *	  What a model's files hold, as digests: of its texts, and of its weights.
+ *	  Digests of a model's files: of its texts, and of its weights.
  *
  * Texts are the configurations, tokenizers and prompts beside the weights, in the model's folder and the
- * folders of its modules; weights are the mapped files as they are.  A digest has no path of its own, no time
- * and no owner: a copy elsewhere has the same.  What it is made of must not change, for users keep it.
+ * folders of its modules; weights are the mapped files as they are.  A digest contains no absolute path,
+ * no time and no owner, so a copy elsewhere has the same digest.  What goes into a digest must not
+ * change, because users store digests.
  *
  * Tested by tests/unit/loader/test_load_files.c.
  */
@@ -23,7 +24,7 @@
 
 typedef struct TextNames
 {
-	char	  **v;				/* within the model's folder */
+	char	  **v;				/* paths relative to the model's folder */
 	int			n;
 } TextNames;
 
@@ -36,7 +37,8 @@ has_end(const char *name, const char *end)
 	return n > m && strcmp(name + n - m, end) == 0;
 }
 
-/* Of what says how answers are generated no vector depends. */
+/* Return true for a text file that counts.  generation_config.json doesn't: no vector depends on how
+ * text is generated. */
 static bool
 is_text(const char *name)
 {
@@ -50,7 +52,8 @@ is_text(const char *name)
 	return false;
 }
 
-/* inner: a folder within root, "" = root itself, whose own folders are looked at, too. */
+/* Collect the names of the text files of a folder.  inner: a folder within root, or "" = root itself,
+ * whose sub-folders are collected, too. */
 static bool
 collect(const char *root, const char *inner, TextNames *names, Err *e)
 {
@@ -93,7 +96,7 @@ compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Each part with its name and its length, so that none can look like two. */
+/* Add one part with its name and its length, so that one part can't look like two. */
 static void
 add_part(Blake2 *b, const char *name, const void *data, size_t n)
 {
@@ -143,7 +146,8 @@ typedef struct WeightSum
 	Blake2		b;
 } WeightSum;
 
-/* Within the model's folder; "" of the files of a GGUF model, whose names are their users'. */
+/* Return a mapping's name within the model's folder, or "" for the files of a GGUF model, which users
+ * name. */
 static const char *
 name_of(const Files *f, int map)
 {
@@ -155,7 +159,8 @@ name_of(const Files *f, int map)
 	return path + n + strspn(path + n, "/");
 }
 
-/* By their names, whatever the order in which they were opened; few, and mostly in order. */
+/* Sort mappings by name, so that the order of opening doesn't count.  Insertion sort: they are few and
+ * mostly in order. */
 static void
 sort_maps(const Files *f, int *order)
 {

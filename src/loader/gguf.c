@@ -34,7 +34,7 @@
 #define MIN_KEY 13				/* bytes of the shortest key: name, type, a byte */
 #define MIN_TENSOR 32			/* bytes of the shortest tensor entry */
 
-/* What is left to read. */
+/* The bytes that are left to read. */
 typedef struct Cursor
 {
 	const uint8_t *p;
@@ -84,7 +84,7 @@ get_str(Cursor *c, const char **s, size_t *len)
 	return true;
 }
 
-/* Step over n values of a type. */
+/* Skip n values of a type. */
 static bool
 skip_values(Cursor *c, uint32_t type, uint64_t n, int depth)
 {
@@ -97,7 +97,7 @@ skip_values(Cursor *c, uint32_t type, uint64_t n, int depth)
 		c->p += n * type_size[type];
 		return true;
 	}
-	/* a string or an array takes at least 8 bytes: the loop ends with the file */
+	/* each string or array takes at least 8 bytes, so the loop ends with the file */
 	for (uint64_t i = 0; i < n; i++)
 	{
 		const char *s;
@@ -172,7 +172,7 @@ get_tensor(Cursor *c, GgufTensor *t)
 	return get_u32(c, &t->type) && get_u64(c, &t->offset);
 }
 
-/* Magic and version: what kind of file is this? */
+/* Check magic and version. */
 static bool
 check_magic(Cursor *c, const char *path, Gguf *g, Err *e)
 {
@@ -255,7 +255,7 @@ gguf_parse(const uint8_t *base, size_t len, const char *path, Gguf *g, Err *e)
 		return false;
 	g->data = ((uint64_t) (c.p - base) + g->alignment - 1) & ~(g->alignment - 1);
 	if (g->data > len)
-		g->data = len;			/* no tensors at all, or they will fail their check */
+		g->data = len;			/* either the file has no tensors, or the check of their range fails */
 	return true;
 }
 
@@ -277,7 +277,7 @@ gguf_find(const Gguf *g, const char *key)
 	return bsearch(&want, g->keys, g->n_keys, sizeof(GgufKey), key_cmp);
 }
 
-/* A little-endian integer of 1, 2, 4 or 8 bytes as double. */
+/* Convert a little-endian integer of 1, 2, 4 or 8 bytes to double. */
 static double
 int_value(const uint8_t *p, int size, bool is_signed)
 {
@@ -298,7 +298,7 @@ gguf_num(const GgufKey *k, uint64_t i, double *out)
 	float		f;
 
 	if (size == 0 || i >= k->n)
-		return false;			/* a string, or not that many */
+		return false;			/* a string, or i is out of range */
 	/* get_key() has seen that all of its values are in the file */
 	ASSERT(k->end == NULL || (uint64_t) (k->end - k->data) / (uint64_t) size >= k->n);
 	p = k->data + i * (uint64_t) size;

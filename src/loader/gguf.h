@@ -31,7 +31,7 @@ typedef struct GgufKey
 	GgufType	elem;			/* of an array */
 	uint64_t	n;				/* elements of an array, bytes of a string, else 1 */
 	const uint8_t *data;		/* first byte of the value, of the string, of element 0 */
-	const uint8_t *end;			/* behind the value */
+	const uint8_t *end;			/* first byte after the value */
 } GgufKey;
 
 typedef struct GgufTensor
@@ -41,7 +41,7 @@ typedef struct GgufTensor
 	int			ndim;			/* 1..4 */
 	int64_t		ne[4];			/* innermost first, as in the file */
 	uint32_t	type;			/* ggml_type */
-	uint64_t	offset;			/* from data */
+	uint64_t	offset;			/* from Gguf.data */
 } GgufTensor;
 
 typedef struct Gguf
@@ -55,24 +55,25 @@ typedef struct Gguf
 	uint64_t	data;			/* offset of the tensors in the file */
 } Gguf;
 
-/* path is for the error messages.  g is cleared and filled; free it in any case. */
+/* Parse a file's bytes.  path is for error messages.  gguf_parse() clears and fills *g; call gguf_free()
+ * in any case. */
 bool		gguf_parse(const uint8_t *base, size_t len, const char *path, Gguf *g, Err *e);
 void		gguf_free(Gguf *g);
 
 const GgufKey *gguf_find(const Gguf *g, const char *key);
-/* Element i of a number, boolean or array of them; false for other types. */
+/* Set *out to element i of a number, a boolean or an array of these.  Return false for other types. */
 bool		gguf_num(const GgufKey *k, uint64_t i, double *out);
-/* The next string of an array; *at is NULL at first.  false behind the last, and
- * if the file has changed since it was parsed. */
+/* Return the next string of an array.  Set *at to NULL before the first call.  Return false after the
+ * last string, and if the file has changed since it was parsed. */
 bool		gguf_next_str(const GgufKey *k, const uint8_t **at, const char **s, size_t *len);
 
 /* ---- gguf_shards.c ---- */
 
-/* The path of another part of a split model, from that of part number `no` (from 0 on) of
- * `count`; to be freed, NULL if that isn't its name. */
+/* Return the path of part number `other` of a split model, given the path of part number `no` (from 0)
+ * of `count`.  The caller frees it.  Return NULL if `path` is not named like such a part. */
 char	   *gguf_part_path(const char *path, int no, int count, int other);
-/* The GGUF model in a directory, to be freed; NULL if there is none, false with the error set
- * if there are several. */
+/* Find the GGUF model in a directory; the caller frees *path, which is NULL if the directory has none.
+ * Return false with the error set if it has several. */
 bool		gguf_in_directory(const char *dir, char **path, Err *e);
 
 #endif

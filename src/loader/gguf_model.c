@@ -1,13 +1,12 @@
 /*
  * gguf_model.c
- *	  A GGUF file as the rest of the engine sees a model: Hugging Face's
- *	  configuration keys, tensors and the vocabulary.
+ *	  Present a GGUF file as the rest of the engine sees a model: Hugging Face's configuration keys,
+ *	  tensors and the vocabulary.
  *
- * The table gguf_keys.def renames keys; what isn't a mere renaming is here: rotary
- * factors stored as a tensor, facts that GGUF shows by a tensor's presence (a head
- * of its own, biases).  Tensors keep their names: an architecture knows both
- * spellings (src/model/layers/bind.h).  A model may be split into several files, of which the
- * first has the keys.
+ * The table gguf_keys.def renames keys.  This file does what is more than renaming: rotary factors
+ * stored as a tensor, facts that GGUF shows by a tensor's presence (a separate head, biases).  Tensors
+ * keep their names: an architecture knows both spellings (src/model/layers/bind.h).  A model may be
+ * split into several files, of which the first has the keys.
  *
  * Tested by tests/unit/loader/test_gguf.c, the goldens and tests/fuzz/fuzz_gguf.c.
  */
@@ -30,12 +29,12 @@ typedef struct Gm
 	const char *path;
 	Gguf	   *parts;			/* of each of f's files */
 	int			n_parts;
-	const Gguf *g;				/* the first, which has the keys */
+	const Gguf *g;				/* the first part, which has the keys */
 	char		arch[64];
 	Err		   *e;
 } Gm;
 
-/* key of the architecture; NULL if absent */
+/* Return the architecture's key; NULL if absent. */
 static const GgufKey *
 arch_key(const Gm *m, const char *key)
 {
@@ -63,7 +62,7 @@ tensor_is(const GgufTensor *t, const char *name)
 	return t->name_len == strlen(name) && memcmp(t->name, name, t->name_len) == 0;
 }
 
-/* The tensor of a name and, if asked for, the part that has it. */
+/* Find a tensor by name.  If part isn't NULL, set *part to the part that has the tensor. */
 static const GgufTensor *
 find_tensor(const Gm *m, const char *name, int *part)
 {
@@ -80,7 +79,7 @@ find_tensor(const Gm *m, const char *name, int *part)
 
 /* ---- the files ---- */
 
-/* A whole number of a part's keys, 0 .. hi; dflt when it is absent. */
+/* Read a whole number 0 .. hi of a part's keys; dflt if the key is absent. */
 static bool
 split_key(const Gm *m, int part, const char *key, int hi, int dflt, int *out)
 {
@@ -94,7 +93,7 @@ split_key(const Gm *m, int part, const char *key, int hi, int dflt, int *out)
 	return true;
 }
 
-/* Part number `part`, from 1 on, of a split model. */
+/* Read part number `part` (from 1) of a split model. */
 static bool
 read_part(Gm *m, int part)
 {
@@ -125,7 +124,7 @@ read_part(Gm *m, int part)
 	return err_detail(m->e, "It has \"split.no\" = %d and \"split.count\" = %d.", no, count);
 }
 
-/* The file is no first part: say which one is. */
+/* The file is not the first part: report an error that names the first part. */
 static bool
 not_first(const Gm *m, int no, int count)
 {
@@ -140,7 +139,8 @@ not_first(const Gm *m, int no, int count)
 	return false;
 }
 
-/* The file and, if it is a part, all others; their tensors are as many as there should be. */
+/* Read the file and, if it is a part, all others.  Check that the parts have as many tensors in sum as
+ * the first says. */
 static bool
 read_parts(Gm *m)
 {
@@ -190,7 +190,8 @@ part_has(const Gguf *g, const char *name)
 	return false;
 }
 
-/* Has any layer a tensor of this name?  A hybrid's first layer may lack what others have. */
+/* Return true if any layer has a tensor of this name.  One layer isn't enough: a hybrid's first layer
+ * may lack tensors that others have. */
 static bool
 layer_has(const Gm *m, const char *name)
 {
@@ -247,12 +248,12 @@ read_arch(Gm *m)
 	return true;
 }
 
-/* Factors of RoPE's frequencies, which converters bake into tensors. */
+/* Factors of RoPE's frequencies, which converters store as tensors. */
 static const struct
 {
 	const char *tensor;
 	const char *key;
-	const char *type;			/* of the scaling */
+	const char *type;			/* type of rope scaling */
 }			rope_tensors[] = {
 	{"rope_freqs.weight", "rope_scaling.factors", "factors"},
 	{"rope_factors_long.weight", "rope_scaling.long_factor", "longrope"},
@@ -313,7 +314,8 @@ read_rope(Gm *m)
 		if (t != NULL && !read_rope_factors(m, i, t, part))
 			return false;
 	}
-	/* a tenth of DeepSeek's mscale, but Ministral 3's own; its two are the same in all models */
+	/* The key is a tenth of DeepSeek's mscale, but Ministral 3's own value.  Both of DeepSeek's mscales
+	 * are equal in all models. */
 	old = arch_key(m, "rope.scaling.yarn_log_multiplier");
 	if (old != NULL && gguf_num(old, 0, &factor))
 	{
@@ -321,7 +323,7 @@ read_rope(Gm *m)
 		conf_set_num(c, "rope_scaling.mscale", factor);
 		conf_set_num(c, "rope_scaling.mscale_all_dim", factor);
 	}
-	/* with other types it would be multiplied with the type's own factor */
+	/* with other types the engine would multiply it by the type's own factor */
 	old = arch_key(m, "rope.scaling.attn_factor");
 	if (old != NULL && strcmp(conf_str(c, "rope_scaling.rope_type", ""), "longrope") == 0)
 		put_key(c, "rope_scaling.attention_factor", old);
@@ -331,7 +333,7 @@ read_rope(Gm *m)
 	return true;
 }
 
-/* EOS of a chat is "end of turn" too, where the file names one. */
+/* In a chat, the token "end of turn" ends the text like EOS, if the file names one. */
 static void
 read_eos(Gm *m)
 {
@@ -400,7 +402,7 @@ add_tensor(Gm *m, int part, const GgufTensor *t)
 		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", path);
 	snprintf(name, sizeof(name), "%.*s", (int) t->name_len, t->name);
 	if (is_rope_tensor(name))
-		return true;			/* part of the configuration by now */
+		return true;			/* already part of the configuration */
 	if (q == NULL)
 	{
 		err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has GGUF type %u, which is not "
@@ -457,7 +459,7 @@ add_tensors(Gm *m)
 
 /* ---- vocabulary ---- */
 
-/* An array of strings to NUL-terminated ones in *text, their offsets in *at. */
+/* Copy an array of strings to NUL-terminated strings in *text and set *at to their offsets. */
 static bool
 copy_strings(const GgufKey *k, Buf *text, size_t *at, size_t *len)
 {
@@ -509,7 +511,7 @@ bad_vocab(const Gm *m, const char *key)
 	return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has an invalid \"%s\"", m->path, key);
 }
 
-/* Scores and types: one for each token. */
+/* Read scores and types, one for each token. */
 static bool
 read_token_arrays(Gm *m, TokGguf *v)
 {
@@ -539,14 +541,14 @@ read_token_arrays(Gm *m, TokGguf *v)
 	return true;
 }
 
-/* Special tokens and flags. */
+/* Read special tokens and flags. */
 static void
 read_token_facts(const Gm *m, TokGguf *v)
 {
 	v->bos = token_id(m, "tokenizer.ggml.bos_token_id", v->n);
 	if (v->bos < 0)
 		v->bos = token_id(m, "tokenizer.ggml.cls_token_id", v->n);
-	/* the key's name was misspelled when it was made */
+	/* the GGUF specification has misspelled this key */
 	v->sep = token_id(m, "tokenizer.ggml.seperator_token_id", v->n);
 	v->eos = token_id(m, "tokenizer.ggml.eos_token_id", v->n);
 	v->unk = token_id(m, "tokenizer.ggml.unknown_token_id", v->n);
@@ -576,7 +578,7 @@ read_vocab(Gm *m)
 	bool		ok;
 
 	if (model == NULL || tokens == NULL)
-		return true;			/* files_tokenizer() says that there is none */
+		return true;			/* files_tokenizer() reports that there is none */
 	if (model->type != GGUF_STRING || !is_array(tokens, GGUF_STRING, MAX_VOCAB))
 		return bad_vocab(m, "tokenizer.ggml.tokens");
 	if (merges != NULL && !is_array(merges, GGUF_STRING, MAX_VOCAB))
@@ -610,7 +612,7 @@ read_vocab(Gm *m)
 		at_charsmap = text.len;
 		buf_add(&text, charsmap->data, charsmap->n);
 	}
-	/* the text no longer moves */
+	/* text is complete, so its strings no longer move */
 	m->f->gguf_text = text.data;
 	for (size_t i = 0; ok && i < v->n; i++)
 		((const char **) v->tokens)[i] = text.data + at[i];
@@ -628,7 +630,7 @@ read_vocab(Gm *m)
 	return ok ? read_token_arrays(m, v) : bad_vocab(m, "tokenizer.ggml.tokens");
 }
 
-/* tokenizer.chat_template, and tokenizer.chat_template.NAME */
+/* Read tokenizer.chat_template and tokenizer.chat_template.NAME. */
 static void
 read_templates(Gm *m)
 {
@@ -649,7 +651,7 @@ read_templates(Gm *m)
 	}
 }
 
-/* ---- all of it, under the read guard ---- */
+/* ---- the whole model, read under the guard ---- */
 
 typedef struct GgufRead
 {

@@ -2,9 +2,8 @@
  * gguf_shards.c
  *	  The names of GGUF files: the parts of a split model, the model in a directory.
  *
- * Big models are split into PREFIX-00001-of-00003.gguf and so on.  Such a model goes
- * by its first part, which has all metadata; the others are found by their names
- * and have tensors only.
+ * Big models are split into PREFIX-00001-of-00003.gguf and so on.  Users name such a model by its first
+ * part, which has all metadata.  The loader finds the others by their names; they have tensors only.
  *
  * Tested by tests/unit/loader/test_gguf.c.
  */
@@ -45,8 +44,8 @@ files_other_part(const char *path, int i)
 	return i >= 1 && i < count && count <= FILES_MAX_MAPS ? gguf_part_path(path, 0, count, i) : NULL;
 }
 
-/* A GGUF file which is a model or its first part.  Those beside a model that look at
- * images for it are none. */
+/* Return true if the name is that of a GGUF model or of its first part.  Image encoders (mmproj files)
+ * that lie beside a model are no models. */
 static bool
 is_model(const char *name)
 {
@@ -66,7 +65,8 @@ name_cmp(const void *a, const void *b)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* A directory's models by name, sorted, to be freed with their names; *n of them at most MAX_LISTED + 1. */
+/* Return a directory's models, sorted by name, and set *n to their number, at most MAX_LISTED + 1.  The
+ * caller frees the list and the names. */
 static char **
 list_models(const char *dir, size_t *n)
 {

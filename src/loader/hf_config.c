@@ -2,15 +2,13 @@
  * hf_config.c
  *	  The JSON files of a Hugging Face directory.
  *
- * config.json becomes Conf entries under its own key names, nested objects joined
- * by dots ("rope_scaling.factor"); "quantization_config", which src/quant reads, is kept
- * as JSON text.  generation_config.json the same under the prefix
- * "generation."; arrays are kept when all elements are numbers or all are strings.
- * tokenizer.json (or what other libraries have instead) and tokenizer_config.json are kept
- * as bytes for src/text, the latter with what special_tokens_map.json and
- * added_tokens.json say.  Only chat templates are found here, where their places
- * are known: chat_template.jinja and additional_chat_templates, chat_template.json,
- * tokenizer_config.json.
+ * config.json becomes Conf entries under its own key names, nested objects joined by dots
+ * ("rope_scaling.factor"); "quantization_config", which src/quant reads, is kept as JSON text.
+ * generation_config.json is read the same way under the prefix "generation.".  Arrays are kept if all
+ * elements are numbers or all are strings. tokenizer.json (or what other libraries have instead) and
+ * tokenizer_config.json are kept as bytes for src/text, the latter merged with special_tokens_map.json
+ * and added_tokens.json.  Only chat templates are extracted here, since this file knows all their
+ * places: chat_template.jinja and additional_chat_templates, chat_template.json, tokenizer_config.json.
  *
  * Tested by tests/unit/loader/test_load_conf.c and tests/fuzz/fuzz_config.c.
  */
@@ -28,7 +26,7 @@
 #define MAX_KEY 255				/* bytes of a dotted key */
 #define MAX_ARRAY 65536
 
-/* A number; transformers writes an infinite one as {"__float__": "Infinity"}. */
+/* Read a number; transformers writes an infinite one as {"__float__": "Infinity"}. */
 static bool
 number_of(const Json *x, double *v)
 {
@@ -77,8 +75,9 @@ flatten_array(Conf *c, const char *key, const Json *v)
 	}
 }
 
-/* How the weights are quantized: the text for src/quant/ckpt/ckpt.c, whose keys may be names of
- * modules and patterns; of all others the method alone is of interest. */
+/* Store how the weights are quantized as text for src/quant/ckpt/ckpt.c: its keys may be names of
+ * modules and patterns, which don't fit the dotted keys.  The method is stored as an entry, too; the
+ * rest of the engine needs only that. */
 static void
 put_quantization(Conf *c, const Json *v)
 {
@@ -99,7 +98,8 @@ is_quantization(const char *key)
 		strcmp(key, "text_config.quantization_config") == 0;
 }
 
-/* Recursion is bounded by MAX_KEY: each level adds a dot to the key. */
+/* Add an object's entries under a prefix.  MAX_KEY bounds the recursion: each level adds a dot to the
+ * key. */
 static bool
 flatten(Conf *c, const char *prefix, const Json *obj, int *budget)
 {
@@ -134,8 +134,8 @@ flatten(Conf *c, const char *prefix, const Json *obj, int *budget)
 }
 
 /*
- * JSON as Python writes it, which has a word for infinity: as a number that overflows to it.
- * NULL where that isn't there.
+ * Rewrite JSON that Python wrote with the word Infinity: replace the word by a number that overflows to
+ * infinity.  Return NULL if the word isn't in the text.
  */
 static char *
 without_infinity(const char *json, size_t len)
@@ -229,7 +229,7 @@ files_set_nums(Files *f, const char *key, const double *v, size_t n)
 	conf_set_nums(f->conf, key, v, n);
 }
 
-/* One of the optional or required configuration files. */
+/* Read an optional or required configuration file. */
 static bool
 read_config(Files *f, const char *name, const char *prefix, bool required, Err *e)
 {
@@ -258,7 +258,7 @@ slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
 	return ok;
 }
 
-/* The same for JSON that is parsed afterwards. */
+/* Read a file like files_slurp() and check that its JSON may be parsed. */
 static bool
 slurp_json(Files *f, const char *name, size_t limit, size_t max_values, Buf *out, Err *e)
 {
@@ -270,7 +270,7 @@ slurp_json(Files *f, const char *name, size_t limit, size_t max_values, Buf *out
 	return ok;
 }
 
-/* A "chat_template" value: a string, or an array of {"name", "template"}. */
+/* Add the templates of a "chat_template" value: a string, or an array of {"name", "template"}. */
 static void
 take_templates(Files *f, const Buf *json)
 {
@@ -292,7 +292,7 @@ take_templates(Files *f, const Buf *json)
 	json_free(root);
 }
 
-/* A template in a file of its own, if it is there. */
+/* Add a template from its own file, if that exists. */
 static bool
 read_template(Files *f, const char *file, const char *name, size_t name_len, Err *e)
 {
@@ -305,7 +305,7 @@ read_template(Files *f, const char *file, const char *name, size_t name_len, Err
 	return ok;
 }
 
-/* additional_chat_templates/NAME.jinja */
+/* Add additional_chat_templates/NAME.jinja. */
 static bool
 read_named_templates(Files *f, Err *e)
 {
@@ -333,7 +333,7 @@ read_named_templates(Files *f, Err *e)
 	return ok;
 }
 
-/* As transformers does: where there are files of their own, other places don't count. */
+/* Read the templates as transformers does: if there are template files, other places don't count. */
 static bool
 read_templates(Files *f, Err *e)
 {
@@ -351,7 +351,7 @@ read_templates(Files *f, Err *e)
 	return ok;
 }
 
-/* An optional JSON object; *out = NULL where it is not there. */
+/* Read an optional file with a JSON object; *out = NULL if the file doesn't exist. */
 static bool
 read_object(Files *f, const char *name, Json **out, Err *e)
 {
@@ -369,7 +369,7 @@ read_object(Files *f, const char *name, Json **out, Err *e)
 	return ok;
 }
 
-/* What the files call tokens, and lists of such. */
+/* Keys for single tokens and for lists of tokens. */
 static const char *const token_names[] = {
 	"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
 	"additional_special_tokens", "extra_special_tokens"
@@ -377,7 +377,8 @@ static const char *const token_names[] = {
 
 #define N_TOKEN_NAMES	(sizeof(token_names) / sizeof(token_names[0]))
 
-/* {"<|im_end|>": 32000}, as "added_tokens_decoder" has it; what has a name is special. */
+/* Convert {"<|im_end|>": 32000} to the form of "added_tokens_decoder".  A token that
+ * special_tokens_map.json names is special. */
 static void
 add_decoder(Json *config, const Json *added)
 {
@@ -409,9 +410,9 @@ add_decoder(Json *config, const Json *added)
 }
 
 /*
- * Older checkpoints name special tokens in special_tokens_map.json, and added ones in
- * added_tokens.json.  As in transformers these files count before tokenizer_config.json,
- * unless that lists the added tokens itself.
+ * Older checkpoints name special tokens in special_tokens_map.json, and added ones in added_tokens.json.
+ * As in transformers these files take precedence over tokenizer_config.json, unless that file lists the
+ * added tokens itself.
  */
 static bool
 read_special_tokens(Files *f, Err *e)
@@ -450,7 +451,7 @@ read_special_tokens(Files *f, Err *e)
 	return ok;
 }
 
-/* The first of these that is there. */
+/* Read the first of the vocabulary files that exists. */
 static bool
 read_vocabulary(Files *f, Err *e)
 {
@@ -473,7 +474,8 @@ read_vocabulary(Files *f, Err *e)
 			!slurp_optional(f, row[i].name, FILES_MAX_TOKENIZER, &f->tok_json, e))
 			return false;
 	}
-	/* SentencePiece's begins with the tag of its first piece; tiktoken's has the same name */
+	/* A SentencePiece file begins with the tag of its first piece; a tiktoken file may have the same
+	 * name. */
 	if (f->tok_kind == FILES_TOK_SPM && f->tok_json.len > 0 && f->tok_json.data[0] != '\n')
 		f->tok_kind = FILES_TOK_TIKTOKEN;
 	return true;
@@ -488,8 +490,8 @@ read_tokenizer(Files *f, Err *e)
 }
 
 /*
- * Some tools write a file of their own instead of config.json's "quantization_config":
- * ModelOpt, AutoGPTQ and AutoAWQ (which leave the method out).
+ * Some tools write a separate file instead of config.json's "quantization_config": ModelOpt, AutoGPTQ
+ * and AutoAWQ (which leave the method out).
  */
 static bool
 read_quantization(Files *f, Err *e)
@@ -530,7 +532,7 @@ hfconfig_read(Files *f, Err *e)
 {
 	if (!read_config(f, "config.json", "", true, e))
 		return false;
-	/* of a model that takes images, too, the part that makes text */
+	/* for a model that also takes images, use the configuration of its text part */
 	conf_lift(f->conf, "text_config.");
 	return read_quantization(f, e) && read_config(f, "generation_config.json", "generation.", false, e) &&
 		read_tokenizer(f, e);

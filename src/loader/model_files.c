@@ -1,13 +1,12 @@
 /*
  * model_files.c
- *	  Opening a model by its kind, and what both kinds share: mappings, the
- *	  sorted tensor directory, what names the contents on disk.
+ *	  Open a model by its kind, and what both kinds share: mappings, the sorted tensor directory, the
+ *	  text that identifies the contents on disk.
  *
- * A path is a directory in the Hugging Face layout, a GGUF file or a directory with
- * one GGUF model; which one is decided by what is there, not by the path's name.  Files are opened
- * non-blocking and must be regular, so that a FIFO or a device can't hang the engine.  Every size
- * that a file states is checked against the mapping here, in files_add(), so
- * that a KTensor can be trusted by all who read it.
+ * A path is a directory in the Hugging Face layout, a GGUF file or a directory with one GGUF model; the
+ * loader decides by what exists, not by the path's name.  Files are opened non-blocking and must be
+ * regular, so that a FIFO or a device can't hang the engine.  files_add() checks every size that a file
+ * states against the mapping, so that all readers can trust a KTensor.
  *
  * Tested by tests/unit/loader/test_load_files.c, test_safetensors.c, test_gguf.c and
  * the fuzz targets.
@@ -41,7 +40,7 @@ files_join(const char *dir, const char *name)
 	return b.data;
 }
 
-/* Names become part of error messages: printable ASCII only. */
+/* Return true if a name is printable ASCII; names become part of error messages. */
 bool
 files_name_ok(const char *name, size_t len)
 {
@@ -109,7 +108,8 @@ files_map(Files *f, const char *path, Err *e)
 	return f->n_maps++;
 }
 
-/* A name that can't be looked at counts as there: opening it gives the error. */
+/* Return true if a path exists.  A path that stat can't examine counts as existing: opening it gives the
+ * error. */
 bool
 files_exists(const char *path)
 {
@@ -153,7 +153,7 @@ files_slurp(const char *path, size_t limit, Buf *out, Err *e)
 	return true;
 }
 
-/* Of what is written for a purpose, a value takes more than four bytes. */
+/* Values of real files take more than four bytes each, so the limit also depends on the length. */
 bool
 files_json_ok(const char *path, const char *json, size_t len, size_t max, Err *e)
 {
@@ -167,8 +167,8 @@ files_json_ok(const char *path, const char *json, size_t len, size_t max, Err *e
 				   path, len, limit);
 }
 
-/* Bytes of a tensor by its shape; false on overflow or a row that is no whole
- * number of blocks. */
+/* Compute the bytes of a tensor from its shape.  Return false on overflow or if a row is no whole number
+ * of blocks. */
 static bool
 tensor_bytes(const Quant *q, int ndim, const int64_t *shape, uint64_t *out)
 {
@@ -405,8 +405,8 @@ files_where(const Files *f, const KTensor *t)
 	return t != NULL ? f->maps[((const FileTensor *) t)->map].path : f->path;
 }
 
-/* Rows of all matrices of a tensor, one behind the other; a vector's elements; of an empty one none,
- * whose other dimensions may be of any size. */
+/* Return the number of rows of all matrices of a tensor, or of a vector's elements.  An empty tensor has
+ * no rows; its other dimensions may be of any size. */
 static int64_t
 tensor_rows(const KTensor *t)
 {
@@ -434,7 +434,7 @@ files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, E
 	return err_detail(e, "The scale of block %lld is NaN or infinite.", (long long) (first + bad));
 }
 
-/* Whole pages of a private mapping of a file: they come back when they are read. */
+/* Drop whole pages of a private file mapping; the kernel reads them again on the next access. */
 void
 files_drop(const Files *f, const KTensor *t)
 {
@@ -452,10 +452,9 @@ files_drop(const Files *f, const KTensor *t)
 }
 
 /*
- * A writer of a file in place can set its mtime back, but not its ctime.  Which is
- * also why the inode isn't here: another file in this place has another ctime, and
- * file systems without inodes of their own (FAT, some in user space) number files
- * anew with each mount.
+ * A program that writes to a file in place can set its mtime back, but not its ctime.  That is also why
+ * the inode isn't part of the text: another file at this path has another ctime, and file systems
+ * without inodes of their own (FAT, some in user space) number files anew with each mount.
  */
 char *
 files_contents_id(const Files *f)
@@ -481,10 +480,10 @@ files_contents_id(const Files *f)
 	{
 		const char *text = conf_str(f->conf, "quantization_config", NULL);
 
-		sum = digest(text, strlen(text), sum);	/* says what the tensors mean */
+		sum = digest(text, strlen(text), sum);	/* it says what the tensors mean */
 	}
 	buf_printf(&b, "tensors %zu %016llx\n", f->n_tensors, (unsigned long long) sum);
-	/* which values a quantized checkpoint's codes mean */
+	/* decides which values a quantized checkpoint's codes mean */
 	quantization = conf_str(f->conf, "quantization_config", NULL);
 	if (quantization != NULL)
 		buf_printf(&b, "quantization %016llx\n",

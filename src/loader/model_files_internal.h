@@ -1,12 +1,11 @@
 /*
  * model_files_internal.h
- *	  Private to src/loader: the struct behind model_files.h and what the readers of the
- *	  two file kinds use to fill it.
+ *	  Private to src/loader: the struct of model_files.h and the functions with which the readers of
+ *	  the two file kinds fill it.
  *
- * Life: files_open() maps files (files_map), a reader adds tensors (files_add)
- * and fills conf and the tokenizer source, files_index() sorts the tensors by
- * name; from then on a Files is immutable but for `damaged`, which only the
- * SIGBUS handler sets, and only from -1 to the number of a mapping.
+ * Life cycle: files_open() maps files (files_map), a reader adds tensors (files_add) and fills conf and
+ * the tokenizer source, files_index() sorts the tensors by name.  From then on a Files is immutable
+ * except for `damaged`, which only the SIGBUS handler sets, and only from -1 to the number of a mapping.
  */
 #ifndef VLLM_LOADER_MODEL_FILES_INTERNAL_H
 #define VLLM_LOADER_MODEL_FILES_INTERNAL_H
@@ -27,13 +26,11 @@
 #define FILES_MAX_TOKENIZER (256u << 20)	/* bytes of tokenizer.json */
 #define FILES_MAX_TEMPLATES 32	/* chat templates of one model */
 
-/*
- * Values in JSON files; each takes up to 112 bytes while it is parsed.
- */
+/* Limits on the number of values in JSON files; each value takes up to 112 bytes while it is parsed. */
 #define FILES_JSON_CONFIG (1u << 18)
-#define FILES_JSON_TOK_CONFIG (1u << 20)	/* seven an added token */
-#define FILES_JSON_TENSORS 2000000	/* nine a tensor of a header, one in an index */
-#define FILES_JSON_TOKENIZER 5000000	/* one a token, and one or three a merge */
+#define FILES_JSON_TOK_CONFIG (1u << 20)	/* seven per added token */
+#define FILES_JSON_TENSORS 2000000	/* nine per tensor of a header, one in an index */
+#define FILES_JSON_TOKENIZER 5000000	/* one per token, and one or three per merge */
 
 typedef struct FileMap
 {
@@ -75,22 +72,23 @@ struct Files
 };
 
 /* model_files.c */
-/* One file of safetensors, without a configuration. */
+/* Open one safetensors file, without a configuration. */
 Files	   *files_open_one(const char *path, const char *file, Err *e);
 int			files_map(Files *f, const char *path, Err *e);	/* index, -1 = error */
 bool		files_exists(const char *path);
-/* append a whole small file to *out */
+/* Append a whole small file to *out. */
 bool		files_slurp(const char *path, size_t limit, Buf *out, Err *e);
-/* JSON that may be parsed: it has at most so many values, and not many for its length */
+/* Return true if JSON may be parsed: it has at most `max` values, and not too many for its length. */
 bool		files_json_ok(const char *path, const char *json, size_t len, size_t max, Err *e);
-/* offset is in the mapping; name, shape and range are checked here */
+/* Add a tensor; offset is relative to the mapping.  Checks name, shape and range. */
 bool		files_add(Files *f, int map, const char *name, const Quant *q, int ndim,
 					  const int64_t *shape, uint64_t offset, uint64_t nbytes, Err *e);
 bool		files_index(Files *f, Err *e);
 bool		files_name_ok(const char *name, size_t len);
-/* s is copied; the first template of a name (printable ASCII) counts, and the first FILES_MAX_TEMPLATES */
+/* Add a chat template; s is copied.  The name must be printable ASCII.  Ignored if a template of that
+ * name exists already, or after FILES_MAX_TEMPLATES templates. */
 void		files_add_template(Files *f, const char *name, size_t name_len, const char *s, size_t n);
-/* directory/name, to be freed */
+/* Return directory/name; the caller frees it. */
 char	   *files_join(const char *dir, const char *name);
 
 /* safetensors.c: all of a directory's weights */
@@ -105,11 +103,11 @@ bool		safetensors_add(Files *f, const char *dir, const char *prefix, Err *e);
 /* torch_weights.c: the weights of one file of PyTorch's */
 bool		torchweights_file(Files *f, const char *path, const char *prefix, Err *e);
 
-/* sentence_transformers_config.c: what sentence-transformers keeps beside the model */
+/* sentence_transformers_config.c: read the files of sentence-transformers beside the model */
 bool		stconfig_read(Files *f, Err *e);
 /*
- * sentence_transformers_config.c: finds the folder of its Transformer, before anything else is read, into
- * f->root
+ * sentence_transformers_config.c: find the folder of the Transformer module and set f->root to it,
+ * before anything else is read
  */
 bool		stconfig_root(Files *f, Err *e);
 

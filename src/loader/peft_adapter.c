@@ -2,8 +2,8 @@
  * peft_adapter.c
  *	  Adapters of the Python package peft.
  *
- * Which modules have one is decided by the tensors that are there; of the configuration counts what scales
- * them, and what would make something else of them is refused.  Keys that nobody knows are ignored, tensors
+ * The tensors in the file decide which modules are adapted.  Of the configuration the loader uses what
+ * scales them and refuses what would change their meaning.  Unknown keys are ignored, unknown tensors
  * are not.
  *
  * Tested by tests/unit/backend/test_lora_files.c.
@@ -23,7 +23,8 @@
 #include "loader/model_files_internal.h"
 
 #define MAX_RANK	65536
-/* most time for comparing all modules with all patterns, which takes hardly any if no harm is meant */
+/* time limit in microseconds for matching all modules with all patterns; normal patterns take hardly any
+ * time */
 #define ALPHAS_US	INT64_C(10000000)
 
 /* ---- adapter_config.json ---- */
@@ -31,14 +32,15 @@
 static bool
 is_on(const Json *v)
 {
-	/* an empty list, or dictionary, asks for nothing */
+	/* an empty list or dictionary requests nothing */
 	return v != NULL && !json_is_null(v) && !json_is_false(v) &&
 		!((json_is_array(v) || json_is_object(v)) && json_count(v) == 0);
 }
 
 /*
- * How an adapter began is nothing to us, but for the ways that begin by taking what it adds away from the
- * base: its matrices are for the base that was left, which nobody has saved.
+ * Return true if the adapter's initialization changed the base.  How an adapter was initialized usually
+ * doesn't matter, but some methods first subtract the adapter from the base: then its matrices fit only
+ * the changed base, which nobody has saved.
  */
 static bool
 changes_base(const Json *init)
@@ -51,7 +53,7 @@ changes_base(const Json *init)
 	return false;
 }
 
-/* What would change the result, and isn't understood. */
+/* Refuse settings that would change the result and that the engine doesn't understand. */
 static bool
 refuse_others(const Json *c, const char *path, Err *e)
 {
@@ -128,7 +130,8 @@ number_of(const Json *c, const char *key, double lo, double hi, const char *path
 	return true;
 }
 
-/* What peft's get_pattern_key() looks for: the pattern is of the end of a name, from a dot on. */
+/* Compile what peft's get_pattern_key() looks for: the pattern matches the end of a name that begins
+ * after a dot. */
 static Pattern *
 end_pattern(const char *text)
 {
@@ -201,7 +204,7 @@ ends_with(const char *s, const char *end, size_t *stem)
 	return true;
 }
 
-/* The module and the part of it that a tensor is. */
+/* Split a tensor's name into the module and its part. */
 static bool
 read_name(const char *name, size_t *stem, bool *embedding, bool *is_b)
 {
@@ -211,8 +214,8 @@ read_name(const char *name, size_t *stem, bool *embedding, bool *is_b)
 }
 
 /*
- * Beside an adapter of an embedding, or a head, peft saves what it adds to; the model looks whether it is its
- * own.
+ * Return true for the base weights that peft saves beside an adapter of an embedding or a head.  The
+ * model checks whether they equal its own.
  */
 static bool
 is_base(const char *name, size_t *stem)
@@ -254,7 +257,7 @@ add_tensor(Adapter *a, const char *path, const KTensor *t, Err *e)
 					   t->name);
 	if (t->ndim != 2 || t->shape[0] < 1 || t->shape[1] < 1)
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" of adapter \"%s\" is no matrix", t->name, path);
-	/* sorted by name: A and B of a module are neighbours */
+	/* Tensors are sorted by name, so A and B of a module are neighbours. */
 	if (m == NULL || m->base != NULL || strlen(m->name) != stem || strncmp(m->name, name, stem) != 0 ||
 		m->embedding != embedding)
 	{
@@ -313,9 +316,10 @@ finish_module(Adapter *a, const char *path, const Json *c, double r, AdapterModu
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole adapter ---- */
 
-/* Older versions of peft write what Python's pickle makes. */
+/* Return true if the adapter has weights in Python's pickle format, which older versions of peft
+ * write. */
 static bool
 check_kind_of_file(const char *path, const char *weights, Err *e)
 {
@@ -338,12 +342,12 @@ read_config(Adapter *a, const char *path, const Json *c, double *r, Err *e)
 	const Json *rslora = json_get(c, "use_rslora");
 	const char *from = json_is_string(base) ? base->s : "";
 
-	/* to Python 1 is true as well; whatever else it may be, it decides the scale */
+	/* to Python 1 is true as well, but the value decides the scale, so accept booleans only */
 	if (rslora != NULL && !json_is_bool(rslora) && !json_is_null(rslora))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"use_rslora\" in its "
 										"adapter_config.json", path);
 	a->rslora = json_is_true(rslora);
-	/* it is shown: printable ASCII */
+	/* the name is shown to users, so keep only printable ASCII */
 	for (size_t i = 0; from[i] != '\0' && i < sizeof(a->base) - 1; i++)
 		a->base[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
 	return check_type(c, path, e) && refuse_others(c, path, e) && check_targets(c, path, e) &&

@@ -1,10 +1,10 @@
 /*
  * pickle.c
- *	  What a pickle of torch.save() holds, without executing any of it.
+ *	  Read the contents of a pickle of torch.save() without executing any of it.
  *
- * A pickle is a program for a stack machine that may call anything.  Here names are kept as words, and the
- * only calls that mean something are those of which torch.save() makes tensors, state dictionaries and
- * TorchAO's quantized tensors; all others are refused by their name:
+ * A pickle is a program for a stack machine that may call anything.  This reader keeps names as words.
+ * The only calls it understands are those with which torch.save() makes tensors, state dictionaries and
+ * TorchAO's quantized tensors; it refuses all others by name:
  *
  *		_rebuild_tensor_v2, v3		a tensor of a storage
  *		_rebuild_parameter			the tensor itself
@@ -14,7 +14,7 @@
  *		TorchAO's enumerations		their number
  *		TorchAO's settings			an object without members
  *
- * The bytes come from anywhere: all that they ask for is bounded, the stack, the memo and the items.
+ * The bytes are untrusted: the stack, the memo and the number of items are bounded.
  *
  * Tested by tests/unit/loader/test_torchfile.c with what tests/golden/torch_tensors.py has written, and
  * tests/fuzz/fuzz_torchfile.c.
@@ -35,7 +35,7 @@ struct Pickle
 	const char *p;
 	const char *end;
 	bool		weights;
-	size_t		most;			/* elements of each of these */
+	size_t		most;			/* limit of the elements of each of these */
 	PickleValue *stack;
 	size_t		n_stack;
 	PickleValue *memo;
@@ -48,21 +48,21 @@ struct Pickle
 	size_t		n_tensors;
 };
 
-/* Is a word, or a name, this one? */
+/* Return true if a word or a name equals s. */
 static bool
 is_word(const PickleValue *v, PickleKind kind, const char *s)
 {
 	return v->kind == kind && v->word.n == strlen(s) && memcmp(v->word.s, s, v->word.n) == 0;
 }
 
-/* A list of n elements, with room for one more. */
+/* Return a list of n elements with room for one more. */
 static void *
 room(void *list, size_t n, size_t size)
 {
 	return (n & (n - 1)) == 0 ? mem_realloc(list, (n > 0 ? 2 * n : 1) * size) : list;
 }
 
-/* Is there one more element of a list to be had?  There is room for it then. */
+/* Make room for one more element of a list; false if the limit is reached or memory is exhausted. */
 #define GROW(k, list, n, e) \
 	((k)->n < (k)->most ? ((k)->list = room((k)->list, (k)->n, sizeof(*(k)->list))) != NULL : \
 	 torchzip_bad(e, "the pickle is too large"))
@@ -125,7 +125,7 @@ append(Pickle *k, int64_t box, const PickleValue *v, Err *e)
 	return true;
 }
 
-/* The last n of the stack, or n < 0: those down to the mark, which goes. */
+/* Count the last n items of the stack, or for n < 0 those above the mark, which the caller pops with them. */
 static bool
 count_items(Pickle *k, int n, size_t *count, Err *e)
 {
@@ -137,7 +137,7 @@ count_items(Pickle *k, int n, size_t *count, Err *e)
 	return *count + marked <= k->n_stack || torchzip_bad(e, "the pickle is broken");
 }
 
-/* They become a tuple, whose nodes follow each other. */
+/* Replace these items by a tuple; its nodes are consecutive. */
 static bool
 push_tuple(Pickle *k, int n, Err *e)
 {
@@ -153,7 +153,7 @@ push_tuple(Pickle *k, int n, Err *e)
 	return push(k, v, e);
 }
 
-/* They are appended to the list or dictionary below them. */
+/* Append these items to the list or dictionary below them. */
 static bool
 extend(Pickle *k, int n, PickleKind kind, Err *e)
 {
@@ -181,7 +181,7 @@ push_box(Pickle *k, PickleKind kind, Err *e)
 	return new_box(k, kind, &v, e) && push(k, v, e);
 }
 
-/* Item i of a tuple; one of another kind if there is none. */
+/* Return item i of a tuple, or a value of another kind if there is none. */
 static PickleValue
 item(const Pickle *k, const PickleValue *v, int i)
 {
@@ -213,7 +213,7 @@ push_int(Pickle *k, int size, Err *e)
 	return push(k, v, e);
 }
 
-/* An integer of at most 8 bytes, two's complement */
+/* an integer of at most 8 bytes, two's complement */
 static bool
 push_long(Pickle *k, Err *e)
 {
@@ -242,7 +242,7 @@ push_word(Pickle *k, size_t n, Err *e)
 	return take(k, n, &v.word.s, e) && push(k, v, e);
 }
 
-/* Two lines: a module, and a name in it */
+/* two lines: a module, and a name in it */
 static bool
 push_name(Pickle *k, Err *e)
 {
@@ -282,7 +282,7 @@ recall(Pickle *k, uint32_t at, Err *e)
 
 /* ---- tensors ---- */
 
-/* ("storage", torch.FloatStorage, "0", "cpu", 6) */
+/* Make a storage of ("storage", torch.FloatStorage, "0", "cpu", 6). */
 static bool
 make_storage(Pickle *k, Err *e)
 {
@@ -292,7 +292,7 @@ make_storage(Pickle *k, Err *e)
 		KType		type;
 	}			types[] = {
 		{"torch\nFloatStorage", KT_F32}, {"torch\nHalfStorage", KT_F16}, {"torch\nBFloat16Storage", KT_BF16},
-		/* of weights alone */
+		/* for weights only */
 		{"torch\nCharStorage", KT_I8}, {"torch\nByteStorage", KT_U8}, {"torch\nShortStorage", KT_I16},
 		{"torch\nIntStorage", KT_I32}, {"torch\nLongStorage", KT_I64},
 		{"torch.storage\nUntypedStorage", KT_COUNT}
@@ -316,7 +316,7 @@ make_storage(Pickle *k, Err *e)
 				   "the tensor must be of float32, float16 or bfloat16");
 }
 
-/* Of a storage of bytes that may be of any type, the last of the arguments says it. */
+/* Return the type of a tensor whose storage is untyped bytes; the last argument says it. */
 static KType
 type_of(const PickleValue *name)
 {
@@ -333,7 +333,8 @@ type_of(const PickleValue *name)
 	return KT_COUNT;
 }
 
-/* (storage, offset, sizes, strides, requires_grad, hooks), and with bytes the type */
+/* Make a tensor of (storage, offset, sizes, strides, requires_grad, hooks), and with `bytes` the
+ * type. */
 static bool
 make_tensor(Pickle *k, const PickleValue *t, bool bytes, Err *e)
 {
@@ -348,7 +349,8 @@ make_tensor(Pickle *k, const PickleValue *t, bool bytes, Err *e)
 		return torchzip_bad(e, "a tensor is described in another way");
 	r = (PickleTensor) {.type = bytes ? type_of(&last) : x[0].type, .key = x[0].word, .stored = x[0].i,
 						.offset = x[1].i, .n_dims = items(k, &x[2])};
-	/* types of a byte, so that elements are what the storage counts */
+	/* an untyped storage may only have types of one byte, so that its count of bytes is its count of
+	 * elements */
 	if ((x[0].type == KT_COUNT) != bytes || r.type == KT_COUNT)
 		return err_set(e, ERR_UNSUPPORTED, "a tensor has a type that is not supported");
 	for (int i = 0; i < r.n_dims; i++)
@@ -386,7 +388,7 @@ refuse_call(StrView name, Err *e)
 				   name.s, rest < 60 ? (int) rest : 60, line + 1);
 }
 
-/* (_rebuild_wrapper_subclass, class, its arguments, members) */
+/* Make an object of (_rebuild_wrapper_subclass, class, its arguments, members). */
 static bool
 make_object(Pickle *k, const PickleValue *args, Err *e)
 {
@@ -422,7 +424,7 @@ call_of_weights(Pickle *k, const PickleValue *f, const PickleValue *args, Err *e
 	return refuse_call(f->word, e);
 }
 
-/* What is called, a name, and its arguments */
+/* Pop the name of a function and its arguments. */
 static bool
 pop_call(Pickle *k, PickleValue *f, PickleValue *args, Err *e)
 {
@@ -445,7 +447,7 @@ call(Pickle *k, Err *e)
 	return k->weights ? call_of_weights(k, &f, &args, e) : refuse_call(f.word, e);
 }
 
-/* A setting of TorchAO, such as a layout: its class counts, and whether it has members doesn't. */
+/* Make a setting of TorchAO, such as a layout.  Only its class counts, not its members. */
 static bool
 make_setting(Pickle *k, Err *e)
 {
@@ -459,7 +461,8 @@ make_setting(Pickle *k, Err *e)
 	return push(k, (PickleValue) {.kind = PICKLE_OBJECT, .i = -1, .word = f.word}, e);
 }
 
-/* Of a state dictionary the versions of modules; of a setting its members. */
+/* Drop the state of an object: the versions of modules of a state dictionary, or the members of a
+ * setting. */
 static bool
 drop_state(Pickle *k, Err *e)
 {
@@ -482,7 +485,7 @@ unknown(Err *e)
 	return err_set(e, ERR_UNSUPPORTED, "only a tensor can be read, and nothing that holds one");
 }
 
-/* Those that make no value of their own. */
+/* Run an instruction that makes no value of its own. */
 static bool
 other_instruction(Pickle *k, char op, Err *e)
 {
@@ -519,7 +522,7 @@ other_instruction(Pickle *k, char op, Err *e)
 	}
 }
 
-/* One instruction but the last. */
+/* Run one instruction other than STOP. */
 static bool
 instruction(Pickle *k, char op, Err *e)
 {
@@ -615,7 +618,7 @@ pickle_free(Pickle *k)
 	mem_free(k);
 }
 
-/* ---- what it holds ---- */
+/* ---- the result ---- */
 
 const PickleValue *
 pickle_top(const Pickle *k)

@@ -1,6 +1,6 @@
 /*
  * pickle.h
- *	  What a pickle of torch.save() holds, without executing any of it.
+ *	  Read the contents of a pickle of torch.save() without executing any of it.
  */
 #ifndef VLLM_LOADER_PICKLE_H
 #define VLLM_LOADER_PICKLE_H
@@ -23,14 +23,14 @@ typedef enum PickleKind
 typedef struct PickleValue
 {
 	PickleKind	kind;
-	KType		type;			/* PICKLE_STORAGE; KT_COUNT: told by the tensor */
-	/* PICKLE_INT; STORAGE: elements; TUPLE, LIST, DICT: its box; TENSOR: its number; OBJECT: its members'
-	 * box, or -1 */
+	KType		type;			/* PICKLE_STORAGE; KT_COUNT: the tensor says it */
+	/* PICKLE_INT: the value; STORAGE: elements; TUPLE, LIST, DICT: its box; TENSOR: its number; OBJECT:
+	 * the box of its members, or -1 */
 	int64_t		i;
 	StrView		word;			/* PICKLE_WORD; STORAGE: its key; NAME, OBJECT: "module\nname" */
 } PickleValue;
 
-/* Items of a tuple, list or dictionary, whose keys and values take turns. */
+/* Items of a tuple, list or dictionary; of a dictionary, keys and values alternate. */
 typedef struct PickleBox
 {
 	int32_t		first;			/* node, -1 = none */
@@ -48,7 +48,7 @@ typedef struct PickleTensor
 {
 	KType		type;
 	StrView		key;			/* of its storage */
-	int64_t		stored;			/* elements of that */
+	int64_t		stored;			/* elements of the storage */
 	int64_t		offset;
 	int			n_dims;
 	int64_t		dim[PICKLE_MAX_DIMS];
@@ -58,8 +58,9 @@ typedef struct PickleTensor
 typedef struct Pickle Pickle;
 
 /*
- * Read a pickle, whose bytes the result points to.  weights: a model's, with dictionaries and the quantized
- * tensors of TorchAO; else one tensor of floats.  What isn't known is ERR_UNSUPPORTED; NULL.
+ * Read a pickle; the result points into the caller's bytes.  If weights is true, the pickle is a
+ * model's, with dictionaries and the quantized tensors of TorchAO; else it is one tensor of floats.
+ * Return NULL on error; anything unknown is ERR_UNSUPPORTED.
  */
 Pickle	   *pickle_read(StrView text, bool weights, Err *e);
 void		pickle_free(Pickle *k);
@@ -67,9 +68,9 @@ const PickleValue *pickle_top(const Pickle *k);
 const PickleBox *pickle_box(const Pickle *k, const PickleValue *v);
 const PickleNode *pickle_node(const Pickle *k, int32_t i);	/* NULL for -1 */
 const PickleTensor *pickle_tensor(const Pickle *k, const PickleValue *v);
-/* What a dictionary, or an object's members, have under a key; NULL: nothing. */
+/* Return the value under a key of a dictionary or of an object's members, NULL if there is none. */
 const PickleValue *pickle_member(const Pickle *k, const PickleValue *v, const char *key);
-/* Is an object of a class of TorchAO, wherever that defines it? */
+/* Return true if v is an object of this TorchAO class, in whichever module TorchAO defines the class. */
 bool		pickle_is_torchao(const PickleValue *v, const char *class_name);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * safetensors.c
  *	  Weights of a Hugging Face directory: model.safetensors, or the shards that
- *	  model.safetensors.index.json names; without these PyTorch's (torch_weights.c).
+ *	  model.safetensors.index.json names; without these PyTorch's files (torch_weights.c).
  *
  * A safetensors file:
  *
@@ -10,9 +10,8 @@
  *	  8			N		JSON: {"name": {"dtype", "shape", "data_offsets": [b, e]}, ...}
  *	  8 + N		rest	the tensors; offsets count from here
  *
- * As the reference implementation demands, the tensors cover the rest of the file
- * without hole or overlap: so a truncated file is found before anything of it is
- * used.  "__metadata__" is ignored.
+ * As in the reference implementation, the tensors must cover the rest of the file without hole or
+ * overlap, so a truncated file is found before anything of it is used.  "__metadata__" is ignored.
  *
  * Tested by tests/unit/loader/test_safetensors.c and tests/fuzz/fuzz_safetensors.c.
  */
@@ -52,7 +51,7 @@ copy_bytes(void *arg)
 	memcpy(c->dst, c->src, c->n);
 }
 
-/* A JSON number that is an integer in 0..2^53; false otherwise. */
+/* Read a JSON number that is an integer in 0..2^53; return false for any other value. */
 static bool
 json_u53(const Json *v, uint64_t *out)
 {
@@ -83,7 +82,7 @@ st_shape(const Json *v, int *ndim, int64_t *shape)
 	return true;
 }
 
-/* One entry of the header; prefix: of its name here. */
+/* Add one entry of the header.  prefix comes before its name. */
 static bool
 st_tensor(Files *f, int map, const char *prefix, uint64_t data, const Json *entry, StRange *range, Err *e)
 {
@@ -100,7 +99,7 @@ st_tensor(Files *f, int map, const char *prefix, uint64_t data, const Json *entr
 
 	if (!files_name_ok(name, strlen(name)))
 		return err_set(e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", path);
-	/* what is in an array has no name */
+	/* elements of an array have no name */
 	if (!json_is_object(entry))
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has no data type", name, path);
 	json_each(v, entry)
@@ -146,7 +145,7 @@ range_cmp(const void *a, const void *b)
 	return (x->end > y->end) - (x->end < y->end);
 }
 
-/* The ranges cover 0..size without hole or overlap. */
+/* Check that the ranges cover 0..size without hole or overlap. */
 static bool
 st_cover(const char *path, StRange *r, size_t n, uint64_t size, Err *e)
 {
@@ -251,12 +250,12 @@ entry_cmp(const void *a, const void *b)
 	return strcmp((*(const Json *const *) a)->s, (*(const Json *const *) b)->s);
 }
 
-/* What a directory's weights may be in: one file, or shards that an index names. */
+/* The files in which a directory may have its weights: one file, or shards that an index names. */
 typedef struct StKind
 {
 	const char *single;
 	const char *index;
-	const char *ending;			/* of shards */
+	const char *ending;			/* ending of a shard's name */
 	bool		(*file) (Files *f, const char *path, const char *prefix, Err *e);
 } StKind;
 
@@ -265,7 +264,8 @@ static const StKind kinds[] = {
 	{"pytorch_model.bin", "pytorch_model.bin.index.json", ".bin", torchweights_file}
 };
 
-/* A shard is a plain name with that ending in the same directory. */
+/* Return true if a shard's name is a plain name with that ending, so that it is in the same
+ * directory. */
 static bool
 shard_name_ok(const StKind *kind, const char *s)
 {
@@ -276,8 +276,8 @@ shard_name_ok(const StKind *kind, const char *s)
 		n > ending && strcmp(s + n - ending, kind->ending) == 0;
 }
 
-/* Open the shards (entries sorted by file) and see that each tensor is where the
- * index says. */
+/* Open the shards (entries sorted by file) and check that each tensor is in the shard that the index
+ * says. */
 static bool
 st_shards(Files *f, const StKind *kind, const char *index, Json **entries, size_t n, Err *e)
 {
@@ -341,7 +341,7 @@ st_index(Files *f, const StKind *kind, const char *path, const Buf *text, Err *e
 	return ok;
 }
 
-/* Neither file is there: say what there is instead. */
+/* Neither file exists: report which other files the directory has. */
 static bool
 st_none(const char *path, Err *e)
 {
@@ -386,7 +386,7 @@ safetensors_there(const char *dir)
 	return there;
 }
 
-/* The weights of a folder, if it has any of this kind. */
+/* Open the weights of a folder if it has any of this kind, and set *found. */
 static bool
 st_open_kind(Files *f, const StKind *kind, bool *found, Err *e)
 {

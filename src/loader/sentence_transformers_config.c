@@ -1,6 +1,6 @@
 /*
  * sentence_transformers_config.c
- *	  What sentence-transformers keeps beside a model: modules.json and the files that it names,
+ *	  Read the files of sentence-transformers beside a model: modules.json and the files that it names,
  *	  sentence_bert_config.json, config_sentence_transformers.json.
  *
  * They become Conf entries under "st.", which src/model and src/backend read:
@@ -24,7 +24,7 @@
  *	st.prompt_names, st.prompts.NAME, st.default_prompt_name	instructions before a text
  *	st.similarity_fn_name, st.activation_fn
  *
- * The order of modules counts.  One that can't be computed here, or not at its place, is
+ * The order of modules counts.  A module that the engine can't compute, or not at its position, is
  * refused: leaving it out would give other vectors.
  *
  * Tested by tests/unit/loader/test_load_st.c, tests/fuzz/fuzz_config.c and tests/golden/pool_golden.c.
@@ -46,14 +46,14 @@ typedef struct StRead
 {
 	Files	   *f;
 	Err		   *e;
-	int			n_rows;			/* layers of tokens' rows, */
+	int			n_rows;			/* layers on tokens' rows before pooling */
 	int			n_dense;		/* layers after pooling */
-	bool		pools;			/* there is a pooling, */
+	bool		pools;			/* the model has a pooling module */
 	bool		pooled;			/* the pooling's configuration has been read */
 	bool		normalized;
 } StRead;
 
-/* Optional JSON: *out NULL where it is not there. */
+/* Read an optional JSON file; *out = NULL if it doesn't exist. */
 static bool
 read_json(StRead *r, const char *dir, const char *name, Json **out)
 {
@@ -82,7 +82,7 @@ str_of(const Json *o, const char *key)
 	return json_str_of(json_get(o, key));
 }
 
-/* A value of an object as an entry of its own. */
+/* Copy a value of an object to a Conf entry. */
 static void
 take(StRead *r, const Json *o, const char *key, const char *as)
 {
@@ -98,7 +98,7 @@ take(StRead *r, const Json *o, const char *key, const char *as)
 
 /* ---- modules ---- */
 
-/* A module's folder: a plain name, or nothing for the model's own. */
+/* Return true if a module's folder is a plain name, or empty for the model's own folder. */
 static bool
 folder_ok(const char *s)
 {
@@ -107,7 +107,7 @@ folder_ok(const char *s)
 	return n == 0 || (files_name_ok(s, n) && s[0] != '.' && strchr(s, '/') == NULL);
 }
 
-/* How the releases name the same, in the order in which vectors are put side by side. */
+/* The older releases' names of the same modes, in the order in which vectors are concatenated. */
 static const char *const modes[][2] = {
 	{"cls", "pooling_mode_cls_token"}, {"max", "pooling_mode_max_tokens"},
 	{"mean", "pooling_mode_mean_tokens"},
@@ -117,7 +117,7 @@ static const char *const modes[][2] = {
 
 #define N_MODES (sizeof(modes) / sizeof(modes[0]))
 
-/* A mode by its new name; one that isn't known stays as it is, and is refused by who computes. */
+/* Return a mode under its new name.  An unknown mode is returned unchanged; the pooler refuses it. */
 static const char *
 mode_key(const char *mode)
 {
@@ -127,7 +127,7 @@ mode_key(const char *mode)
 	return mode;
 }
 
-/* A module that is there, but can't be computed. */
+/* Refuse a module that the model has but the engine can't compute. */
 static bool
 refuse(StRead *r, const char *dir, const char *why)
 {
@@ -174,7 +174,7 @@ read_pooling(StRead *r, const char *dir)
 	return ok;
 }
 
-/* Does a layer read what stands at its place, and write it back? */
+/* Return true if a layer reads what is at its position, and writes its result back there. */
 static bool
 layer_at_place(StRead *r, const char *dir, const Json *o)
 {
@@ -192,7 +192,7 @@ layer_at_place(StRead *r, const char *dir, const Json *o)
 	return true;
 }
 
-/* A layer's configuration and tensors, as the next of those before pooling or behind it. */
+/* Read a layer's configuration and tensors as the next layer before or after pooling. */
 static bool
 read_layer(StRead *r, const char *dir, const char *width)
 {
@@ -236,7 +236,7 @@ read_layer_norm(StRead *r, const char *dir)
 	return read_layer(r, dir, "dimension");
 }
 
-/* Of a language model that scores: which tokens' logits count. */
+/* Read which tokens' logits count, for a language model that scores. */
 static bool
 read_logit_score(StRead *r, const char *dir)
 {
@@ -259,7 +259,7 @@ read_normalize(StRead *r, const char *dir)
 	return true;
 }
 
-/* A list of words as an entry of its own; a word alone counts as one. */
+/* Copy a list of words to a Conf entry; a single word counts as a list of one. */
 static void
 take_words(StRead *r, const Json *o, const char *key, const char *as)
 {
@@ -279,7 +279,7 @@ take_words(StRead *r, const Json *o, const char *key, const char *as)
 		conf_set_strs(r->f->conf, as, words, n);
 }
 
-/* Which tokens' vectors count in a comparison by tokens. */
+/* Read which tokens' vectors count in a comparison by tokens. */
 static bool
 read_mask(StRead *r, const char *dir)
 {
@@ -308,7 +308,7 @@ read_expansion(StRead *r, const Json *o)
 	}
 }
 
-/* Limits and case of texts, by the names that the file has had. */
+/* Read limits and case of texts, by all names that the file has used for them. */
 static bool
 read_transformer(StRead *r, const char *dir)
 {
@@ -336,7 +336,7 @@ read_transformer(StRead *r, const char *dir)
 	return ok;
 }
 
-/* A token's text, or an object with it. */
+/* Copy a token's text, given as a string or as an object with it. */
 static void
 take_token(StRead *r, const Json *o, const char *key, const char *as)
 {
@@ -349,8 +349,8 @@ take_token(StRead *r, const Json *o, const char *key, const char *as)
 }
 
 /*
- * What the tokenizer's configuration says.  Its length counts where sentence-transformers' files have
- * none, for models that don't generate (heads_conf()); libraries write 1e30 for none.
+ * Read the settings of the tokenizer's configuration.  Its length counts if sentence-transformers' files
+ * have none and the model doesn't generate (heads_conf()); libraries write 1e30 for no limit.
  */
 static void
 read_tokenizer(StRead *r)
@@ -377,7 +377,7 @@ read_tokenizer(StRead *r)
 	json_free(o);
 }
 
-/* In training only. */
+/* A module that works in training only. */
 static bool
 read_nothing(StRead *r, const char *dir)
 {
@@ -386,7 +386,7 @@ read_nothing(StRead *r, const char *dir)
 	return true;
 }
 
-/* The last word of a module's class; NULL if it has none, or no valid folder. */
+/* Return the last word of a module's class; NULL if it has none, or no valid folder. */
 static const char *
 module_kind(const Json *m, const char **dir)
 {
@@ -432,7 +432,7 @@ read_module(StRead *r, const Json *m)
 						  "LogitScore and MultiVectorMask.");
 }
 
-/* The modules of modules.json that are of this kind: the last one's folder; NULL = none. */
+/* Return the folder of the last module of this kind in modules.json; NULL = none. */
 static const char *
 find_module(const Json *list, const char *kind)
 {
@@ -500,8 +500,9 @@ static const char *const punctuation[] = {
 };
 
 /*
- * PyLate's models of token vectors (before sentence-transformers had its own): prefixes that are tokens,
- * queries filled up with [MASK] unless they say no, punctuation left out of documents.
+ * Read the settings of PyLate's models of token vectors (from before sentence-transformers had its own):
+ * prefixes that are tokens, queries padded with [MASK] unless the settings say no, punctuation left out
+ * of documents.
  */
 static void
 read_pylate(StRead *r, const Json *o)
@@ -568,7 +569,8 @@ read_prompts(StRead *r)
 	return ok;
 }
 
-/* PyLate leaves the length of what it encoded last in max_seq_length: documents' and queries' own count. */
+/* Set the length to the longer of documents' and queries' own: in PyLate's models max_seq_length is only
+ * the length of what PyLate encoded last. */
 static void
 longest_side(Conf *c)
 {

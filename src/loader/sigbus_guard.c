@@ -1,21 +1,19 @@
 /*
  * sigbus_guard.c
- *	  Reading mapped files that somebody may truncate at the same time.
+ *	  Read mapped files that another process may truncate at the same time.
  *
- * Touching a page behind a file's new end raises SIGBUS.  The handler maps a page of zeros instead of the
- * missing one, notes the damage and returns:
- * the reader goes on with zeros, in whatever thread it is and whatever it holds,
- * and load_read_guard() reports the error when it is done.  So a guarded
+ * Touching a page after a file's new end raises SIGBUS.  The handler maps a page of zeros instead of the
+ * missing one, notes the damage and returns.  The reader goes on with zeros, in whichever thread it runs
+ * and whichever locks it holds; load_read_guard() reports the error when fn has finished.  So a guarded
  * function may allocate, lock, and run the thread pool; nothing is unwound.
  *
- * What a SIGBUS doesn't show (the rest of the last page, a file overwritten in
- * place) is found afterwards by the file's size and modification time.
+ * A SIGBUS doesn't show every change (the rest of the last page, a file overwritten in place):
+ * load_read_guard() finds these afterwards by the file's size and modification time.
  *
- * The handler is process-wide.  A table of the guarded Files tells it which
- * addresses are ours; a SIGBUS elsewhere gets the previous disposition back and
- * happens again.  Slots are atomic since the handler reads them in any thread.
- * The kernel kills a process whose thread has SIGBUS blocked when it happens: so
- * threads that block signals must leave this one out.
+ * The handler is process-wide.  A table of the guarded Files tells it which addresses belong to the
+ * loader; for a SIGBUS elsewhere it restores the previous disposition, and the fault happens again.
+ * Slots are atomic because the handler reads them in any thread.  The kernel kills a process whose
+ * thread has SIGBUS blocked when the fault happens, so threads that block signals must not block SIGBUS.
  *
  * Tested by tests/unit/loader/test_load_files.c with files truncated after the open.
  */
@@ -38,8 +36,8 @@ static int	n_guards;			/* under guard_lock */
 static struct sigaction old_action; /* valid while n_guards > 0 */
 static _Atomic uintptr_t page_size;
 
-/* Async-signal-safe: loads and system calls only (mmap as a bare one, so that no
- * sanitizer takes it for a write by this thread). */
+/* Async-signal-safe: loads and system calls only (mmap as a bare system call, so that no sanitizer takes
+ * it for a write by this thread). */
 static void
 on_sigbus(int sig, siginfo_t *si, void *uc)
 {
@@ -66,7 +64,7 @@ on_sigbus(int sig, siginfo_t *si, void *uc)
 			return;
 		}
 	}
-	/* not ours: let it happen again under the previous disposition */
+	/* the address isn't ours: restore the previous disposition and let the fault happen again */
 	sigaction(sig, &old_action, NULL);
 	errno = save_errno;
 }

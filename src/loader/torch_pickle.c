@@ -6,7 +6,7 @@
  * NAME/data/KEY, its storage.  The pickle is a program that may call anything; pickle.c reads it without
  * doing so.
  *
- * The bytes come from anywhere: every offset, size and stride is checked against what there is.
+ * The bytes are untrusted: every offset, size and stride is checked against the file.
  *
  * Tested by tests/unit/loader/test_torchfile.c with what tests/golden/torch_tensors.py has written.
  */
@@ -19,7 +19,7 @@
 #include "loader/pickle.h"
 #include "loader/torch_zip.h"
 
-/* Its size, in *out; every element lies in a storage of n_stored elements. */
+/* Set the tensor's size in *out, and check that every element lies in a storage of n_stored elements. */
 static bool
 measure(const PickleTensor *k, size_t n_stored, TorchTensor *out, Err *e)
 {
@@ -45,7 +45,7 @@ measure(const PickleTensor *k, size_t n_stored, TorchTensor *out, Err *e)
 			(last += span) > n_stored)
 			return torchzip_bad(e, "the tensor lies outside of its storage");
 	}
-	/* a stride of 0 would make much of little */
+	/* a stride of 0 would make a large tensor of a small storage */
 	if (out->n > n_stored ||
 		(out->n > 0 && ((size_t) k->offset >= n_stored || last >= n_stored - (size_t) k->offset)))
 		return torchzip_bad(e, "the tensor lies outside of its storage");
@@ -84,7 +84,7 @@ copy_elements(const PickleTensor *k, const char *from, size_t size, TorchTensor 
 	}
 }
 
-/* Of an open archive. */
+/* Read the tensor of an open archive. */
 static bool
 read_tensor(const TorchZip *zip, const PickleTensor *k, TorchTensor *out, Err *e)
 {

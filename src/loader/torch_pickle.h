@@ -22,8 +22,8 @@ typedef struct TorchTensor
 } TorchTensor;
 
 /*
- * Read a dense tensor of float32, float16 or bfloat16 from the bytes of a file.  Nothing of it is
- * executed: what isn't such a tensor is ERR_BAD_FILE, another type of tensor ERR_UNSUPPORTED.
+ * Read a dense tensor of float32, float16 or bfloat16 from the bytes of a file, without executing
+ * anything of it.  Bytes that are no such file are ERR_BAD_FILE, another type of tensor ERR_UNSUPPORTED.
  */
 bool		torch_tensor_read(const char *s, size_t n, TorchTensor *out, Err *e);
 

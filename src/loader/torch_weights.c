@@ -3,13 +3,14 @@
  *	  Weights of a Hugging Face directory in PyTorch's files: pytorch_model.bin, or the shards that
  *	  pytorch_model.bin.index.json names.
  *
- * A file is an archive (torch_zip.h) of a pickled state dictionary, which is read and not executed
- * (pickle.h), and of storages, which stay where they are: tensors point into the mapped file.  Of a tensor
- * subclass of TorchAO its own tensors are added, by the names that TorchAO gives them in safetensors files:
- * "m.up_proj.weight" becomes "m.up_proj._weight_qdata", "m.up_proj._weight_scale" and so on.
+ * A file is an archive (torch_zip.h) of a pickled state dictionary, which the loader reads without
+ * executing it (pickle.h), and of storages, which stay in place: tensors point into the mapped file.
+ * For a tensor subclass of TorchAO the loader adds its inner tensors, under the names that TorchAO gives
+ * them in safetensors files: "m.up_proj.weight" becomes "m.up_proj._weight_qdata",
+ * "m.up_proj._weight_scale" and so on.
  *
- * The archive's directory and the pickle are copied before they are looked at, so that nobody changes them
- * meanwhile.
+ * The archive's directory and the pickle are copied before they are parsed, so that no other process can
+ * change them meanwhile.
  *
  * Tested by tests/unit/loader/test_torch_weights.c and tests/fuzz/fuzz_torchfile.c.
  */
@@ -30,7 +31,7 @@ typedef struct Weights
 {
 	Files	   *f;
 	int			map;
-	const char *prefix;			/* of all names */
+	const char *prefix;			/* comes before all names */
 	TorchZip	zip;
 	Pickle	   *k;
 	bool		ok;
@@ -46,7 +47,7 @@ no_weights(const Weights *w, const char *why, Err *e)
 
 /* ---- tensors ---- */
 
-/* Row after row, without a gap? */
+/* Return true if the tensor is row-major without a gap. */
 static bool
 is_dense(const PickleTensor *t)
 {
@@ -98,7 +99,7 @@ add_tensor(Weights *w, const char *name, const PickleTensor *t, Err *e)
 
 /* ---- TorchAO ---- */
 
-/* A tensor of the subclass "MODULE.weight" that is called so in it. */
+/* Add the inner tensor `name` of the subclass "MODULE.weight". */
 static bool
 add_part(Weights *w, const char *name, const char *part, const PickleValue *v, Err *e)
 {
@@ -112,7 +113,7 @@ add_part(Weights *w, const char *name, const char *part, const PickleValue *v, E
 	return add_tensor(w, own, pickle_tensor(w->k, v), e);
 }
 
-/* Of the second version: all tensors among the members, by their names. */
+/* Add an object of the second version: all tensors among its members, by their names. */
 static bool
 add_subclass(Weights *w, const char *name, const PickleValue *v, Err *e)
 {
@@ -133,7 +134,8 @@ add_subclass(Weights *w, const char *name, const PickleValue *v, Err *e)
 	return true;
 }
 
-/* AffineQuantizedTensor, of the first version: codes with a scale and integer zero points in rows. */
+/* Add an AffineQuantizedTensor, of the first version: codes with a scale and integer zero points in
+ * rows. */
 static bool
 add_affine(Weights *w, const char *name, const PickleValue *v, Err *e)
 {
@@ -147,7 +149,7 @@ add_affine(Weights *w, const char *name, const PickleValue *v, Err *e)
 		codes = "float8_data";
 	else if (impl == NULL || !pickle_is_torchao(impl, "PlainAQTTensorImpl"))
 		return no_weights(w, "a matrix in a layout of TorchAO for one kind of hardware", e);
-	/* 2 = floats: another formula */
+	/* domain 2: the zero points are floats, which needs another formula */
 	if (domain != NULL && domain->kind == PICKLE_INT && domain->i == 2)
 		return no_weights(w, "a matrix of TorchAO with zero points that are floats", e);
 	return add_part(w, name, "qdata", pickle_member(w->k, impl, codes), e) &&
@@ -160,7 +162,7 @@ add_object(Weights *w, const char *name, const PickleValue *v, Err *e)
 {
 	static const char *const known[] = {"Int8Tensor", "IntxUnpackedToInt8Tensor", "Float8Tensor"};
 
-	/* a weight beside which activations are quantized */
+	/* a weight whose layer also quantizes its activations */
 	if (pickle_is_torchao(v, "LinearActivationQuantizedTensor") &&
 		pickle_member(w->k, v, "original_weight_tensor") != NULL)
 		v = pickle_member(w->k, v, "original_weight_tensor");
@@ -206,7 +208,7 @@ add_all(Weights *w, Err *e)
 	return true;
 }
 
-/* Runs to its end whatever becomes of the file: load_read_guard(). */
+/* Read the weights.  Runs to its end even if the file is damaged meanwhile: see load_read_guard(). */
 static void
 read_weights(void *arg)
 {

@@ -2,8 +2,8 @@
  * torch_zip.c
  *	  The archive that torch.save() writes: stored members of a ZIP file.
  *
- * The directory at the end names the members; files beyond 4 GB have its fields, and those of members, in 64
- * bits elsewhere.  Every offset and size is checked against what there is.
+ * The directory at the end names the members.  Files beyond 4 GB store its fields, and those of members,
+ * as 64-bit numbers elsewhere (ZIP64).  Every offset and size is checked against the file.
  *
  * Tested by tests/unit/loader/test_torchfile.c and tests/fuzz/fuzz_torchfile.c.
  */
@@ -28,7 +28,7 @@ u64_at(const char *p)
 	return torchzip_u32(p) | (uint64_t) torchzip_u32(p + 4) << 32;
 }
 
-/* Where the directory is, by a copy of the file's end. */
+/* Find the directory, from a copy of the file's end. */
 static bool
 find_directory(StrView zip, const char *tail, size_t n_tail, uint64_t *from, uint64_t *size)
 {
@@ -56,7 +56,7 @@ find_directory(StrView zip, const char *tail, size_t n_tail, uint64_t *from, uin
 	return false;
 }
 
-/* The sizes and places that an entry has in 64 bits behind its name, if it has. */
+/* Read the 64-bit sizes and offsets that an entry may have after its name. */
 static void
 wide_fields(const char *extra, size_t n, uint32_t whole, TorchMember *m)
 {
@@ -134,7 +134,7 @@ member_cmp(const void *a, const void *b)
 	const TorchMember *y = b;
 	int			c = compare(x->path, y->path);
 
-	/* of two of a name the first in the directory counts */
+	/* if two members have the same name, the first in the directory counts */
 	return c != 0 ? c : (x->path.s > y->path.s) - (x->path.s < y->path.s);
 }
 

@@ -13,30 +13,30 @@
 
 typedef struct TorchMember
 {
-	StrView		path;			/* behind the first folder, with its slash */
-	uint64_t	local;			/* where its own header is */
+	StrView		path;			/* after the first folder, with its slash */
+	uint64_t	local;			/* offset of the member's local header */
 	uint64_t	size;
 	bool		stored;			/* not compressed */
 } TorchMember;
 
 /*
- * The directory is a copy: a file that changes meanwhile can make it wrong, but not another than the one that
- * was checked.
+ * An open archive.  Its directory is a copy: a file that changes meanwhile can make the directory
+ * outdated, but can't replace it by one that has not been checked.
  */
 typedef struct TorchZip
 {
 	StrView		bytes;			/* the file */
 	char	   *dir;
-	TorchMember *members;		/* by their paths */
+	TorchMember *members;		/* sorted by path */
 	size_t		n;
 } TorchZip;
 
 bool		torchzip_open(StrView bytes, TorchZip *out, Err *e);
 void		torchzip_close(TorchZip *z);
-/* The member NAME KEY of the first folder. */
+/* Find the member NAME KEY of the first folder. */
 bool		torchzip_find(const TorchZip *z, const char *name, StrView key, StrView *out, Err *e);
 
-/* Numbers of both formats, least byte first */
+/* Read numbers of both formats (ZIP and pickle), least byte first. */
 static inline uint32_t
 torchzip_u16(const char *p)
 {
@@ -49,7 +49,7 @@ torchzip_u32(const char *p)
 	return torchzip_u16(p) | torchzip_u16(p + 2) << 16;
 }
 
-/* here, so that compilers see that it is false */
+/* Inline, so that compilers see that it always returns false. */
 static inline bool
 torchzip_bad(Err *e, const char *what)
 {

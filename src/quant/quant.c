@@ -40,7 +40,7 @@ quant_by_gguf(uint32_t gguf_id)
 const Quant *
 quant_by_dtype(const char *dtype)
 {
-	/* masks that old checkpoints store; nothing asks for one */
+	/* Boolean masks of old checkpoints: accept them as U8, as nothing reads them. */
 	if (strcmp(dtype, "BOOL") == 0)
 		dtype = "U8";
 	for (size_t i = 0; i < N_QUANTS; i++)
@@ -63,7 +63,7 @@ quant_dtype_list(void)
 		   "F8_E8M0";
 }
 
-/* the scale at offset `at` of a block is NaN or Inf */
+/* Return true if the scale at offset `at` of a block is NaN or Inf. */
 static bool
 bad_scale(const uint8_t *block, int at)
 {

@@ -1,19 +1,17 @@
 /*
  * quantize.c
- *	  Quantized rows from float ones.
+ *	  Make quantized rows from float rows.
  *
- * INT8 and Q8_0 take the scale that their largest weight asks for, INT8 a larger one
- * if four weights that are multiplied together ask for it (INT8_QUAD).  With fewer
- * bits that is not the best one: a smaller scale cuts the largest weight off but
- * rounds all others finer.  So a dozen scales around it are tried; for the codes
- * that each of them gives, the best scale (and minimum) follows by least squares,
- * and the one with the smallest squared error wins.  The K formats do so for each
- * sub-block, round the scales to 6 or 8 bits and then choose the codes for what
- * these became.
+ * INT8 and Q8_0 use the scale that maps their largest weight to the largest code; INT8 uses a larger one
+ * if four weights that are multiplied together need it (INT8_QUAD).  With fewer bits that scale is not
+ * the best: a smaller one cuts off the largest weight but rounds all others more finely.  So the code
+ * tries a dozen scales around it.  For the codes of each, least squares give the best scale (and
+ * minimum); the result with the smallest squared error is used.  The K formats do this for each
+ * sub-block, round the scales to 6 or 8 bits and then choose the codes for the rounded scales.
  *
- * Eight blocks are fitted at once, one in each lane of a vector, so that each has
- * sums of its own in one order: the same bits everywhere, alone or beside others.  On
- * x86-64 all of it is compiled a second time with AVX2, which most CPUs have.
+ * Eight blocks are fitted at once, one in each lane of a vector.  Each block has its own sums in a fixed
+ * order, so the bits are the same everywhere, whichever blocks are fitted with it.  On x86-64 all of it
+ * is compiled a second time with AVX2, which most CPUs have.
  *
  * Tested by tests/unit/quant/test_load_quant.c and tests/golden/quantize_golden.c.
  */
@@ -23,13 +21,13 @@
 #include <math.h>
 #include <string.h>
 
-/* part of both versions of quantize_row() */
+/* a part of both versions of quantize_row() */
 #define INLINE static inline __attribute__((always_inline))
 
 #define LANES 8
 #define BLOCK 32				/* weights of a 32-block, and of a sub-block of Q4_K */
 #define SUB6 16					/* weights of a sub-block of Q6_K */
-#define QNAN 0x7e00				/* a NaN as IEEE half */
+#define QNAN 0x7e00				/* the bits of a NaN in half precision */
 
 static const QuantScheme schemes[] = {
 	{"int8", KT_INT8, KT_INT8, false},
@@ -55,7 +53,7 @@ find_scheme(const char *name, bool is_float)
 const QuantScheme *
 quant_scheme(const char *name)
 {
-	/* a name for what has the best 4 bits */
+	/* int4 is the name of the best 4-bit scheme */
 	return find_scheme(strcmp(name, "int4") == 0 ? "q4_k" : name, false);
 }
 
@@ -86,7 +84,7 @@ quantize_type(KType t, int64_t k)
 
 /* ---- arithmetic ---- */
 
-/* to the nearest integer, |x| < 2^22, ties to even */
+/* Round to the nearest integer, |x| < 2^22, ties to even. */
 INLINE float
 nearest(float x)
 {
@@ -99,19 +97,19 @@ clamp(float x, float lo, float hi)
 	return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* 1 / x, 0 for 0 and for what is too small to have an inverse */
+/* Return 1 / x, or 0 if x is 0 or too small to have an inverse. */
 INLINE float
 inverse(float x)
 {
 	return fabsf(x) < 0x1p-120f ? 0.0f : 1.0f / x;
 }
 
-/* eight floats at once, in the compiler's own vectors */
+/* eight floats, in the compiler's vector type */
 typedef float Vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t IVec __attribute__((vector_size(4 * LANES)));
 
-/* The lanes of a where m, else those of b.  By address, since what passes vectors of
- * this size by value depends on the CPU that a function is compiled for. */
+/* Select the lanes of *a where *m is set, else those of *b.  By address, since the ABI for passing
+ * vectors of this size by value depends on the CPU that a function is compiled for. */
 INLINE void
 vec_select(Vec *to, const IVec *m, const Vec *a, const Vec *b)
 {
@@ -136,7 +134,8 @@ vec_clamp_high(Vec *x, float hi)
 	vec_select(x, &m, &to, x);
 }
 
-/* the largest absolute value as bits, which are in order of size: Inf and NaN last */
+/* Return the largest absolute value as bits.  Bits of absolute values are ordered like the values; Inf
+ * and NaN come last. */
 INLINE uint32_t
 abs_max_bits(const float *x, int64_t n)
 {
@@ -181,7 +180,7 @@ bits_float(uint32_t bits)
 	return f;
 }
 
-/* the element with the largest absolute value, with its sign */
+/* Return the element with the largest absolute value, with its sign. */
 INLINE float
 extreme(const float *x, int n)
 {
@@ -195,7 +194,7 @@ extreme(const float *x, int n)
 
 /* ---- scales of up to LANES blocks of n weights ---- */
 
-/* to[i]: weight i of each block; zeros for blocks that are not there */
+/* Gather weights: to[i] has weight i of each block, zeros for missing blocks. */
 INLINE void
 take_blocks(Vec *to, const float *x, int n, int count)
 {
@@ -204,7 +203,7 @@ take_blocks(Vec *to, const float *x, int n, int count)
 			to[i][l] = l < count ? x[l * n + i] : 0.0f;
 }
 
-/* For codes q = nearest(x * inv) in lo..hi: the sums of x q and q q. */
+/* For codes q = nearest(x * inv) in lo..hi compute the sums of x q and q q. */
 INLINE void
 sums_at(const Vec *x, int n, const Vec *inv, float lo, float hi, bool low, Vec *xq, Vec *qq)
 {
@@ -227,10 +226,9 @@ sums_at(const Vec *x, int n, const Vec *inv, float lo, float hi, bool low, Vec *
 }
 
 /*
- * The scale d with the smallest error of x ~ d q, q in lo..hi = -lo - 1, among
- * those found from inverses that put the extreme weight near lo.  n is a multiple
- * of 4.  With codes fixed, the best d is xq / qq and takes xq^2 / qq off the
- * error.
+ * Find the scale d with the smallest error of x ~ d q, q in lo..hi = -lo - 1, among those computed from
+ * inverses that put the extreme weight near lo.  n is a multiple of 4.  For fixed codes the best d is xq
+ * / qq, which reduces the error by xq^2 / qq.
  */
 INLINE void
 symmetric_scales(const Vec *x, int n, float lo, float hi, Vec *d)
@@ -265,7 +263,7 @@ symmetric_scales(const Vec *x, int n, float lo, float hi, Vec *d)
 	vec_select(d, &better, &zero, d);
 }
 
-/* What least squares with a minimum needs to know of a choice of codes. */
+/* The sums that least squares with a minimum need for a choice of codes. */
 typedef struct Fit
 {
 	Vec			q;
@@ -273,7 +271,7 @@ typedef struct Fit
 	Vec			xq;
 } Fit;
 
-/* above: x less its minimum; no code is below 0 */
+/* Compute these sums.  above: x less its minimum, so that no code is below 0. */
 INLINE void
 fit_at(const Vec *x, const Vec *above, int n, const Vec *inv, float hi, bool high, Fit *f)
 {
@@ -295,7 +293,7 @@ fit_at(const Vec *x, const Vec *above, int n, const Vec *inv, float hi, bool hig
 	*f = (Fit) {a, b, (c[0] + c[2]) + (c[1] + c[3])};
 }
 
-/* d and m for the codes of f, and their error without the constant sum of x^2 */
+/* Compute d and m for the codes of f, and their error without the constant sum of x^2. */
 INLINE void
 solve_fit(const Fit *f, float n, const Vec *sum, bool below, Vec *d, Vec *m, Vec *err)
 {
@@ -308,7 +306,7 @@ solve_fit(const Fit *f, float n, const Vec *sum, bool below, Vec *d, Vec *m, Vec
 	*m = (*sum * f->qq - f->q * f->xq) / det;
 	if (below)
 	{
-		/* without a minimum (also where all codes are the same, det = 0) */
+		/* no minimum (also if all codes are the same, det = 0) */
 		ok = *m <= zero;
 		vec_select(m, &ok, m, &zero);
 		to = f->xq / f->qq;
@@ -317,10 +315,7 @@ solve_fit(const Fit *f, float n, const Vec *sum, bool below, Vec *d, Vec *m, Vec
 	*err = *d * (*d * f->qq + 2.0f * (*m * f->q - f->xq)) + *m * (n * *m - 2.0f * *sum);
 }
 
-/*
- * d >= 0 and m with the smallest error of x ~ d q + m, q in 0..hi; m <= 0 if
- * `below`.
- */
+/* Find d >= 0 and m with the smallest error of x ~ d q + m, q in 0..hi; m <= 0 if `below`. */
 INLINE void
 asymmetric_scales(const Vec *x, int n, float hi, bool below, Vec *d, Vec *m)
 {
@@ -369,7 +364,7 @@ asymmetric_scales(const Vec *x, int n, float hi, bool below, Vec *d, Vec *m)
 
 /* ---- the formats ---- */
 
-/* The larger sum of four magnitudes that INT8_QUAD bounds, of eight weights. */
+/* Return the larger of the two sums of four magnitudes, of eight weights, that INT8_QUAD bounds. */
 INLINE float
 most_of_quads(const float *x)
 {
@@ -379,7 +374,8 @@ most_of_quads(const float *x)
 	return a > b ? a : b;
 }
 
-/* most_of_quads() of a row; 0 for a short one: such matrices are fast anyway and keep the finer scale. */
+/* Return the maximum of most_of_quads() over a row.  Return 0 for a short row: such matrices are fast
+ * anyway and keep the finer scale. */
 INLINE float
 most_of_row(const float *x, int64_t k)
 {
@@ -403,12 +399,12 @@ to_int8(const float *x, int64_t k, uint8_t *out)
 {
 	uint32_t	bits = abs_max_bits(x, k);
 	float		most = bits_float(bits);
-	/* rounding adds up to a half to each of the four */
+	/* rounding adds up to 0.5 to each of the four codes */
 	float		quads = most_of_row(x, k) * (127.0f / (INT8_QUAD - 2));
 	float		d;
 	float		inv;
 
-	/* sums of the largest floats are infinite */
+	/* quads may be infinite if the weights are near the largest float; then ignore it */
 	if (quads > most && quads <= FLT_MAX)
 		most = quads;
 	d = most / 127.0f;
@@ -428,7 +424,7 @@ to_int8(const float *x, int64_t k, uint8_t *out)
 			out[i] = (uint8_t) (int32_t) nearest(x[i] * inv);
 }
 
-/* codes nearest((x - min) * inv) in lo..hi, plus offset */
+/* Store codes nearest((x - min) * inv) in lo..hi, plus offset. */
 INLINE void
 put_codes(const float *x, int n, float inv, float min, float lo, float hi, int offset, uint8_t *q)
 {
@@ -453,7 +449,7 @@ to_q8_0(const float *x, int count, uint8_t *out)
 	}
 }
 
-/* codes 0..15 of a block, as Q4_0 and Q4_1 pack them */
+/* Pack the codes 0..15 of a block as Q4_0 and Q4_1 do. */
 INLINE void
 put_nibbles(const uint8_t *q, uint8_t *qs)
 {
@@ -509,7 +505,7 @@ to_q4_1(const float *x, int count, uint8_t *out)
 	}
 }
 
-/* the 6-bit scale and minimum of sub-block s, as blocks.h describes them */
+/* Store the 6-bit scale and minimum of sub-block s as described in blocks.h. */
 INLINE void
 put_k4_scales(uint8_t *scales, int s, int sc, int mn)
 {
@@ -567,7 +563,7 @@ to_q4_k(const float *x, uint8_t *out)
 	memcpy(out, &b, sizeof(b));
 }
 
-/* codes 0..63 of weights 32 s .. of a super-block */
+/* Store the codes 0..63 of weights 32 s .. of a super-block. */
 INLINE void
 put_q6(KBlockQ6_K *b, int s, const uint8_t *q)
 {

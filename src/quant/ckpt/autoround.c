@@ -2,8 +2,8 @@
  * autoround.c
  *	  AutoRound checkpoints: GPTQ's or AWQ's layout, as "packing_format" says.
  *
- * "extra_config" has settings of single modules, by their names or by patterns; 16 bits
- * and more leave a module as it is.
+ * "extra_config" has settings of single modules, by their names or by patterns; a module with 16 or more
+ * bits stays as it is.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_gptq.h"
@@ -18,7 +18,7 @@ auto_spec(const Ckpt *c, GptqSpec *s, int *format, Err *e)
 	if (!gptq_settings(c->conf, s, e) || !ckpt_word(c->conf, "packing_format", FORMATS, 0, format, e))
 		return false;
 	s->v2 = *format == 1 || *format == 2;
-	/* a wrong guess shows in symmetric zero points, in others it doesn't */
+	/* a wrong default shows in the zero points if they are symmetric, but not if they aren't */
 	return s->sym || ckpt_get(c->conf, "packing_format") != NULL ||
 		err_set(e, ERR_UNSUPPORTED, "quantization configuration has no \"packing_format\"");
 }
@@ -26,7 +26,7 @@ auto_spec(const Ckpt *c, GptqSpec *s, int *format, Err *e)
 bool
 autoround_open(Ckpt *c, Err *e)
 {
-	/* what was done to find the codes */
+	/* keys that say how the tool found the codes */
 	static const char known[] = "quant_method bits group_size sym data_type packing_format backend "
 		"extra_config act_bits act_data_type act_group_size act_sym act_dynamic amp batch_size "
 		"enable_minmax_tuning enable_norm_bias_tuning enable_quanted_input gradient_accumulate_steps iters "

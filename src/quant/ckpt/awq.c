@@ -1,6 +1,6 @@
 /*
  * awq.c
- *	  AWQ checkpoints (AutoAWQ), of 4 bits, in the layouts of its kernels.
+ *	  AWQ checkpoints (AutoAWQ) of 4 bits, in the layouts of its kernels.
  *
  * GEMM, the usual one:
  *
@@ -46,7 +46,7 @@ typedef enum AwqLayout
 static const int order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 static const int row_of[8] = {0, 2, 4, 6, 1, 3, 5, 7};	/* of a nibble */
 
-/* Nibble j of word i becomes nibble i of word j. */
+/* Transpose: nibble j of word i becomes nibble i of word j. */
 static void
 turn_nibbles(uint32_t *x)
 {
@@ -67,8 +67,8 @@ turn_nibbles(uint32_t *x)
 	}
 }
 
-/* Columns of the rows in the words at p, one below the other; to[j]: where row j of the eight
- * goes, NULL = nowhere. */
+/* Unpack m columns of eight rows from the words at p, one below the other; to[j] gets row j of the
+ * eight, NULL = drop it. */
 static void
 word_columns(const uint8_t *p, int64_t line, int m, uint8_t *const *to)
 {
@@ -149,7 +149,7 @@ awq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e
 
 /* ---- GEMV and GEMV_FAST ---- */
 
-/* Columns in a group, and how many groups a tensor must have room for. */
+/* Compute the columns of a group, and check that a tensor has room for all groups. */
 static bool
 padded_groups(const Ckpt *c, CkptReader *r, const GptqSpec *s, const KTensor *t, int64_t has, Err *e)
 {
@@ -163,7 +163,7 @@ padded_groups(const Ckpt *c, CkptReader *r, const GptqSpec *s, const KTensor *t,
 				t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }
 
-/* Has a group scales, in any row? */
+/* Return true if a group has a scale other than 0 in any row. */
 static bool
 group_has_scales(const CkptReader *r, int64_t group)
 {
@@ -174,8 +174,8 @@ group_has_scales(const CkptReader *r, int64_t group)
 }
 
 /*
- * All groups but no padding have scales: only so it shows that "group_size" is another than that of the
- * codes, as the padding hides how many groups there are.
+ * Check that all groups have scales and the padding has none.  Padding hides the number of groups, so
+ * this is the only way to see that "group_size" differs from the group size of the codes.
  */
 static bool
 check_padding(const Ckpt *c, const CkptReader *r, int64_t has, Err *e)
@@ -246,7 +246,7 @@ fast_zero(const CkptReader *r, int64_t row, int64_t group)
 	return s == 0 ? 0 : -ckpt_element(r->zeros, at) / s;
 }
 
-/* A zero point is that of a code. */
+/* Check that zero points are within the range of the codes. */
 static bool
 fast_zeros(const Ckpt *c, const CkptReader *r, Err *e)
 {
@@ -288,7 +288,7 @@ gemv_fast(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
 
 /* ---- the configuration ---- */
 
-/* "w_bit" and "q_group_size" are older names; the layout has three. */
+/* Read the settings; "w_bit", "q_group_size" are older names; the layout has three keys. */
 static bool
 awq_spec(const Ckpt *c, GptqSpec *s, AwqLayout *layout, Err *e)
 {
@@ -329,7 +329,7 @@ awq_open(Ckpt *c, Err *e)
 	return ckpt_known(c->conf, known, e) && gptq_plain_integers(c->conf, GPTQ_EXPORTED, e) &&
 		ckpt_word(c->conf, "backend", "autoawq auto", 0, &word, e) &&
 		ckpt_word(c->conf, "pack_dtype", "int32", 0, &word, e) &&
-		/* Quark's */
+		/* Quark's key */
 		ckpt_word(c->conf, "pack_method", "reorder", 0, &word, e) && awq_spec(c, &s, &layout, e);
 }
 
@@ -355,7 +355,7 @@ awq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, 
 			return gemv_fast(c, r, module, &s, e);
 		case AWQ_MARLIN:
 			s.sym = true;
-			r->symmetric = false;	/* by layout */
+			r->symmetric = false;	/* the layout implies it */
 			return marlin_reader(c, r, module, &s, e);
 		case AWQ_GEMM:
 			break;

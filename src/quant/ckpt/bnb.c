@@ -12,8 +12,8 @@
  * With double quantization absmax is U8: the scale is nested_quant_map[absmax[i]] *
  * nested_absmax[i / nested_blocksize] + nested_offset.
  *
- * 8 bits: weight I8 [N][K], SCB F32 [N]; w = weight * SCB / 127.  The arithmetic that goes
- * with it keeps columns with large activations apart; here blocks of 32 do that (Q8_0).
+ * 8 bits: weight I8 [N][K], SCB F32 [N]; w = weight * SCB / 127.  bitsandbytes computes columns with
+ * large activations separately; this engine keeps precision by using blocks of 32 (Q8_0).
  */
 #include <math.h>
 
@@ -37,8 +37,8 @@ bnb_open(Ckpt *c, Err *e)
 
 /* ---- 4 bits ---- */
 
-/* Codes go on from row to row: with an odd K a row may begin in the middle of a byte, else
- * ckpt_stream() reads them. */
+/* Read codes.  They continue from row to row, so with an odd K a row may begin in the middle of a byte;
+ * for other K ckpt_stream() reads them. */
 static void
 codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out)
 {
@@ -70,7 +70,7 @@ largest(const KTensor *t, int64_t n)
 	return most;
 }
 
-/* The JSON of sizes, to be freed; NULL with the error set. */
+/* Return the JSON of sizes, which the caller frees; NULL with the error set. */
 static Json *
 quant_state(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {
@@ -82,7 +82,8 @@ quant_state(Ckpt *c, CkptReader *r, const char *module, Err *e)
 
 	if (t == NULL)
 		return NULL;
-	/* a copy: somebody may change the file between the parser's two looks at a string */
+	/* Parse a copy: another process may change the file between the parser's two passes over a
+	 * string. */
 	text = t->nbytes < 65536 ? mem_strndup(t->data, t->nbytes) : NULL;
 	o = text != NULL ? json_parse(text, t->nbytes) : NULL;
 	mem_free(text);
@@ -118,7 +119,7 @@ nested(Ckpt *c, CkptReader *r, const char *module, const Json *state, int64_t bl
 	return true;
 }
 
-/* What the state says of shape and blocks, and the scales. */
+/* Read shape and blocks from the state, and the scales. */
 static bool
 blocks_of(Ckpt *c, CkptReader *r, const char *module, const Json *state, Err *e)
 {

@@ -1,10 +1,9 @@
 /*
  * ckpt.c
- *	  What the methods of quantized checkpoints share: their configuration, their tensors.
+ *	  What the methods of quantized checkpoints share: reading the configuration and the tensors.
  *
- * The configuration and the tensors are untrusted.  A key that a method doesn't know is an
- * error that names it, unless its value says nothing: ignoring it could compute something
- * else.
+ * The configuration and the tensors are untrusted.  A key that a method doesn't know is an error that
+ * names it, unless its value is empty: ignoring it could give other weights.
  *
  * Tested by tests/unit/quant/test_ckpt.c.
  */
@@ -17,7 +16,7 @@
 #include "base/pcre_match.h"
 #include "quant/ckpt/ckpt_internal.h"
 
-/* of a GGUF file, which says of each tensor what it is */
+/* for a GGUF file, whose tensors have their own types */
 static const CkptMethod gguf = {"", "", NULL, gguf_matrix};
 
 const KType ckpt_i32[] = {KT_I32, KT_COUNT};
@@ -25,8 +24,8 @@ const KType ckpt_u8[] = {KT_U8, KT_COUNT};
 const KType ckpt_floats[] = {KT_F16, KT_BF16, KT_F32, KT_COUNT};
 
 /*
- * What tools write down of how they found the codes, or of themselves: whatever it says, the codes mean the
- * same.  Of all methods, as tools write checkpoints in others' formats.
+ * Keys with which tools describe themselves or how they found the codes.  They don't change what the
+ * codes mean.  One list for all methods, as tools also write checkpoints in other tools' formats.
  */
 static const char informational[] = "autoround_version provider optimum:version to_quant_block_names "
 	"quant_block_list iters nsamples seqlen amp duo_scaling enable_minmax_tuning enable_norm_bias_tuning "
@@ -342,7 +341,7 @@ check_type(const Ckpt *c, const KTensor *t, const KType *types, Err *e)
 				   ckpt_where(c, t), ktype_name(t->type), list);
 }
 
-/* Has a tensor this shape?  Matrices below each other count as one. */
+/* Return true if a tensor has this shape.  Matrices one below the other count as one. */
 static bool
 has_shape(const KTensor *t, int ndim, int64_t d0, int64_t d1)
 {
@@ -384,7 +383,7 @@ ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const 
 	return NULL;
 }
 
-/* Scales of the KV cache: whoever wants them finds them by their names (bind.c). */
+/* Mark scales of the KV cache as used: bind.c finds those that it needs by name. */
 static void
 ignore_kv_scales(Ckpt *c, CkptReader *r, const char *module)
 {
@@ -406,7 +405,7 @@ ignore_kv_scales(Ckpt *c, CkptReader *r, const char *module)
 		ckpt_unused(c, r, parent, endings[i]);
 }
 
-/* GPTQ's tools once gave every module a bias: one of zeros may be left out. */
+/* Ignore a bias of zeros: older GPTQ tools gave every module a bias. */
 static void
 ignore_zero_bias(Ckpt *c, CkptReader *r, const char *module)
 {
@@ -420,8 +419,8 @@ ignore_zero_bias(Ckpt *c, CkptReader *r, const char *module)
 	ckpt_unused(c, r, module, ".bias");
 }
 
-/* A checkpoint may lack the first word of a name, as those do that were saved without the
- * head. */
+/* Return the module's name in the files.  The files may lack the first word of a name, as those of
+ * models that were saved without the head do. */
 static const char *
 stored_name(const Ckpt *c, const char *module)
 {

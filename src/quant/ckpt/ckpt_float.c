@@ -1,7 +1,7 @@
 /*
  * ckpt_float.c
- *	  What the methods with small floats and bytes share: their values, and scales whose
- *	  layout is told by their shape.
+ *	  What the methods with small floats and bytes share: the values of the codes, and scales whose
+ *	  shape decides their layout.
  *
  *		E4M3	1 sign, 4 exponent, 3 mantissa bits, no infinity; up to 448
  *		E5M2	as a half with 2 mantissa bits
@@ -20,7 +20,7 @@ const KType ckpt_scales[] = {KT_F32, KT_F16, KT_BF16, KT_U8, KT_F8_E8M0, KT_COUN
 float
 ckpt_e4m3(uint8_t b)
 {
-	/* a half has the same fields, and an exponent with 8 more of bias */
+	/* a half has the same fields, and an exponent bias that is 8 larger */
 	if ((b & 0x7f) == 0x7f)
 		return NAN;
 	return kf16_to_f32((uint16_t) ((b & 0x80) << 8 | (b & 0x7f) << 7)) * 256;
@@ -86,7 +86,7 @@ ckpt_fp4(CkptReader *r, const KTensor *t)
 	set_table(r, e2m1);
 }
 
-/* A sign, exponents from 0 that stand for 1 - bias, and mantissa bits. */
+/* Decode a sign, an exponent (0 stands for 1 - bias) and mantissa bits. */
 static float
 fp6(uint8_t b, int mantissa, int bias)
 {
@@ -126,7 +126,7 @@ ckpt_mx6(Ckpt *c, CkptReader *r, const char *module, bool wide, Err *e)
 	return true;
 }
 
-/* Dimensions without those of 1; at most two, or false. */
+/* Set d to the dimensions other than 1.  Return false if there are more than two. */
 static bool
 two_dims(const KTensor *t, int64_t *d)
 {
@@ -153,7 +153,7 @@ blocks_of(CkptReader *r, int64_t rows, int64_t cols, int64_t across)
 	return true;
 }
 
-/* Of a matrix; one dimension of one of blocks may be 1. */
+/* Describe the scales of one matrix; with blocks one dimension may be 1. */
 static bool
 one_matrix(CkptReader *r, const KTensor *t, int64_t rows, int64_t cols)
 {
@@ -164,7 +164,7 @@ one_matrix(CkptReader *r, const KTensor *t, int64_t rows, int64_t cols)
 	if (!two_dims(t, d))
 		return false;
 	if (d[0] == 1 && d[1] == 1)
-		return true;			/* one for all */
+		return true;			/* one scale for all weights */
 	if (down > 0 && across > 0 && t->ndim >= 2 && d[0] * d[1] == down * across && (d[0] == down || down == 1))
 		return blocks_of(r, rows, cols, across);
 	r->row_step = 1;
@@ -172,8 +172,8 @@ one_matrix(CkptReader *r, const KTensor *t, int64_t rows, int64_t cols)
 }
 
 /*
- * Of t->shape[0] matrices: blocks, where none may end within one unless it is the only one; gate
- * and up together have one each at least.
+ * Describe the scales of t->shape[0] matrices.  A matrix may not end within a block, unless it has only
+ * one block; gate and up projection in one matrix may have one block each.
  */
 static bool
 several_matrices(CkptReader *r, const KTensor *t, int64_t rows, int64_t cols)

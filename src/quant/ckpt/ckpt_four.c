@@ -1,16 +1,16 @@
 /*
  * ckpt_four.c
- *	  Matrices that are offered in 4 bits, beside Q8_0 or BF16 (ckpt_read.c).
+ *	  Matrices that are offered in 4 bits, in addition to Q8_0 or BF16 (ckpt_read.c).
  *
  *		NF4, FP4	codes of bitsandbytes' tables, with one scale for whole blocks of 32: they stay, the
  *					scale becomes a half
  *		NV4			codes of E2M1 with a scale for each 16, as NVFP4 has them: they stay, two scales
  *					become a half and two signed bytes
  *
- * Scales s0, s1 of NV4 are d * m0 and d * m1: the larger m is the one of 64..127 that leaves the least to
- * be rounded off the other.  Scales of E4M3 are 8..15 times a power of two: up to a factor of 8 between
- * their powers nothing is rounded, and else at most 1/254 of the larger scale, what Q8_0 rounds off a weight
- * at most.
+ * Scales s0, s1 of NV4 are d * m0 and d * m1.  The larger m is the one of 64..127 for which the smaller
+ * scale needs the least rounding.  Scales of E4M3 are 8..15 times a power of two: if their powers differ
+ * by a factor of up to 8, nothing is rounded; else the rounding is at most 1/254 of the larger scale,
+ * the most that Q8_0 rounds a weight.
  *
  * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
@@ -22,10 +22,10 @@
 #define HALF 16
 #define MOST_M 127
 #define LEAST_M 64
-/* of m: what float's rounding leaves of a whole number */
+/* tolerance for m: float's rounding of a whole number */
 #define WHOLE 1e-4f
 
-/* Are a reader's 16 values these codes, times step? */
+/* Return true if the reader's 16 values are these codes times step. */
 static bool
 same_table(const CkptReader *r, const int8_t *codes, float step)
 {
@@ -52,7 +52,7 @@ ckpt_four(const CkptReader *r, float most)
 		KT_COUNT;
 }
 
-/* s0 and s1, of which E2M1's steps are halves, as d and sc. */
+/* Store s0 and s1 as d and sc.  The table of the codes is doubled, so d is halved. */
 static void
 put_scales(float s0, float s1, KBlockNV4 *b)
 {
@@ -62,14 +62,14 @@ put_scales(float s0, float s1, KBlockNV4 *b)
 	int			large = LEAST_M;
 	int			small;
 
-	/* it was finite when it was checked, but it lies in a file */
+	/* It was finite when it was checked, but another process may have changed the file. */
 	if (!(most > 0 && most < INFINITY))
 		return;
 	for (int m = LEAST_M; m <= MOST_M && best > 0; m++)
 	{
 		float		off = fabsf(share * (float) m - rintf(share * (float) m));
 
-		/* of d * m, which is the same for all */
+		/* the rounding relative to d * m, which is the larger scale for all m */
 		if (off <= WHOLE || off / (float) m < best)
 		{
 			best = off <= WHOLE ? 0 : off / (float) m;

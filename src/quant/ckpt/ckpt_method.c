@@ -1,9 +1,10 @@
 /*
  * ckpt_method.c
- *	  Which method a quantized checkpoint has: the table of them, and their names.
+ *	  Find the method of a quantized checkpoint: the table of methods, and their names.
  *
- * A configuration names its method, or has keys that only one has, or the model option "quantization" names
- * it.  The option changes nothing of a checkpoint that names its method itself: it must agree then.
+ * The method is named by the configuration, or recognized by keys that only one method has, or named by
+ * the model option "quantization".  The option changes nothing for a checkpoint that names its method:
+ * it must agree.
  *
  * Tested by tests/unit/quant/test_ckpt.c.
  */
@@ -23,7 +24,7 @@ static const CkptMethod methods[] = {
 
 #define N_METHODS (sizeof(methods) / sizeof(methods[0]))
 
-/* "gptq, awq, ..." */
+/* Return "gptq, awq, ...". */
 static const char *
 method_list(void)
 {
@@ -43,7 +44,7 @@ method_list(void)
 	return list;
 }
 
-/* The method that files call so. */
+/* Return the method with this name in files. */
 static const CkptMethod *
 find_method(const char *name)
 {
@@ -53,14 +54,15 @@ find_method(const char *name)
 	return NULL;
 }
 
-/* Is this a name of the method, in files or as an option? */
+/* Return true if this is a name of the method, in files or as an option. */
 static bool
 is_name_of(const CkptMethod *m, const char *name)
 {
 	return ckpt_word_number(m->names, name) >= 0 || ckpt_word_number(m->also, name) >= 0;
 }
 
-/* Of a configuration that leaves the method out, by what only one of them has; NULL: by nothing. */
+/* Return the method of a configuration that doesn't name it, by keys that only one method has; NULL if
+ * there are none. */
 static const char *
 guess_method(const Json *conf)
 {
@@ -87,7 +89,7 @@ ckpt_is_empty(const Json *conf)
 	return json_is_object(conf);
 }
 
-/* The method's name, NULL: none, or it is no text. */
+/* Return the method's name; NULL if there is none or it is no text. */
 static const char *
 method_name(const Json *conf)
 {
@@ -141,7 +143,8 @@ differs(const char *where, const char *is, const char *option, Err *e)
 	return err_hint(e, "Leave out the option: the files say how they are quantized.");
 }
 
-/* What vLLM does on loading is what schemes of other names do here. */
+/* Report that the model isn't quantized.  vLLM would quantize on loading; the hint names the schemes
+ * that do this here. */
 static bool
 not_quantized(const char *where, const char *option, Err *e)
 {
@@ -155,21 +158,23 @@ not_quantized(const char *where, const char *option, Err *e)
 					"Quantization on loading with 4 bits is int4, with 8 bits int8 or q8_0.");
 }
 
-/* The name for a configuration that has none: what it looks like, if the option is a name of that. */
+/* Choose the name for a configuration that has none: the method it looks like if the option is one of
+ * its names, else the option's. */
 static void
 name_for(const Json *conf, const char *option, char *name, size_t size)
 {
 	const char *guess = guess_method(conf);
 	bool		fits = guess != NULL && is_name_of(find_method(guess), option);
 
-	ALWAYS(ckpt_is_method(option));	/* whoever reads options has seen to it */
+	ALWAYS(ckpt_is_method(option));	/* the parser of the options has checked it */
 	snprintf(name, size, "%s", fits ? guess : option);
 	for (size_t i = 0; i < N_METHODS && find_method(name) == NULL; i++)
 		if (is_name_of(&methods[i], option))
 			snprintf(name, size, "%.*s", (int) strcspn(methods[i].names, " "), methods[i].names);
 }
 
-/* bitsandbytes has several codes, and one of them a name as an option. */
+/* Check the option "nf4": bitsandbytes has several kinds of codes, and this is the name of one of
+ * them. */
 static bool
 codes_agree(const Json *conf, const char *where, const char *option, Err *e)
 {

@@ -1,6 +1,6 @@
 /*
  * ckpt_read.c
- *	  Rows of a quantized checkpoint's matrix, in a type that the kernels take.
+ *	  Make rows of a quantized checkpoint's matrix, in a type that the kernels support.
  *
  * ckpt_finish() reads all scales and zero points of a matrix once and chooses the type:
  *
@@ -14,13 +14,13 @@
  *		BF16		all else; E4M3 with scales for whole groups of 128 columns is offered as FP8, too,
  *					with its codes and scales as they are
  *
- * A half has 11 significant bits: as scales go it is exact for F16 and in practice for
- * BF16, and else off by at most 2^-11 of itself, 1/256 of a step for 4 bits.  Scales too
- * large or too small for that (see half_fits()) lead to BF16.
+ * A half has 11 significant bits.  It represents F16 scales exactly and BF16 scales almost always; else
+ * it is off by at most 2^-11 of the scale, 1/256 of a step for 4 bits.  Scales too large or too small
+ * for that (see half_fits()) lead to BF16.
  *
- * Rows are made CKPT_ROWS at a time in chunks of CKPT_CHUNK columns, so that layouts with
- * the columns outermost are read word by word, each once; rows that lie evenly apart are
- * asked for together, for the same reason.
+ * Rows are made CKPT_ROWS at a time in chunks of CKPT_CHUNK columns, so that layouts with the columns
+ * outermost are read word by word, each word once.  For the same reason evenly spaced rows are requested
+ * together.
  *
  * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
@@ -53,7 +53,7 @@ ckpt_scale_cols(CkptReader *r, const KTensor *t, int64_t group)
 
 /* ---- codes ---- */
 
-/* m codes of a row, of 4 bits */
+/* Unpack m codes of 4 bits of a row. */
 static void
 stream_nibbles(const CkptReader *r, const uint8_t *p, int m, uint8_t *out)
 {
@@ -71,7 +71,7 @@ stream_nibbles(const CkptReader *r, const uint8_t *p, int m, uint8_t *out)
 		out[i] = p[i / 2] >> ((i + r->high_first) % 2 * 4) & 15;
 }
 
-/* Codes of a row one behind the other, the first in the lowest bits of the first byte. */
+/* Read codes that follow each other without gaps, the first in the lowest bits of the first byte. */
 void
 ckpt_stream(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out)
 {
@@ -102,16 +102,16 @@ ckpt_stream(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, in
 
 /* ---- rows ---- */
 
-/* Columns with one scale and zero point. */
+/* A run of columns with one scale and zero point. */
 typedef struct CkptReadRun
 {
-	int			end;			/* the column behind the last, from the chunk's first */
+	int			end;			/* the first column after the run, relative to the chunk */
 	int64_t		group;
 	float		scale;
 	float		zero;
 } CkptReadRun;
 
-/* The runs of columns col0 .. col0+m-1 of a row, whose groups are in order; how many. */
+/* Find the runs of columns col0 .. col0+m-1 of a row whose groups are in order.  Return their number. */
 static int
 find_runs(const CkptReader *r, int64_t row, int64_t col0, int m, CkptReadRun *runs)
 {
@@ -140,7 +140,7 @@ to_floats(const CkptReader *r, const uint8_t *codes, int n, float *out)
 			out[i] = r->value[codes[i]];
 }
 
-/* Values of columns whose groups are in disorder, to weights. */
+/* Convert values to weights for columns whose groups are not in order. */
 static void
 disordered(const CkptReader *r, int64_t row, int64_t col0, int m, float *x)
 {
@@ -197,7 +197,7 @@ row_floats(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t 
 	}
 }
 
-/* A zero point that was an integer when it was checked. */
+/* Convert a zero point that was an integer when it was checked (the file may have changed since). */
 static int
 whole(float zero)
 {
@@ -211,7 +211,7 @@ put_nibbles(const uint8_t *codes, int add, uint8_t *qs)
 		qs[i] = (uint8_t) (((codes[i] + add) & 15) | ((codes[i + BLOCK / 2] + add) & 15) << 4);
 }
 
-/* A block of codes with one scale, as they are. */
+/* Store a block of codes with one scale; the codes stay as they are. */
 static void
 put_block(const CkptReader *r, const CkptReadRun *run, int64_t row, const uint8_t *codes, uint8_t *to)
 {
@@ -260,7 +260,7 @@ put_int8(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *c
 		to[i] = (uint8_t) (codes[i] - zero);
 }
 
-/* As kf32_to_bf16() does it, in a loop that becomes vectors. */
+/* Convert as kf32_to_bf16() does, in a loop that the compiler can vectorize. */
 static void
 put_bf16(const float *x, int m, uint8_t *to)
 {
@@ -276,7 +276,7 @@ put_bf16(const float *x, int m, uint8_t *to)
 	}
 }
 
-/* Columns col0 .. col0+m-1 of a row to the row that begins at `to`. */
+/* Convert columns col0 .. col0+m-1 of a row to the row that begins at `to`. */
 typedef void (*CkptPut) (const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes,
 						 uint8_t *to);
 
@@ -294,7 +294,7 @@ put_values(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t 
 		quantize_row(type, x, m, to);
 }
 
-/* The codes as they are. */
+/* Store the codes as they are. */
 static void
 put_as_they_are(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes, uint8_t *to)
 {
@@ -315,7 +315,7 @@ put_as_they_are(const CkptReader *r, int64_t row, int64_t col0, int m, const uin
 			put_block(r, &runs[j], row, codes + i, to);
 }
 
-/* n rows of `bytes` each */
+/* Make n rows of `bytes` bytes each. */
 static void
 make_rows(const CkptReader *r, CkptPut put, size_t bytes, int64_t row0, int step, int n, uint8_t *to)
 {
@@ -354,7 +354,7 @@ rows_by_value(const KReader *r, int64_t row0, int step, int n, void *to)
 	make_rows(c, put_values, ktype_row_bytes(c->t.type, c->k), row0, step, n, to);
 }
 
-/* The reader that offers r. */
+/* Return the reader that offers kr's type. */
 static const CkptReader *
 offers(const KReader *r)
 {
@@ -369,7 +369,7 @@ rows_four(const KReader *kr, int64_t row0, int step, int n, void *to)
 	make_rows(r, ckpt_put_four, ktype_row_bytes(r->offer_t.type, r->k), row0, step, n, to);
 }
 
-/* Codes of E4M3 as they are, each row's behind its scales. */
+/* Copy E4M3 codes unchanged; the codes of a row follow its scales. */
 static void
 rows_fp8(const KReader *kr, int64_t row0, int step, int n, void *to)
 {
@@ -405,8 +405,8 @@ rows_fp8(const KReader *kr, int64_t row0, int step, int n, void *to)
 /* ---- the choice of the type ---- */
 
 /*
- * May scales of steps up to `most` be halves, with codes up to `code`?  A subnormal half is
- * off by up to 2^-25: nothing beside the largest step if that is a normal half.
+ * Return true if scales of steps up to `most` can be halves, with codes up to `code`.  A subnormal half
+ * is off by up to 2^-25, which is negligible beside the largest step if that is a normal half.
  */
 static bool
 half_fits(float most, float code)
@@ -414,7 +414,7 @@ half_fits(float most, float code)
 	return most == 0 || (most >= 0x1p-14f && most * code <= 65504);
 }
 
-/* Codes that a block type holds as they are; KT_COUNT if none does. */
+/* Return the block type that can hold the codes as they are; KT_COUNT if none can. */
 static KType
 integer_type(const CkptReader *r, bool blocks, float most, const CkptZeros *z)
 {
@@ -429,13 +429,13 @@ integer_type(const CkptReader *r, bool blocks, float most, const CkptZeros *z)
 		return KT_COUNT;
 	if (z->whole && lo >= -8 && hi <= 7)
 		return KT_Q4_0;
-	/* so that the zero point's product stays a half, too */
+	/* the limit keeps the product with the zero point within a half */
 	if (r->bits <= 4 && z->lo >= -256 && z->hi <= 256)
 		return KT_Q4_1;
 	return bytes ? KT_Q8_0 : KT_COUNT;
 }
 
-/* The type of a matrix; false: its codes don't stay as they are. */
+/* Choose the type of a matrix.  Return false if its codes don't stay as they are. */
 static bool
 choose(CkptReader *r, float most, const CkptZeros *z)
 {
@@ -459,12 +459,12 @@ choose(CkptReader *r, float most, const CkptZeros *z)
 
 		code = fmaxf(code, fmaxf(fabsf(v - z->lo), fabsf(v - z->hi)));
 	}
-	/* Q8_0's own scales are a 127th of the largest weight: halves, too */
+	/* Q8_0's own scales, a 127th of the largest weight, must be halves, too */
 	r->t.type = r->bits <= 4 && r->k % BLOCK == 0 && half_fits(most * code / 127, 127) ? KT_Q8_0 : KT_BF16;
 	return false;
 }
 
-/* Is it made of what KT_FP8 is: E4M3 and a scale for each 128 columns, or more? */
+/* Return true if the matrix has the form of KT_FP8: E4M3 with one scale for each 128 columns or more. */
 static bool
 is_fp8(const CkptReader *r)
 {
@@ -472,7 +472,7 @@ is_fp8(const CkptReader *r)
 		r->columns == NULL && r->g_idx == NULL && !r->flat && (r->group % FP8_GROUP == 0 || r->group >= r->k);
 }
 
-/* Rows of a type that takes less memory, for who has products of it. */
+/* Offer rows of a type that takes less memory, for a backend that has kernels for it. */
 static void
 offer(CkptReader *r, KType type, void (*rows) (const KReader *r, int64_t row0, int step, int n, void *to))
 {
@@ -484,7 +484,7 @@ offer(CkptReader *r, KType type, void (*rows) (const KReader *r, int64_t row0, i
 	r->r.offer = &r->offer_t;
 }
 
-/* An order that is none isn't kept. */
+/* Drop an order that is the natural one. */
 static void
 drop_trivial_order(CkptReader *r)
 {
@@ -511,7 +511,7 @@ ckpt_needs_order(const Ckpt *c, const char *module, const char *ending, const ch
 {
 	if (ckpt_find(c, module, ending) != NULL)
 		return true;
-	/* columns in their own order would give other weights, without an error */
+	/* columns in their natural order would give wrong weights without an error */
 	err_set(e, ERR_BAD_FILE, "tensor \"%s%s\" is missing in model \"%s\"", module, ending,
 			ckpt_where(c, NULL));
 	return err_detail(e, "The quantization configuration has %s: the tensor tells the group of each column.",
@@ -527,7 +527,7 @@ ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64
 		return true;
 	if ((t = ckpt_part(c, r, module, ending, ckpt_i32, 1, r->k, 0, e)) == NULL)
 		return false;
-	/* a copy: nobody may change it once it is checked */
+	/* a copy, so that no other process can change it after the check */
 	r->g_idx = mem_alloc((size_t) r->k * sizeof(int32_t));
 	r->n_groups = groups;
 	memcpy(r->g_idx, t->data, (size_t) r->k * sizeof(int32_t));

@@ -1,11 +1,11 @@
 /*
  * ckpt_scale.c
- *	  Scales and zero points of a quantized checkpoint's matrix: single ones, and what is
- *	  true of all of them.
+ *	  Read scales and zero points of a quantized checkpoint's matrix: single elements, and properties
+ *	  of all of them.
  *
- * All are read when a model is checked and when it is loaded, in one thread; so what looks
- * at whole tensors does that in loops without calls, on bits: absolute values of all these
- * formats are ordered as their bits are.
+ * One thread reads all of them when a model is checked and when it is loaded.  So functions over whole
+ * tensors are loops without calls that work on bits: in all these formats the bits of absolute values
+ * are ordered like the values.
  *
  * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
@@ -47,7 +47,7 @@ ckpt_elements(const KTensor *t, int64_t i, int64_t n, float *out)
 		for (int64_t j = 0; j < n; j++)
 			out[j] = ckpt_element(t, i + j);
 	else
-		/* as kf16_to_f32() does with finite ones */
+		/* as kf16_to_f32() does for finite values */
 		for (int64_t j = 0; j < n; j++)
 		{
 			uint16_t	h;
@@ -156,7 +156,7 @@ add_zero(CkptZeros *o, float z)
 	o->whole = o->whole && z == floorf(z);
 }
 
-/* Codes without a gap: it is enough to know which bytes there are. */
+/* Zero points packed without a gap: collect which byte values occur, instead of reading each element. */
 static void
 packed_zeros(const CkptReader *r, CkptZeros *o)
 {
@@ -186,7 +186,7 @@ float_zeros(const CkptReader *r, CkptZeros *o)
 	}
 }
 
-/* groups of the columns of a row */
+/* Return the number of groups of a row's columns. */
 static int64_t
 groups_of(const CkptReader *r)
 {

@@ -13,26 +13,26 @@
  *
  * all with weight_scale: one, [N][1], [N][G], or one for each block.
  *
- * A config group has settings for the modules that its targets name: by name, by pattern
- * ("re:"), or by class, of which "Linear" is all.  Scales of activations have no use here;
- * INT8 activations are rounded for each row as it comes.
+ * A config group has settings for the modules that its targets name: by name, by pattern ("re:"), or by
+ * class; "Linear" means all.  Scales of activations are not used; INT8 activations are rounded for each
+ * row when it is computed.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
-/* of the weights of a group */
+/* the scheme of a group's weights */
 typedef struct Scheme
 {
 	int64_t		bits;
-	int64_t		group;			/* 0 = not by groups of columns */
-	int64_t		block[2];		/* 0 = not by blocks */
+	int64_t		group;			/* 0 = no groups of columns */
+	int64_t		block[2];		/* 0 = no blocks */
 	bool		integer;
 	bool		symmetric;
 	bool		int8_acts;
-	bool		ordered;		/* groups of columns that aren't in place */
+	bool		ordered;		/* the columns of a group aren't adjacent */
 } Scheme;
 
-/* "actorder": true is the first; the ones before "weight" need a tensor with the order */
+/* Values of "actorder"; true means the first.  Those before "weight" need a tensor with the order. */
 #define ORDERS "group dynamic weight static"
 
 #define FORMATS "dense pack-quantized int-quantized float-quantized naive-quantized nvfp4-pack-quantized " \
@@ -117,7 +117,7 @@ compressed_open(Ckpt *c, Err *e)
 	return true;
 }
 
-/* Does a group name this module?  By class only if asked. */
+/* Return in *yes whether a group names this module.  A class counts only if by_class is true. */
 static bool
 targets(const Json *g, const char *module, bool by_class, bool *yes, Err *e)
 {
@@ -156,11 +156,11 @@ find_scheme(const Ckpt *c, const char *module, Scheme *s, Err *e)
 				return read_scheme(g, s, e);
 		}
 	if (json_count(groups) == 1)
-		return read_scheme(groups->child, s, e);	/* some class */
+		return read_scheme(groups->child, s, e);	/* the only group names some class */
 	return err_set(e, ERR_BAD_FILE, "no group of the quantization configuration has module \"%s\"", module);
 }
 
-/* Zero points are packed along the rows. */
+/* Return a zero point; they are packed along the rows. */
 static float
 packed_zero(const CkptReader *r, int64_t row, int64_t group)
 {

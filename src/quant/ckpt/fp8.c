@@ -1,15 +1,15 @@
 /*
  * fp8.c
- *	  FP8 checkpoints: DeepSeek's blocks, and one scale a tensor or row.
+ *	  FP8 checkpoints: DeepSeek's blocks, or one scale for a tensor or row.
  *
  *		weight				F8_E4M3 or F8_E5M2 [N][K]
  *		weight_scale_inv	[N / 128][K / 128], of blocks that may be cut at the edges
  *		weight_scale		one, or [N]
  *
- * Experts may be together, without ".weight" in their names: NAME F8 [E][N][K], NAME_scale_inv
+ * Experts may be in one tensor, without ".weight" in their names: NAME F8 [E][N][K], NAME_scale_inv
  * [E][N / 128][K / 128].
  *
- * w = weight * scale, in spite of "inv".  Scales of activations have no use here.
+ * w = weight * scale, despite the name "inv".  Scales of activations are not used.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"

@@ -1,6 +1,7 @@
 /*
  * gguf_types.c
- *	  Types of GGUF that no kernel multiplies with: NVFP4, which becomes another with its codes, or Q8_0.
+ *	  GGUF types that no kernel supports: NVFP4, which becomes another type with the same codes, or
+ *	  Q8_0.
  *
  *		NAME.weight			NVFP4 [N][K], perhaps of several matrices (blocks.h)
  *		NAME.scale			F32: a factor of all weights, or one for each matrix; may be absent
@@ -33,7 +34,7 @@ scale(const CkptReader *r, int64_t row, int64_t group)
 
 	if ((d & 0x7f) == 0x7f)
 		return 0;
-	/* codes are E2M1, not the doubled table */
+	/* the reader's codes are E2M1; blocks.h's table has doubled values */
 	return ckpt_e4m3(d & 0x7f) * (r->scale2 != NULL ? ckpt_element(r->scale2, row / r->row_div) : 1.0f);
 }
 

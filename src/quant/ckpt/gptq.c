@@ -1,6 +1,6 @@
 /*
  * gptq.c
- *	  GPTQ checkpoints (AutoGPTQ, GPTQModel), and BitBLAS' use of them.
+ *	  GPTQ checkpoints (AutoGPTQ, GPTQModel), also as BitBLAS uses them.
  *
  *		qweight		I32 [K * bits / 32][N]	codes packed along K, the first lowest
  *		qzeros		I32 [G][N * bits / 32]	zero points packed along N
@@ -11,8 +11,8 @@
  * so that 15 stands for 16; "gptq_v2" stores z.  With 3 bits the 32 codes of 3 words are
  * one string of bits.  The third one, "marlin", is in marlin.c.
  *
- * "dynamic" has patterns of module names, of which the first that matches counts: "-:"
- * leaves a module as it is, all others override the settings.
+ * "dynamic" has patterns of module names, of which the first match counts: with "-:" the module stays as
+ * it is, any other pattern overrides the settings.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_gptq.h"
@@ -101,7 +101,7 @@ gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *
 	return true;
 }
 
-/* Settings of an object on top of those of *s. */
+/* Read the settings of an object over those of *s. */
 bool
 gptq_settings(const Json *o, GptqSpec *s, Err *e)
 {
@@ -118,7 +118,7 @@ gptq_settings(const Json *o, GptqSpec *s, Err *e)
 	return true;
 }
 
-/* What changes the arithmetic beside bits, groups and symmetry. */
+/* Check that nothing but bits, groups and symmetry affects the arithmetic. */
 bool
 gptq_plain_integers(const Json *o, const char *data_types, Err *e)
 {
@@ -129,7 +129,7 @@ gptq_plain_integers(const Json *o, const char *data_types, Err *e)
 		ckpt_int(o, "act_bits", 16, 32, 16, &bits, e) && ckpt_int(o, "super_bits", 0, 0, 0, &bits, e);
 }
 
-/* The format's several names: older configurations have a switch, or a method of its own. */
+/* Read the format.  Older configurations have a switch for it, or a method of its own. */
 static bool
 base_spec(const Ckpt *c, GptqSpec *s, Err *e)
 {
@@ -150,7 +150,7 @@ base_spec(const Ckpt *c, GptqSpec *s, Err *e)
 bool
 gptq_open(Ckpt *c, Err *e)
 {
-	/* what was done to find the codes, and switches of other programs */
+	/* keys that say how the tool found the codes, and switches of other programs */
 	static const char known[] = GPTQ_SETTINGS " quant_method method checkpoint_format format dynamic lm_head "
 		"pack_dtype meta quantizer true_sequential damp_percent damp_auto_increment static_groups mse "
 		"act_group_aware hyb_act model_name_or_path model_file_base_name model_seqlen dataset tokenizer "
@@ -181,7 +181,7 @@ gptq_open(Ckpt *c, Err *e)
 	return true;
 }
 
-/* The settings of a module; *skip: it stays as it is. */
+/* Read the settings of a module; *skip: the module stays as it is. */
 static bool
 module_spec(const Ckpt *c, const char *module, GptqSpec *s, bool *skip, Err *e)
 {
@@ -219,7 +219,7 @@ gptq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out,
 		return false;
 	if (skip || s.bits >= 16)
 		return true;
-	/* BitBLAS stores bytes, in an order that its kernels ask for */
+	/* BitBLAS stores bytes in an order of its kernels */
 	if (q != NULL && (q->type == KT_I8 || q->type == KT_U8))
 	{
 		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has a layout of BitBLAS, which is not "

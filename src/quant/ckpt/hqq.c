@@ -9,19 +9,19 @@
  * All weights, row by row, are cut into rows of a matrix [R][C]: with axis 1 each of its rows is
  * a group, with axis 0 each of its columns.  w = (code - zero) * scale.
  *
- * Codes are packed along the rows: of S lines of words line i has rows i, S + i, 2 S + i ...,
- * the first in the highest bits.  Words are bytes; with 3 bits they are I32 with 10 codes,
- * rows of zeros behind the last, and the highest two bits unused.  W_q may be stored as
- * floats that have the same bytes ("view_as_float").
+ * Codes are packed along the rows: with S lines of words, line i has rows i, S + i, 2 S + i ..., the
+ * first in the highest bits.  Words are bytes; with 3 bits they are I32 with 10 codes, padding rows of
+ * zeros at the end, and the highest two bits unused.  W_q may be stored as floats with the same bytes
+ * ("view_as_float").
  *
- * Scales and zero points that are quantized themselves aren't stored in safetensors.
+ * Safetensors files never have scales and zero points that are quantized themselves.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 #define PACKINGS "8bit_u8 4bit_u8 2bit_u8 1bit_u8 3bit_32"
 
-/* of r->dims */
+/* indices of r->dims */
 enum
 {
 	COLS,						/* C */
@@ -37,7 +37,7 @@ check_params(const Json *o, Err *e)
 				   "nbits channel_wise group_size optimize round_zero axis view_as_float", e);
 }
 
-/* The settings of all modules, or of some by their names; tensors have them, too. */
+/* The configuration has settings of all modules, or of some by their names; the tensors repeat them. */
 bool
 hqq_open(Ckpt *c, Err *e)
 {
@@ -57,7 +57,7 @@ hqq_open(Ckpt *c, Err *e)
 
 /* ---- settings of a module ---- */
 
-/* A number; `dflt` if it isn't there. */
+/* Read a number; `dflt` if it is absent. */
 static bool
 setting(Ckpt *c, CkptReader *r, const char *module, const char *ending, int dflt, int *out, Err *e)
 {
@@ -76,7 +76,7 @@ setting(Ckpt *c, CkptReader *r, const char *module, const char *ending, int dflt
 	return true;
 }
 
-/* How the codes are packed: r->bits, and how many are in a word. */
+/* Read how the codes are packed: set r->bits and the codes per word. */
 static bool
 packing(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {
@@ -99,7 +99,7 @@ packing(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	return true;
 }
 
-/* What would change the arithmetic, and what is known from elsewhere. */
+/* Check the settings that would change the arithmetic, and those that repeat known values. */
 static bool
 other_settings(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {
@@ -133,7 +133,7 @@ other_settings(Ckpt *c, CkptReader *r, const char *module, Err *e)
 
 /* ---- codes and scales ---- */
 
-/* n codes of consecutive words */
+/* Unpack n codes from consecutive words. */
 static void
 take_codes(const uint8_t *p, bool wide, int shift, int mask, int n, uint8_t *out)
 {
@@ -166,14 +166,14 @@ codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, u
 		}
 }
 
-/* axis 1: one for each row of the matrix [R][C] */
+/* The zero point with axis 1: one for each row of the matrix [R][C]. */
 static float
 zero(const CkptReader *r, int64_t row, int64_t group)
 {
 	return ckpt_element(r->zeros, row * r->row_step + group * r->group_step);
 }
 
-/* axis 0: one for each column */
+/* The scales and zero points with axis 0: one for each column. */
 static void
 columns(const CkptReader *r, int64_t row, int64_t col0, int m, float *s, float *z)
 {
@@ -188,7 +188,7 @@ columns(const CkptReader *r, int64_t row, int64_t col0, int m, float *s, float *
 	}
 }
 
-/* The matrix [R][C]: with `count` groups, or one for all. */
+/* Compute the matrix [R][C]: with `count` groups, or one for all. */
 static bool
 layout(CkptReader *r, int axis, int64_t count)
 {

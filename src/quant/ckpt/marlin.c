@@ -1,17 +1,16 @@
 /*
  * marlin.c
- *	  Marlin's layout of symmetric codes of 4 bits, as GPTQ's and AWQ's tools store it.
+ *	  Marlin's layout of symmetric 4-bit codes, as GPTQ's and AWQ's tools store it.
  *
  *		B or qweight	I32 [K / 16][N * 2]
  *		s or scales		F16 [G][N]
  *
- * w = (q - 8) * scale.  A line of words has 16 columns of all rows, 64 rows in 128 words: that
- * of column a = 8 a2 + 2 a1 + a0 and row 16 j + 8 b1 + b0 is word 16 b0 + 4 a1 + j, nibble
- * 2 b1 + a2 + 4 a0.  So each thread of a GPU finds in its words what it multiplies.
+ * w = (q - 8) * scale.  A line of words has 16 columns of all rows, 64 rows in 128 words: the code of
+ * column a = 8 a2 + 2 a1 + a0 and row 16 j + 8 b1 + b0 is in word 16 b0 + 4 a1 + j, nibble 2 b1 + a2 + 4
+ * a0.  So the words of each GPU thread contain the codes that it multiplies.
  *
- * Scales of 64 rows, [8][8], are transposed; if there is one group only, those of 32
- * rows, [4][4][2] otherwise in the order [0][1], [1][0], are: row 8 b + 2 c + d is at
- * 8 c + 2 b + d.
+ * Scales of 64 rows, [8][8], are stored transposed.  If there is only one group, scales of 32 rows,
+ * [4][4][2], are stored with the first two dimensions exchanged: row 8 b + 2 c + d is at 8 c + 2 b + d.
  */
 #include "quant/ckpt/ckpt_gptq.h"
 
@@ -56,7 +55,7 @@ scale(const CkptReader *r, int64_t row, int64_t group)
 bool
 marlin_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
 {
-	/* GPTQ's tool and AWQ's have names of their own */
+	/* GPTQ's tool and AWQ's use different names */
 	const char *q = s->marlin ? ".B" : ".qweight";
 	const char *scales = s->marlin ? ".s" : ".scales";
 	int64_t		group;

@@ -1,8 +1,8 @@
 /*
  * modelopt.c
- *	  NVIDIA ModelOpt's checkpoints, as hf_quant_config.json or config.json tell of them.
+ *	  NVIDIA ModelOpt's checkpoints, as described by hf_quant_config.json or config.json.
  *
- * What a module is, is told by its tensors:
+ * A module's tensors decide its format:
  *
  *		FP8		weight F8 [N][K]; weight_scale: one, [N], of blocks of 128 x 128, or
  *				exponents of 32 columns (MXFP8)
@@ -10,8 +10,8 @@
  *				w = code * weight_scale * weight_scale_2
  *		MXFP4	weight U8 [N][K / 2], weight_scale U8 [N][K / 32]
  *
- * Scales of activations have no use here, but a "pre_quant_scale" would be needed: the
- * algorithms that have one aren't in the list.
+ * Scales of activations are not used.  A "pre_quant_scale" would be needed, but the list of algorithms
+ * below excludes those that have one.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
@@ -51,7 +51,7 @@ modelopt_open(Ckpt *c, Err *e)
 	return true;
 }
 
-/* FP8 with exponents of 32 columns, or with scales of some other shape. */
+/* Describe FP8 with exponents of 32 columns, or with scales of any other shape. */
 static bool
 fp8(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {

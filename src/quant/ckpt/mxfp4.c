@@ -5,7 +5,7 @@
  *		NAME_blocks		U8 [..][N][K / 32][16]	two codes a byte, the low nibble first
  *		NAME_scales		U8 [..][N][K / 32]		exponent + 127
  *
- * Matrices of several experts, one below the other, are one matrix.
+ * The matrices of several experts, one below the other, count as one matrix.
  */
 #include "quant/ckpt/ckpt_internal.h"
 

@@ -1,12 +1,12 @@
 /*
  * quark.c
- *	  AMD Quark's checkpoints: FP8 with one scale a tensor or row, MXFP4 and MXFP6, and integers.
+ *	  AMD Quark's checkpoints: FP8 with one scale for a tensor or row, MXFP4 and MXFP6, and integers.
  *
  *		FP8		weight F8_E4M3 [N][K], weight_scale F32: one, or [N]
  *		MXFP4	weight U8 [N][K / 2], the low nibble first, weight_scale U8 [N][K / 32]
  *		MXFP6	weight U8 [N][K * 3 / 4], the first code in the lowest bits, weight_scale U8 [N][K / 32]
  *
- * Integers have a weight_zero_point as well, and what is packed goes by the shape of the scales:
+ * Integers have a weight_zero_point as well.  The shape of the scales decides what is packed:
  *
  *		one, or a row each		8 bits: weight I8 or U8 [N][K], zero points alike, as many as scales
  *								4 bits: weight I32 [N][K / 8], zero points I32 [N / 8]
@@ -16,8 +16,8 @@
  *
  * Of the eight codes of a word, code j lies at nibble "reordered"[j], or in order, as "pack_method" says.
  *
- * The configuration has a description of each tensor for all modules, for classes and
- * names of modules; of its "weight" only what makes these may be there.
+ * The configuration describes each tensor, for all modules or for classes and names of modules; of a
+ * module's "weight" it may say only what gives one of these formats.
  *
  * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
@@ -48,7 +48,8 @@ typedef struct QuarkSpec
 
 /* ---- the configuration ---- */
 
-/* Integers are per tensor, per row, or in groups along a row; their zero points are integers, too. */
+/* Check that integers are per tensor, per row, or in groups along a row; their zero points are integers,
+ * too. */
 static bool
 check_integers(const Json *w, QuarkSpec *s, Err *e)
 {
@@ -90,7 +91,7 @@ read_weight(const Json *w, QuarkSpec *s, Err *e)
 		ckpt_word(w, "scale_format", "e8m0", 0, &word, e);
 }
 
-/* Of one layer or of all: a weight is described by an object, or by a list of one. */
+/* Read the description of one layer or of all: an object, or a list of one. */
 static bool
 read_layer(const Json *o, QuarkSpec *s, Err *e)
 {
@@ -106,7 +107,8 @@ read_layer(const Json *o, QuarkSpec *s, Err *e)
 								 "quantization configuration has weights with several scales"));
 }
 
-/* Algorithms that found the weights don't matter, but rotations may go on in the model. */
+/* Check the list of algorithms.  Those that only found the weights don't matter, but rotations may need
+ * operations in the model. */
 static bool
 check_algorithms(const Json *list, Err *e)
 {
@@ -156,7 +158,8 @@ quark_open(Ckpt *c, Err *e)
 	return true;
 }
 
-/* Does a name fit to a pattern of a shell?  It becomes a regular expression, whose steps are counted. */
+/* Match a name with a shell pattern, by converting it to a regular expression, whose matching steps are
+ * limited. */
 static bool
 fits(const char *pattern, const char *name, bool *out, Err *e)
 {
@@ -181,7 +184,7 @@ fits(const char *pattern, const char *name, bool *out, Err *e)
 	return ckpt_match(regex, name, false, out, e);
 }
 
-/* The layer that describes a module, NULL: none. */
+/* Find the layer that describes a module; *out = NULL if none does. */
 static bool
 find_layer(const Ckpt *c, const char *module, const Json **out, Err *e)
 {
@@ -207,7 +210,7 @@ find_layer(const Ckpt *c, const char *module, const Json **out, Err *e)
 static const int in_order[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const int reordered[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-/* Of signed codes the highest bit is inverted: they are unsigned then, and the middle is 0. */
+/* The highest bit of signed codes is inverted, so that they become unsigned with 0 at the middle. */
 enum
 {
 	DIM_REORDERED, DIM_FLIP, DIM_DOWN
@@ -222,7 +225,7 @@ nibble(const CkptReader *r, const KTensor *t, int64_t i)
 	return (uint8_t) ((word >> 4 * at[i % 8] & 15) ^ (uint32_t) r->dims[DIM_FLIP]);
 }
 
-/* Of a matrix in words, or [K][N] in bytes. */
+/* Return the code of a matrix of words, or of bytes as [K][N]. */
 static uint8_t
 code_at(const CkptReader *r, int64_t row, int64_t col)
 {
@@ -245,7 +248,7 @@ word_zero(const CkptReader *r, int64_t row, int64_t group)
 	return (float) nibble(r, r->zeros, group * r->n + row);
 }
 
-/* One word for all rows, of which the lowest bits are the code. */
+/* Return the zero point of all rows: the lowest bits of the only word. */
 static float
 single_zero(const CkptReader *r, int64_t row, int64_t group)
 {
@@ -261,7 +264,7 @@ byte_zero(const CkptReader *r, int64_t row, int64_t group)
 	return (float) (((const uint8_t *) r->zeros->data)[at] ^ r->flip);
 }
 
-/* The scales, of groups or of rows or one of all; their places are those of zero points in bytes. */
+/* Find the scales of groups, of rows, or the one of all.  Zero points in bytes have the same layout. */
 static bool
 find_scales(Ckpt *c, CkptReader *r, const char *module, const QuarkSpec *s, int64_t *groups, Err *e)
 {
@@ -282,7 +285,7 @@ find_scales(Ckpt *c, CkptReader *r, const char *module, const QuarkSpec *s, int6
 	return true;
 }
 
-/* A tensor of zero points has as many elements as there are scales, or packed ones. */
+/* Find the zero points: as many elements as scales, or packed ones. */
 static bool
 find_zeros(Ckpt *c, CkptReader *r, const char *module, const KType *types, int64_t groups, Err *e)
 {
@@ -303,7 +306,7 @@ find_zeros(Ckpt *c, CkptReader *r, const char *module, const KType *types, int64
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales",
 					   r->zeros->name, ckpt_where(c, r->zeros));
 	r->zero_of = single ? single_zero : r->bits == 4 ? word_zero : byte_zero;
-	/* looking at the bytes is enough, but for codes that are inverted */
+	/* Looking at the bytes is enough to check them, except for inverted codes and a single word. */
 	r->zero_bits = is_signed || single ? 0 : r->bits;
 	return true;
 }
@@ -346,7 +349,7 @@ quantized(Ckpt *c, CkptReader *r, const char *module, const KTensor *w, const Qu
 		return integers(c, r, module, s, e);
 	if (s->type == QUARK_E2M3 || s->type == QUARK_E3M2)
 		return ckpt_mx6(c, r, module, s->type == QUARK_E3M2, e);
-	/* these need no description */
+	/* MXFP4 needs no description */
 	if (w->type == KT_U8)
 		return ckpt_mx(c, r, module, ".weight", ".weight_scale", e);
 	if (!bytes)

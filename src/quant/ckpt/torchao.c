@@ -2,7 +2,7 @@
  * torchao.c
  *	  TorchAO's int8, intx and float8 weights, in safetensors or pickled (torch_weights.c).
  *
- * A weight is a tensor subclass that is taken apart into its tensors:
+ * A weight is a tensor subclass, stored as its inner tensors:
  *
  *		_weight_qdata		I8 or F8_E4M3 [N][K]; fewer bits in bytes, too
  *		_weight_scale		[N], [N][1] or [N][K / G]
@@ -10,7 +10,7 @@
  *
  * w = (qdata - zero_point) * scale.
  *
- * "quant_type" has one class of TorchAO's with its settings, or, as long ago, a word.
+ * "quant_type" has one class of TorchAO with its settings, or, in old versions, a word.
  *
  * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
@@ -53,7 +53,7 @@ torchao_open(Ckpt *c, Err *e)
 	return true;
 }
 
-/* The first version's zero points: of types that codes don't fill. */
+/* Return a zero point of the first version, whose types are wider than the codes. */
 static float
 wide_zero(const CkptReader *r, int64_t row, int64_t group)
 {
@@ -66,7 +66,7 @@ wide_zero(const CkptReader *r, int64_t row, int64_t group)
 	return 128 + (float) z;
 }
 
-/* They are those of I8 codes. */
+/* Check that the wide zero points are in the range of I8 codes. */
 static bool
 wide_zeros(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {
@@ -101,7 +101,7 @@ zeros_of(Ckpt *c, CkptReader *r, const char *module, Err *e)
 
 	if (r->q->type != KT_I8)
 	{
-		/* zeros that mean nothing */
+		/* float8 codes have no zero points: ignore the tensor */
 		ckpt_unused(c, r, module, "._weight_zero_point");
 		return true;
 	}
