@@ -1,6 +1,6 @@
 /*
  * flops.c
- *	  How much a row of a step is to compute and to read: ModelWork, from the matrices that were bound.
+ *	  Compute ModelWork, the work of a step's row, from the matrices that were bound.
  *
  * Tested by tests/t/098_accounting.pl, which works it out from a model's config.json.
  */
@@ -23,7 +23,7 @@ linear_params(const Linear *l)
 	return (uint64_t) l->n * (uint64_t) l->k;
 }
 
-/* Is it one of a stack's? */
+/* Return true if l belongs to a stack. */
 static bool
 is_expert(const Decoder *d, const Linear *l)
 {

@@ -1,10 +1,10 @@
 /*
  * model.c
- *	  The public door of src/model: choose the architecture, build the Decoder,
- *	  plan its work space, run a step.
+ *	  The public interface of src/model: choose the architecture, build the Decoder, plan its work
+ *	  space, run a step.
  *
- * Everything that a forward pass touches is allocated in model_new(), so that a
- * model that was loaded can't run out of memory in the middle of a step.
+ * model_new() allocates everything that a forward pass touches, so that a loaded model can't run out of
+ * memory in the middle of a step.
  *
  * Tested by tests/unit/model/test_model.c and tests/golden/models_golden.c.
  */
@@ -27,7 +27,7 @@ struct Model
 {
 	const Arch *arch;
 	const ModelRanks *ranks;	/* NULL = alone */
-	uint8_t		plan[SPLIT_DIGEST]; /* with ranks: of the whole model */
+	uint8_t		plan[SPLIT_DIGEST]; /* with ranks: digest of the whole model */
 	ModelInfo	info;
 	int			max_out;
 	float	   *kv_scales;
@@ -44,8 +44,8 @@ static const Arch archs[] = {
 
 #define N_ARCHS (sizeof(archs) / sizeof(archs[0]))
 
-/* classes is a list separated by blanks; stem: of one of them the first `len` bytes will do, up to
- * what says its head */
+/* Return true if a list, separated by blanks, has this class.  stem: the first `len` bytes of a class
+ * are enough, up to the part that names its head. */
 static bool
 has_class(const char *classes, const char *name, size_t len, bool stem)
 {
@@ -143,7 +143,7 @@ decoder_clear(Decoder *d)
 	memset(d, 0, sizeof(*d));
 }
 
-/* What was read was of the right kind. */
+/* Check that all keys that were read had the right kind. */
 static bool
 kinds_ok(const Conf *conf, Err *e)
 {
@@ -152,7 +152,7 @@ kinds_ok(const Conf *conf, Err *e)
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"%s\"", conf_misread(conf));
 }
 
-/* Elsewhere dec_norm() isn't what a layer begins with, and ModelTaps.mid has nothing. */
+/* Return true if each layer begins with dec_norm(); ModelTaps.mid is only defined for such models. */
 static bool
 norms_first(const Decoder *d)
 {
@@ -163,7 +163,7 @@ norms_first(const Decoder *d)
 	return all;
 }
 
-/* This rank's part is left. */
+/* Reduce the weights to this rank's part. */
 static bool
 share(Model *m, Err *e)
 {
@@ -171,7 +171,7 @@ share(Model *m, Err *e)
 	return split_apply(&m->d, m->ranks, e);
 }
 
-/* Configuration and tensors, without reading weights. */
+/* Read the configuration and find the tensors, without reading weights. */
 static bool
 open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 		   const QuantScheme *quant, Err *e)
@@ -186,7 +186,7 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	if (!m->arch->conf(conf, &d->c, e) || !kinds_ok(conf, e) || (!drafts && !heads_conf(conf, &d->c, e)))
 		return false;
 	d->classifier_pool = d->c.both_ways ? POOL_CLS : POOL_LAST;
-	/* a drafter has the length of the model whose tokens it drafts */
+	/* a drafter has the context length of its target */
 	if (drafts && max_len > 0)
 		d->c.max_len = max_len;
 	if (max_len < 0 || max_len > d->c.max_len)
@@ -233,16 +233,16 @@ open_model(Model *m, const Conf *conf, const ModelSource *src, int max_len,
 	return drafts || heads_info(d, conf, info, e);
 }
 
-/* Rows of a step that are multiplied with a stack's matrices at once: enough for these to be read
- * once for many of them, but each row takes many times its width. */
+/* Return how many rows of a step are multiplied with a stack's matrices at once: enough to read the
+ * matrices once for many rows, but limited, since each row needs many times its width. */
 static int
 stack_rows(const Decoder *d)
 {
 	return d->max_rows < 512 ? d->max_rows : 512;
 }
 
-/* Scratch of the ops for max_rows rows.  The KV's blocks are not known yet: their
- * size hardly matters, and model_forward() checks. */
+/* Return the ops' scratch for max_rows rows.  The blocks of the KV cache are not known yet: their size
+ * hardly matters, and model_forward() enlarges the scratch if necessary. */
 static size_t
 scratch_bytes(const Decoder *d, int threads)
 {
@@ -278,13 +278,13 @@ scratch_bytes(const Decoder *d, int threads)
 	return most;
 }
 
-/* A piece of the work space: what max_rows rows have, or a table. */
+/* Kinds of pieces of the work space: buffers of max_rows rows, or a table. */
 typedef enum ModelPieceKind
 {
 	PIECE_FLOATS,
 	PIECE_OP,					/* operands */
-	PIECE_TABLE,				/* floats that are written here, when the model is loaded */
-	PIECE_HOST					/* for the host's eyes only */
+	PIECE_TABLE,				/* floats that the host writes while it loads the model */
+	PIECE_HOST					/* only the host reads and writes it */
 } ModelPieceKind;
 
 typedef struct ModelPiece
@@ -297,10 +297,10 @@ typedef struct ModelPiece
 
 #define MAX_PIECES (44 + DEC_ROPES)
 
-/* The same for integers: as many bytes. */
+/* Pieces of integers have the same number of bytes. */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
 
-/* A mixture's. */
+/* The pieces of a mixture of experts. */
 static size_t
 moe_pieces(Decoder *d, ModelPiece *p)
 {
@@ -333,7 +333,7 @@ moe_pieces(Decoder *d, ModelPiece *p)
 	return n;
 }
 
-/* Latent attention's. */
+/* The pieces of latent attention. */
 static size_t
 mla_pieces(Decoder *d, ModelPiece *p)
 {
@@ -367,7 +367,7 @@ wider(size_t a, int b)
 	return (size_t) b > a ? (size_t) b : a;
 }
 
-/* The widest rows of floats that dec_op() converts for a product. */
+/* Return the widest row of floats that dec_op() converts for a product. */
 static size_t
 float_inputs(const Decoder *d)
 {
@@ -386,7 +386,7 @@ float_inputs(const Decoder *d)
 	return wider(most, (int) heads_inputs(d));
 }
 
-/* What the forward pass writes to, as wide as the widest layer. */
+/* List the buffers of the forward pass, as wide as the widest layer needs them. */
 static size_t
 work_pieces(Decoder *d, ModelPiece *p)
 {
@@ -451,7 +451,7 @@ work_pieces(Decoder *d, ModelPiece *p)
 	return n;
 }
 
-/* The work space and the rope tables: sizes. */
+/* Compute the sizes of the work space and of the rope tables. */
 static bool
 work_sizes(Decoder *d, int threads, ModelPiece *pieces, size_t *n, size_t *bytes, size_t *total)
 {
@@ -468,7 +468,8 @@ work_sizes(Decoder *d, int threads, ModelPiece *pieces, size_t *n, size_t *bytes
 	return fits && marena_add(total, d->ws_size);
 }
 
-/* Where operands are floats, what is made of a float piece lies where that does. */
+/* If operands are floats, let pieces of operands share the memory of the float pieces they are made
+ * from. */
 static void
 share_pieces(Decoder *d)
 {
@@ -479,7 +480,7 @@ share_pieces(Decoder *d)
 	d->mla.turned = (KOp *) (void *) d->mla.latent_q;
 }
 
-/* Everything is in one reservation. */
+/* Reserve everything at once. */
 static bool
 plan_work(Decoder *d, Err *e)
 {
@@ -508,7 +509,7 @@ plan_work(Decoder *d, Err *e)
 	return true;
 }
 
-/* Lengths of the head's rows, of those in memory. */
+/* Compute the reciprocal length of a row of the head, for the rows that this rank has. */
 static void
 measure_row(void *arg, int row, int ith)
 {
@@ -532,7 +533,7 @@ measure_head(Decoder *d)
 	kpool_run(d->pool, measure_row, d, d->c.vocab);
 }
 
-/* The largest is one that none of a layer's values is too large for. */
+/* Return the largest of n scales, so that no value of the layer is too large for it. */
 static float
 largest_scale(const float *x, int n)
 {
@@ -543,7 +544,8 @@ largest_scale(const float *x, int n)
 	return s;
 }
 
-/* A chunk's first row sees as far back as a window's, at most. */
+/* Set the layers' windows.  With chunks, a chunk's last row sees as far back as a window of that
+ * size. */
 static void
 find_kv_windows(Model *m)
 {
@@ -574,7 +576,7 @@ find_kv_scales(Model *m)
 		{
 			float		s = largest_scale(dec_host(d, d->layers[i].kv_scale[j]), d->layers[i].n_kv_scale[j]);
 
-			/* 0 and less: calibration left it out */
+			/* 0 and less: calibration left the scale out */
 			if (s > 0)
 			{
 				m->kv_scales[2 * c->kv + j] = s;
@@ -586,7 +588,7 @@ find_kv_scales(Model *m)
 		m->info.kv_scales = m->kv_scales;
 }
 
-/* All that is made on the host is made: work space to the device. */
+/* Copy the work space to the device, after the host has made its tables. */
 static bool
 place_work(Decoder *d, Err *e)
 {
@@ -604,7 +606,7 @@ place_work(Decoder *d, Err *e)
 	return dec_place_work(d, moved, n_moved, e);
 }
 
-/* What a device can't do. */
+/* Check that the model uses nothing that a device doesn't support. */
 static bool
 fits_device(const Decoder *d, Err *e)
 {
@@ -663,7 +665,7 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	m->info.work_memory = d->work.used;
 	if (!d->c.both_ways)
 		find_kv_windows(m);
-	/* stages without the head don't need what is made of it */
+	/* stages without the head don't need the lengths of its rows */
 	if (d->head_norm != NULL && split_is_last(d))
 		measure_head(d);
 	if (split_is_first(d))
@@ -675,7 +677,7 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 		model_free(m);
 		return NULL;
 	}
-	/* ranks wait for one another in between */
+	/* not with ranks, which wait for one another within a step */
 	if (d->dev != NULL && !d->c.both_ways && d->ranks.tp == NULL && d->ranks.pp == NULL)
 		m->graphs = stepgraphs_new(opt->graph_sizes, opt->n_graph_sizes, opt->max_rows < opt->max_out
 								   ? opt->max_rows : opt->max_out);
@@ -722,7 +724,7 @@ model_adopt(Model *m, Model *from, Err *e)
 {
 	if (!marena_adopt(&m->d.weights, &from->d.weights, e))
 		return false;
-	/* both would hardly fit */
+	/* free it first, as both copies would hardly fit */
 	devmem_free(&from->d.on_dev);
 	return dec_return(&m->d, e) && balance_home(&m->d, e);
 }
@@ -837,7 +839,7 @@ model_profile(Model *m, Profile *p)
 	m->d.profile = p;
 }
 
-/* Of each row, where its sequence ends.  All of it is in the step. */
+/* Set each row's end of its sequence.  The whole sequence is in the step. */
 static void
 find_ends(Decoder *d, const KRows *r, const int32_t *seen)
 {
@@ -852,7 +854,7 @@ find_ends(Decoder *d, const KRows *r, const int32_t *seen)
 	}
 }
 
-/* What ranks were told of is computed. */
+/* Report that the call that other ranks run as well has ended. */
 static void
 over(const Model *m)
 {
@@ -904,7 +906,7 @@ model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
 	dec_pool_head(&m->d, t, m->info.pools[t].width, x, n, y);
 }
 
-/* Attention's scratch, more if the KV's blocks are larger than was thought. */
+/* Get more scratch for attention if the KV cache's blocks are larger than estimated. */
 static void
 need_scratch(Decoder *d, const KvView *kv, int rows)
 {
@@ -927,7 +929,8 @@ need_scratch(Decoder *d, const KvView *kv, int rows)
 	d->ws_size = need;
 }
 
-/* The step's arrays to the device; what is to be done with its ops.  key NULL: it isn't recorded */
+/* Copy the step's arrays to the device and return how its ops run.  key NULL: the step isn't
+ * recorded. */
 static KRun
 step_begin(Decoder *d, const Batch *b, const KvView *kv, const KGraphKey *key)
 {
@@ -942,7 +945,7 @@ step_begin(Decoder *d, const Batch *b, const KvView *kv, const KGraphKey *key)
 	return d->dev->ops->graph(d->dev->d, key);
 }
 
-/* false: the device is lost */
+/* End a step.  Return false if the device is lost. */
 static bool
 step_end(Decoder *d)
 {
@@ -977,12 +980,12 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 		return true;
 	if (b->rows.n_rows > d->max_rows || (!b->hidden && b->n_out > m->max_out) || b->n_out > b->rows.n_rows)
 	{
-		/* the scheduler's bug; going on would overwrite memory */
+		/* a bug of the scheduler; going on would overwrite memory */
 		log_line('P', "batch of %d rows and %d outputs is over the plan of %d and %d",
 				 b->rows.n_rows, b->n_out, d->max_rows, m->max_out);
 		abort();
 	}
-	/* what a profile counts, replayed ops don't tell */
+	/* replayed ops don't show in a profile */
 	padded = d->profile == NULL ? stepgraphs_pad(m->graphs, b, kv, out, &key) : NULL;
 	b = padded != NULL ? padded : b;
 	need_scratch(d, kv, b->rows.n_rows);
@@ -1002,7 +1005,7 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 	if (run != KRUN_REPLAYED)
 		m->arch->forward(d, out);
 	ok = (d->dev == NULL || step_end(d)) && !d->stopped && !split_failed(d);
-	/* a decoder that was only tried is used nowhere else */
+	/* model_rehearse() sets ranks to NULL: its step doesn't count */
 	if (ok && m->ranks != NULL)
 	{
 		balance_step_end(d);

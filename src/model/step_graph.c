@@ -1,6 +1,6 @@
 /*
  * step_graph.c
- *	  Which steps are recorded, and how they are padded (step_graph.h).
+ *	  Decide which steps are recorded, and pad them (step_graph.h).
  *
  * Tested by tests/unit/model/test_stepgraph.c, and on the emulated GPU by tests/emu/test_models.c.
  */
@@ -10,24 +10,24 @@
 
 #include "base/alloc.h"
 
-#define SPLIT_KEYS	512			/* of KGraphKey.splits */
+#define SPLIT_KEYS	512			/* unit of KGraphKey.splits */
 
 struct StepGraphs
 {
 	int		   *sizes;
 	int			n;
-	/* of the last step: recorded calls have these addresses */
+	/* of the last step: recorded calls contain these addresses */
 	const float *out;
 	const uint8_t *kv;
 	const int32_t *pages;
 	const float *state;
-	uint32_t	places;			/* a number for them */
-	int32_t    *ints;			/* arrays of the largest size */
+	uint32_t	places;			/* number of this set of addresses */
+	int32_t    *ints;			/* arrays for the largest size */
 	const int32_t **tables;
 	Batch		batch;
 };
 
-/* of all models: a device may have several */
+/* shared by all models, as a device may have several */
 static uint32_t last_places;
 
 StepGraphs *
@@ -70,7 +70,7 @@ plain(const Batch *b)
 		b->lora == NULL && !b->hidden && b->taps == NULL && b->stop == NULL;
 }
 
-/* Other addresses than last time are another kind of step. */
+/* Return the number of the step's addresses; other addresses than in the last step get a new number. */
 static uint32_t
 places(StepGraphs *g, const Batch *b, const KvView *kv, const float *out)
 {

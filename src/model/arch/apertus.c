@@ -15,7 +15,7 @@ static const char *const keys[4] = {
 	"gguf.xielu_alpha_p", "gguf.xielu_alpha_n", "gguf.xielu_beta", "gguf.xielu_eps"
 };
 
-/* GGUF has a number of each for each layer. */
+/* Read the slopes; GGUF has one number of each for each layer. */
 static bool
 slopes(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -46,7 +46,7 @@ apertus_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	if (gguf)
 		return slopes(c, out, e);
-	/* transformers would take Llama 3's, with numbers of its own */
+	/* by default transformers uses Llama 3's scaling with other numbers */
 	if (!conf_has(c, "rope_parameters.rope_type") && !conf_has(c, "rope_scaling.rope_type") &&
 		!conf_has(c, "rope_scaling.type"))
 		return err_set(e, ERR_BAD_FILE, "model configuration has no \"rope_scaling\"");

@@ -1,14 +1,14 @@
 /*
  * baichuan.c
- *	  Baichuan (Baichuan 2023, arXiv:2309.10305): Llama with q, k and v in one matrix; the larger
- *	  model, of 13B, has ALiBi instead of rotary positions, and the second generation norms the
+ *	  Baichuan (Baichuan 2023, arXiv:2309.10305): Llama with q, k and v in one matrix.  The larger
+ *	  model, of 13B, has ALiBi instead of rotary positions, and the second generation normalizes the
  *	  rows of its head.
  *
  * Tested by tests/golden/models_golden.c and tests/unit/model/test_model.c.
  */
 #include "model/layers/bind.h"
 
-/* No key says which model it is. */
+/* No key says which of the models it is: recognize them by their sizes. */
 #define LAYERS_13B	40
 #define VOCAB_2		125696
 

@@ -2,8 +2,8 @@
  * bert.c
  *	  BERT (Devlin et al. 2018, arXiv:1810.04805) and ERNIE: learned positions and token types.
  *
- * GGUF's "bert" is also RoBERTa, whose table of positions converters cut to those
- * that are used, and DistilBERT.
+ * GGUF's "bert" is also RoBERTa, whose table of positions converters cut to the rows that are used, and
+ * DistilBERT.
  *
  * Tested by tests/golden/encoders_golden.c.
  */

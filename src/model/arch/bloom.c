@@ -3,7 +3,7 @@
  *	  BLOOM (Le Scao et al. 2022, arXiv:2211.05100): ALiBi instead of positions, and a
  *	  LayerNorm of the embedding.
  *
- * q, k and v of a head lie together in the file; converters to GGUF take them apart.
+ * In the file the q, k and v of a head are adjacent; converters to GGUF separate them.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -17,7 +17,7 @@ bloom_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->max_len = 2048;
 	out->act = KACT_GELU_TANH;
 	out->tied = true;
-	/* published models have this class, and say something all the same */
+	/* published models name this class, and generate text all the same */
 	if (out->head == HEAD_BARE)
 		out->head = HEAD_LM;
 	out->no_rope = true;

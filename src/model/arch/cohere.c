@@ -1,8 +1,7 @@
 /*
  * cohere.c
- *	  Command-R (Cohere 2024): attention and MLP side by side behind one layer norm without
- *	  biases, rotary pairs that lie side by side, a factor of the logits, and optionally
- *	  norms on the heads of q and k.
+ *	  Command-R (Cohere 2024): attention and MLP in parallel after one layer norm without biases,
+ *	  adjacent rotary pairs, a factor of the logits, and optionally norms on the heads of q and k.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -17,7 +16,8 @@ cohere_conf(const Conf *c, DecoderConf *out, Err *e)
 		out->rope[0].keys.theta = 500000;
 	if (!dec_conf(c, out, e) || !dec_conf_num(c, "logit_scale", 0, 1e9, 0.0625, &out->logit_scale, e))
 		return false;
-	/* what the model was trained for may be said here, above the table that the first code had */
+	/* this key may give the length of training, above the size of the table in the first
+	 * implementation */
 	if (!dec_conf_int(c, "model_max_length", 1, DEC_MAX_LEN, out->max_len, &out->max_len, e))
 		return false;
 	out->layer_norm = true;

@@ -1,7 +1,7 @@
 /*
  * cohere2.c
- *	  Command-R7B and Command-A (Cohere 2025, arXiv:2504.00698): Command-R with a window in
- *	  three layers of four and no positions in the fourth.
+ *	  Command-R7B and Command-A (Cohere 2025, arXiv:2504.00698): Command-R with a window in three of
+ *	  four layers and no positions in the fourth.
  *
  * Tested by tests/golden/models_golden.c.
  */

@@ -1,8 +1,7 @@
 /*
  * deepseek.c
- *	  DeepSeek-V2 (2024, arXiv:2405.04434) and V3 (2024, arXiv:2412.19437), whose architecture
- *	  Kimi-K2 and others have: latent attention, and many small experts behind a few layers
- *	  without any.
+ *	  DeepSeek-V2 (2024, arXiv:2405.04434) and V3 (2024, arXiv:2412.19437), whose architecture Kimi-K2
+ *	  and others use: latent attention, and many small experts after a few layers without experts.
  *
  * They differ in how experts are chosen: V2 by softmax, from the groups with the best
  * experts; V3 by sigmoid and a learned correction.
@@ -13,7 +12,7 @@
 
 #include "model/layers/bind.h"
 
-/* A string key that has one of two values, if it is there. */
+/* Check that a string key, if present, has one of two values. */
 static bool
 one_of(const Conf *c, const char *key, const char *a, const char *b, Err *e)
 {
@@ -66,7 +65,7 @@ common(const Conf *c, DecoderConf *o, Err *e)
 	if (!dec_conf_mla(c, o, e) || !dec_conf(c, o, e) ||
 		!dec_conf_int(c, "gguf.nextn_predict_layers", 0, o->n_layers - 1, 0, &extra, e))
 		return false;
-	/* GGUF may count those that guess tokens ahead as layers */
+	/* GGUF may count drafting layers */
 	o->n_layers -= extra;
 	o->qkv_bias = o->o_bias = conf_bool(c, "attention_bias", false);
 	o->mlp_bias = conf_bool(c, "mlp_bias", false);
@@ -102,7 +101,7 @@ deepseek2_conf(const Conf *c, DecoderConf *o, Err *e)
 	return true;
 }
 
-/* GLM-4.7-Flash is V3, but for the key that says which layers have experts. */
+/* GLM-4.7-Flash is V3 except for the key that says which layers have experts. */
 bool
 glm4_moe_lite_conf(const Conf *c, DecoderConf *o, Err *e)
 {

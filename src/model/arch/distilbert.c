@@ -1,6 +1,6 @@
 /*
  * distilbert.c
- *	  DistilBERT (Sanh et al. 2019, arXiv:1910.01108): BERT without token types, with names of its own.
+ *	  DistilBERT (Sanh et al. 2019, arXiv:1910.01108): BERT without token types, with different names.
  *
  * Tested by tests/golden/encoders_golden.c.
  */

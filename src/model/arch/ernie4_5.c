@@ -1,7 +1,6 @@
 /*
  * ernie4_5.c
- *	  ERNIE 4.5, dense (Baidu 2025): Llama with rotary pairs that lie side by side and one
- *	  switch for all biases.
+ *	  ERNIE 4.5, dense (Baidu 2025): Llama with adjacent rotary pairs and one switch for all biases.
  *
  * Tested by tests/golden/models_golden.c.
  */

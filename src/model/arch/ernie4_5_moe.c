@@ -1,13 +1,13 @@
 /*
  * ernie4_5_moe.c
- *	  ERNIE 4.5 with experts (Baidu 2025): chosen by softmax and a learned correction, in some
- *	  of the layers, with one more that computes all rows.
+ *	  ERNIE 4.5 with experts (Baidu 2025): chosen by softmax and a learned correction, in some of the
+ *	  layers, with a shared expert that computes all rows.
  *
  * Tested by tests/golden/models_golden.c.
  */
 #include "model/layers/bind.h"
 
-/* Layers from .. to with this number modulo the interval have experts. */
+/* Set the layers with experts: from .. to, with this number modulo the interval. */
 static bool
 expert_layers(const Conf *c, DecoderConf *out, Err *e)
 {

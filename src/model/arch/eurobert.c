@@ -1,6 +1,6 @@
 /*
  * eurobert.c
- *	  EuroBERT (Boizard et al. 2025, arXiv:2503.05500): Llama with attention both ways.
+ *	  EuroBERT (Boizard et al. 2025, arXiv:2503.05500): Llama with bidirectional attention.
  *
  * Tested by tests/golden/encoders_golden.c.
  */
@@ -21,7 +21,8 @@ eurobert_conf(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* Of texts: behind pooling, unless the pooling comes last ("late"), which is another thing. */
+/* Bind the head for texts, which comes after pooling.  Pooling after the head ("late") would be another
+ * computation and is not supported. */
 static bool
 eurobert_head(Binder *b, Decoder *d)
 {

@@ -1,6 +1,6 @@
 /*
  * exaone.c
- *	  EXAONE 3 and 3.5 (LG AI Research 2024, arXiv:2408.03541): Llama under other names.
+ *	  EXAONE 3 and 3.5 (LG AI Research 2024, arXiv:2408.03541): Llama with different names.
  *
  * Tested by tests/golden/models_golden.c.
  */

@@ -1,8 +1,8 @@
 /*
  * exaone4.c
- *	  EXAONE 4 (LG AI Research 2025, arXiv:2507.11407): norms behind attention and MLP, as in
- *	  OLMo 2, and on the heads of q and k; if it has windows, then in three layers of four,
- *	  and the fourth has no positions.
+ *	  EXAONE 4 (LG AI Research 2025, arXiv:2507.11407): norms after attention and MLP, as in OLMo 2,
+ *	  and on the heads of q and k.  If it has windows, three of four layers have one, and the fourth
+ *	  has no positions.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -13,7 +13,7 @@
 static bool
 is_local(const Conf *c, int layer)
 {
-	/* "LLLG": local and global layers in turn */
+	/* "LLLG": a cycle of local and global layers */
 	const char *pattern = conf_str(c, "sliding_window_pattern", "LLLG");
 	size_t		n = strlen(pattern);
 

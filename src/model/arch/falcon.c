@@ -1,17 +1,17 @@
 /*
  * falcon.c
- *	  Falcon (Almazrouei et al. 2023, arXiv:2311.16867): LayerNorm, one or a few heads of
- *	  k and v, attention and MLP side by side behind one norm (7B) or one each (40B, 180B);
- *	  Falcon-RW has ALiBi, whose slopes are scaled like the scores, and serial blocks.
+ *	  Falcon (Almazrouei et al. 2023, arXiv:2311.16867): LayerNorm, one or a few heads of k and v,
+ *	  attention and MLP in parallel after one shared norm (7B) or one norm each (40B, 180B).  Falcon-RW
+ *	  has ALiBi, whose slopes are scaled like the scores, and serial blocks.
  *
- * q, k and v are one matrix, in which each KV head's lie together; converters to GGUF
- * take them apart.
+ * q, k and v are one matrix, in which the rows of each KV head are adjacent; converters to GGUF separate
+ * them.
  *
  * Tested by tests/golden/models_golden.c.
  */
 #include "model/layers/bind.h"
 
-/* KV heads; config.json may state a number that doesn't count. */
+/* Read the KV heads; config.json may state a number that doesn't count. */
 static bool
 falcon_kv_heads(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -49,7 +49,7 @@ falcon_conf(const Conf *c, DecoderConf *out, Err *e)
 		dec_conf_alibi(out, 8, (double) out->attn_scale);
 	out->qkv_bias = out->o_bias = out->mlp_bias = conf_bool(c, "bias", false);
 	out->parallel = gguf || fresh || conf_bool(c, "parallel_attn", true);
-	/* in GGUF the second norm shows by its tensor */
+	/* in GGUF the second norm's tensor shows it */
 	out->two_norms = fresh && norms == 2;
 	return true;
 }
@@ -98,10 +98,10 @@ falcon_forward(Decoder *d, float *logits)
 		if (!dec_wanted(d, l))
 			return;
 		if (d->c.two_norms)
-			dec_norm(d, &l->mlp_norm);	/* of what attention saw */
+			dec_norm(d, &l->mlp_norm);	/* of attention's input */
 		dec_o(d, l);
 		if (d->c.parallel)
-			dec_add(d);			/* h stays */
+			dec_add(d);			/* h stays unchanged */
 		else
 			dec_norm(d, &l->mlp_norm);
 		dec_mlp(d, l);

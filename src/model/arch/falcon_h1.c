@@ -1,15 +1,15 @@
 /*
  * falcon_h1.c
- *	  Falcon-H1 (TII 2025, arXiv:2507.22448): each layer has attention and Mamba-2 side by side
- *	  behind one norm; factors behind most matrices.
+ *	  Falcon-H1 (TII 2025, arXiv:2507.22448): each layer has attention and Mamba-2 in parallel after
+ *	  one norm; factors follow most matrices.
  *
- * Converters to GGUF multiply the weights with the factors.
+ * Converters to GGUF multiply the weights by the factors.
  *
  * Tested by tests/golden/models_golden.c.
  */
 #include "model/layers/bind.h"
 
-/* n factors in one key, which are 1 where it is absent. */
+/* Read n factors of one key, which are 1 if it is absent. */
 static bool
 factors(const Conf *c, const char *key, size_t n, float *out, Err *e)
 {
@@ -43,7 +43,7 @@ read_factors(const Conf *c, DecoderConf *out, Err *e)
 		return false;
 	m->gate = mlp[0];
 	m->down = mlp[1];
-	/* a factor of the input is applied to the output, where a bias isn't its business */
+	/* the factor of the input is applied to the output, which would wrongly include a bias */
 	if (out->qkv_bias && m->attn_in != 1)
 		return err_set(e, ERR_UNSUPPORTED,
 					   "\"attention_bias\" with \"attention_in_multiplier\" = %g is not supported",
@@ -68,7 +68,7 @@ falcon_h1_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->ssm.groups = 1;
 	out->ssm.norm = conf_bool(c, "mamba_rms_norm", false);
 	out->ssm.norm_first = !gguf && conf_bool(c, "mamba_norm_before_gate", true);
-	/* null: by mamba_expand */
+	/* null: computed from mamba_expand */
 	out->ssm.inner = gguf || conf_is_null(c, "mamba_d_ssm") ? 0 : 1024;
 	if (!dec_conf(c, out, e) || !dec_conf_ssm(c, out, e))
 		return false;
@@ -109,7 +109,7 @@ falcon_h1_layer(Binder *b, Decoder *d, Layer *l)
 
 	if (!bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", n) || !bind_ssm(b, d, l, "mamba.") ||
 		!bind_attn(b, l) ||
-		/* some converters leave the ending out */
+		/* some converters omit the name's ending */
 		!(bind_has(b, "pre_ff_layernorm.weight", "ffn_norm") ?
 		  bind_vector(b, &l->mlp_norm.w, "pre_ff_layernorm.weight", "ffn_norm", n) :
 		  bind_norm(b, &l->mlp_norm, "pre_ff_layernorm", "ffn_norm", n)) ||
@@ -138,7 +138,7 @@ falcon_h1_forward(Decoder *d, float *logits)
 		dec_norm(d, &l->attn_norm);
 		dec_ssm(d, l);
 		dec_ssm_out(d, l);
-		dec_add(d);				/* h stays */
+		dec_add(d);				/* h stays unchanged */
 		dec_qkv(d, l);
 		dec_rope(d, l);
 		dec_attn(d, l);

@@ -1,7 +1,7 @@
 /*
  * gemma.c
- *	  Gemma (Gemma Team 2024, arXiv:2403.08295): Llama with norms by 1 + w, GELU and an
- *	  embedding that is multiplied with sqrt(hidden).
+ *	  Gemma (Gemma Team 2024, arXiv:2403.08295): Llama with norms by 1 + w, GELU and an embedding that
+ *	  is multiplied by sqrt(hidden).
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * sqrt(hidden) rounded to the type of the model's weights, as it was in training and is
- * in transformers.  GGUF doesn't tell that type; all Gemmas had BF16.
+ * Return sqrt(hidden) rounded to the type of the model's weights, as in training and in transformers.
+ * GGUF doesn't store that type; all Gemma models had BF16.
  */
 static float
 embed_scale(const Conf *c, int hidden)
@@ -34,7 +34,7 @@ gemma_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->one_plus = true;
 	if (!dec_conf(c, out, e))
 		return false;
-	/* old checkpoints say "gelu" and mean this */
+	/* old checkpoints say "gelu" but mean this */
 	if (out->act == KACT_GELU)
 		out->act = KACT_GELU_TANH;
 	if (conf_bool(c, "use_bidirectional_attention", false) && !out->both_ways)

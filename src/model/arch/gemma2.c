@@ -1,7 +1,7 @@
 /*
  * gemma2.c
- *	  Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms behind attention and MLP,
- *	  too, soft caps on scores and logits, and a window in every other layer.
+ *	  Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with additional norms after attention and MLP,
+ *	  soft caps on scores and logits, and a window in every other layer.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -16,13 +16,13 @@ is_even(const Conf *c, int layer)
 	return layer % 2 == 0;
 }
 
-/* What Gemma 2 and 3 share. */
+/* Read the settings that Gemma 2 and 3 share. */
 bool
 gemma2_attn(const Conf *c, DecoderConf *out, int layers_by_width, Err *e)
 {
 	float		scalar = (float) out->head_dim;
 
-	/* GGUF doesn't store it; the largest model alone differs */
+	/* GGUF doesn't store it; only the largest model differs */
 	if (!conf_has(c, "gguf.architecture"))
 		scalar = 256;
 	else if (out->n_layers == layers_by_width)
@@ -33,7 +33,7 @@ gemma2_attn(const Conf *c, DecoderConf *out, int layers_by_width, Err *e)
 	return true;
 }
 
-/* null is none */
+/* Read a soft cap; null is none. */
 static bool
 softcap(const Conf *c, const char *key, double dflt, float *out, Err *e)
 {

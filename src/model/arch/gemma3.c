@@ -1,8 +1,7 @@
 /*
  * gemma3.c
- *	  Gemma 3 (Gemma Team 2025, arXiv:2503.19786), the part that makes text: Gemma 2 with
- *	  norms on the heads of q and k instead of soft caps; five layers of six have a window
- *	  and a rotary base of their own.
+ *	  Gemma 3 (Gemma Team 2025, arXiv:2503.19786), its text part: Gemma 2 with norms on the heads of q
+ *	  and k instead of soft caps; five of six layers have a window and their own rotary base.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -22,9 +21,9 @@ gemma3_conf(const Conf *c, DecoderConf *out, Err *e)
 	Rope	   *local = &out->rope[1];
 	int			window;
 
-	/* EmbeddingGemma: its windows lie on both sides of a token */
+	/* EmbeddingGemma's windows extend to both sides of a token */
 	out->both_ways = conf_bool(c, "use_bidirectional_attention", false);
-	/* files of the larger models leave all of this out */
+	/* the larger models' files leave all of this out */
 	out->vocab = 262208;
 	out->n_heads = 8;
 	out->n_kv_heads = 4;
@@ -32,7 +31,7 @@ gemma3_conf(const Conf *c, DecoderConf *out, Err *e)
 	all->keys = (RopeKeys) {.section = "full_attention", .theta = 1e6};
 	if (!gemma_conf(c, out, e) || !gemma2_attn(c, out, 62, e) ||
 		!dec_conf_num(c, "final_logit_softcapping", 0, 1e9, 0, &out->logit_softcap, e) ||
-		/* a scaling of the rotary positions is in this number already */
+		/* this number already includes a scaling of the rotary positions */
 		!dec_conf_int(c, "max_position_embeddings", 1, DEC_MAX_LEN, 131072, &out->max_len, e) ||
 		!dec_conf_window(c, 4096, true, &window, e))
 		return false;

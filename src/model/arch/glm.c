@@ -1,7 +1,7 @@
 /*
  * glm.c
- *	  GLM-4 (Team GLM 2024, arXiv:2406.12793): Llama with biases on q, k and v, of whose heads
- *	  half is rotated, in pairs that lie side by side; gate and up are one matrix.
+ *	  GLM-4 (Team GLM 2024, arXiv:2406.12793): Llama with biases on q, k and v; half of each head is
+ *	  rotated, in adjacent pairs; gate and up are one matrix.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -12,7 +12,7 @@ glm_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	out->eps = 1.5625e-7f;
 	out->n_kv_heads = 2;
-	/* GGUF doesn't store it where it follows from the others */
+	/* GGUF omits it if it follows from the other sizes */
 	out->head_dim = conf_has(c, "gguf.architecture") ? 0 : 128;
 	out->rope[0].part = 0.5f;
 	if (!dec_conf(c, out, e))
@@ -22,7 +22,7 @@ glm_conf(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* GGUF files that were made from the original's layout have q, k and v in one matrix. */
+/* Bind attention.  GGUF files made from the original's layout have q, k and v in one matrix. */
 static bool
 bind_glm_attn(Binder *b, Decoder *d, Layer *l)
 {

@@ -1,6 +1,6 @@
 /*
  * glm4.c
- *	  GLM-4-0414: GLM-4 with norms behind attention and MLP, too.
+ *	  GLM-4-0414: GLM-4 with additional norms after attention and MLP.
  *
  * Tested by tests/golden/models_golden.c.
  */

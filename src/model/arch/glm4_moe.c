@@ -18,7 +18,7 @@ glm4_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (!dec_conf(c, out, e) ||
 		!dec_conf_int(c, "gguf.nextn_predict_layers", 0, out->n_layers - 1, 0, &extra, e))
 		return false;
-	/* GGUF counts those that guess tokens ahead as layers */
+	/* GGUF counts drafting layers */
 	out->n_layers -= extra;
 	out->qkv_bias = conf_bool(c, "attention_bias", false);
 	return deepseek_sigmoid(c, out, e);

@@ -1,16 +1,15 @@
 /*
  * gpt2.c
- *	  GPT-2 (Radford et al. 2019), and the frame of those built alike: LayerNorm before
- *	  each block, learned positions, an MLP without a gate.
+ *	  GPT-2 (Radford et al. 2019), and the frame of similar models: LayerNorm before each block,
+ *	  learned positions, an MLP without a gate.
  *
- * Its matrices are stored the other way round, as [inputs][outputs]; converters to
- * GGUF turn them.
+ * Its matrices are stored transposed, as [inputs][outputs]; converters to GGUF transpose them.
  *
  * Tested by tests/golden/models_golden.c.
  */
 #include "model/layers/bind.h"
 
-/* What GPT-2 and its descendants have in common. */
+/* Read the settings that GPT-2 and its descendants share. */
 bool
 gpt2_common(const Conf *c, DecoderConf *out, Err *e)
 {

@@ -1,7 +1,7 @@
 /*
  * gpt_bigcode.c
- *	  SantaCoder and StarCoder (Li et al. 2023, arXiv:2305.06161): GPT-2 whose heads
- *	  share one head of k and v.
+ *	  SantaCoder and StarCoder (Li et al. 2023, arXiv:2305.06161): GPT-2 with one head of k and v for
+ *	  all heads of q.
  *
  * Tested by tests/golden/models_golden.c.
  */

@@ -1,8 +1,8 @@
 /*
  * gpt_oss.c
- *	  gpt-oss (OpenAI 2025, arXiv:2508.10925): experts whose gate is clamped, all matrices of
- *	  blocks with biases; a window in every other layer; and in each head's softmax a learned
- *	  score more without a value, so that a head may look at nothing.
+ *	  gpt-oss (OpenAI 2025, arXiv:2508.10925): experts whose gate is clamped, biases on all matrices of
+ *	  the blocks, a window in every other layer.  Each head's softmax has an additional learned score
+ *	  without a value, so that a head can attend to nothing.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -15,7 +15,7 @@ is_even(const Conf *c, int layer)
 	return layer % 2 == 0;
 }
 
-/* A constant of the activation: there is one kernel. */
+/* Check a constant of the activation, as there is only one kernel. */
 static bool
 constant(const Conf *c, const char *key, double want, Err *e)
 {

@@ -1,7 +1,7 @@
 /*
  * gptj.c
- *	  GPT-J (Wang and Komatsuzaki 2021): Phi's blocks with fewer biases; rotary pairs lie
- *	  side by side in the file.
+ *	  GPT-J (Wang and Komatsuzaki 2021): Phi's blocks with fewer biases; rotary pairs are adjacent in
+ *	  the file.
  *
  * Tested by tests/golden/models_golden.c.
  */

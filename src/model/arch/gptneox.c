@@ -1,10 +1,9 @@
 /*
  * gptneox.c
- *	  GPT-NeoX and Pythia (Black et al. 2022, arXiv:2204.06745): LayerNorm, rotary
- *	  positions in a part of each head, and attention and MLP side by side, each with a
- *	  norm of its own of the same input.
+ *	  GPT-NeoX and Pythia (Black et al. 2022, arXiv:2204.06745): LayerNorm, rotary positions in a part
+ *	  of each head, and attention and MLP in parallel, each with its own norm of the same input.
  *
- * q, k and v of a head lie together in the file; converters to GGUF take them apart.
+ * In the file the q, k and v of a head are adjacent; converters to GGUF separate them.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -66,7 +65,7 @@ gptneox_forward(Decoder *d, float *logits)
 			return;
 		if (d->c.parallel)
 		{
-			dec_norm(d, &l->mlp_norm);	/* of what attention saw */
+			dec_norm(d, &l->mlp_norm);	/* of attention's input */
 			dec_o(d, l);
 			dec_add(d);
 		}

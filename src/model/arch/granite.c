@@ -1,7 +1,7 @@
 /*
  * granite.c
- *	  Granite 3 (IBM 2024): Llama with four multipliers: of the embedding, of the scores, of
- *	  what a block adds, and, as a divisor, of the logits.
+ *	  Granite 3 (IBM 2024): Llama with four multipliers: of the embedding, of the scores, of a block's
+ *	  output, and, as a divisor, of the logits.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -10,7 +10,7 @@
 bool
 granite_multipliers(const Conf *c, DecoderConf *out, Err *e)
 {
-	/* GGUF's name is that of other models' factor; here it is the same divisor */
+	/* GGUF's key is a factor for other models; for Granite it is the same divisor */
 	const char *logits = conf_has(c, "gguf.architecture") ? "logit_scale" : "logits_scaling";
 	float		divisor;
 

@@ -1,8 +1,8 @@
 /*
  * granitemoe.c
- *	  Granite 3 with experts (IBM 2024), perhaps with one more that computes all rows, and
- *	  Granite 4 (IBM 2025): some layers have Mamba-2 instead of attention, none need have
- *	  positions, and there may be no experts.
+ *	  Granite 3 with experts (IBM 2024), perhaps with a shared expert that computes all rows, and
+ *	  Granite 4 (IBM 2025): some layers have Mamba-2 instead of attention, positions are optional, and
+ *	  there may be no experts.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -26,8 +26,8 @@ granitemoe_conf(const Conf *c, DecoderConf *out, Err *e)
 }
 
 /*
- * What config.json says in "layer_types", under old names, too; GGUF says it by the heads
- * (decoder_config.c).
+ * Read the kinds of layers from config.json's "layer_types", which also has old names; GGUF indicates
+ * them by the number of heads (decoder_config.c).
  */
 static bool
 layer_types(const Conf *c, DecoderConf *out, Err *e)
@@ -52,7 +52,7 @@ layer_types(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* Experts, or the MLP that else computes all rows beside them. */
+/* Read the settings of the experts, or of the MLP: without experts the shared one is the MLP. */
 static bool
 feed_forward(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -98,7 +98,7 @@ granitemoehybrid_conf(const Conf *c, DecoderConf *out, Err *e)
 		any = any || out->layers[i].recurrent;
 	out->interleaved = out->permuted = gguf;
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
-	/* Bamba: GGUF has the same name for it, with heads of which another half is rotated */
+	/* Bamba has the same name in GGUF, but the other half of its heads is rotated */
 	if (gguf && !out->no_rope && out->rope[0].dim != out->head_dim)
 		return err_set(e, ERR_UNSUPPORTED,
 					   "\"rope.dimension_count\" = %d is not supported in this architecture",

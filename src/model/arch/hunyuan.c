@@ -1,7 +1,6 @@
 /*
  * hunyuan.c
- *	  Hunyuan, dense (Tencent 2025): Llama whose heads of q and k are normed after they are
- *	  rotated.
+ *	  Hunyuan, dense (Tencent 2025): Llama whose heads of q and k are normed after the rotation.
  *
  * Tested by tests/golden/models_golden.c.
  */

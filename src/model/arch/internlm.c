@@ -1,6 +1,6 @@
 /*
  * internlm.c
- *	  InternLM2 (Cai et al. 2024, arXiv:2403.17297): Llama under other names with q, k and v in
+ *	  InternLM2 (Cai et al. 2024, arXiv:2403.17297): Llama with different names and with q, k and v in
  *	  one matrix, grouped by the heads of k; and InternLM3, which is Llama.
  *
  * Tested by tests/golden/models_golden.c.

@@ -1,13 +1,13 @@
 /*
  * jamba.c
- *	  Jamba (Lieber et al. 2024, arXiv:2403.19887): most layers have Mamba, whose steps, B and C
- *	  are normed, the others attention without positions; some have experts.
+ *	  Jamba (Lieber et al. 2024, arXiv:2403.19887): most layers have Mamba, whose steps, B and C are
+ *	  normed; the others have attention without positions; some layers have experts.
  *
  * Tested by tests/golden/models_golden.c.
  */
 #include "model/layers/bind.h"
 
-/* Layers `offset`, `offset` + `period`, ... */
+/* Read a pair of keys that means layers `offset`, `offset` + `period`, ... */
 static bool
 read_period(const Conf *c, const char *period_key, const char *offset_key, int period, int offset, int out[2],
 			Err *e)
@@ -16,7 +16,7 @@ read_period(const Conf *c, const char *period_key, const char *offset_key, int p
 		dec_conf_int(c, offset_key, 0, out[0] - 1, offset < out[0] ? offset : 0, &out[1], e);
 }
 
-/* GGUF has no keys for this: its heads and tensors say it. */
+/* Set the kinds of layers.  GGUF has no keys for them: heads and tensors show them. */
 static bool
 kinds(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -47,7 +47,7 @@ jamba_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (!dec_conf(c, out, e) || !dec_conf_ssm(c, out, e))
 		return false;
 	out->ssm.norm_dt_bc_eps = out->eps;
-	/* one expert is none */
+	/* one expert means no mixture */
 	if (conf_int(c, gguf ? "num_local_experts" : "num_experts", gguf ? 0 : 16) > 1)
 	{
 		out->moe.n_experts = 16;

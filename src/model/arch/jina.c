@@ -1,14 +1,14 @@
 /*
  * jina.c
- *	  Jina's BERT of the second generation (Günther et al. 2023, arXiv:2310.19923): ALiBi both ways instead
- *	  of positions, and an MLP with a gate.
+ *	  Jina's BERT of the second generation (Günther et al. 2023, arXiv:2310.19923): bidirectional ALiBi
+ *	  instead of positions, and an MLP with a gate.
  *
- * The third generation (Sturua et al. 2024, arXiv:2409.10173) is XLM-RoBERTa with rotation; its
- * adapters by task are left out where transformers' converter leaves them out.
+ * The third generation (Sturua et al. 2024, arXiv:2409.10173) is XLM-RoBERTa with rotation; its adapters
+ * by task are ignored if transformers' converter has left them out.
  *
- * The model for code has three norms more in each layer: of q and of k, over all heads,
- * and behind attention a second one, of what the first gives and the layer's input; its
- * matrix of gate and up has the gate last.  Its tensors tell it.
+ * The model for code has three additional norms in each layer: of q and of k, over all heads, and a
+ * second one after attention, of the sum of the first one's output and the layer's input.  Its matrix of
+ * gate and up has the gate last.  The model is recognized by its tensors.
  *
  * Tested by tests/golden/encoders_golden.c.
  */
@@ -54,7 +54,7 @@ jina_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->glu = strcmp(mlp, "original") != 0;
 	if (out->glu)
 	{
-		/* the class doesn't look at "hidden_act" here */
+		/* for this model the class ignores "hidden_act" */
 		out->act = strcmp(mlp, "reglu") == 0 ? KACT_RELU : KACT_GELU;
 		out->mlp_bias = false;
 	}

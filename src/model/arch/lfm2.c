@@ -1,7 +1,7 @@
 /*
  * lfm2.c
- *	  LFM2 (Liquid AI 2025, arXiv:2511.23404): most layers have a short convolution between two
- *	  gates instead of attention; perhaps with experts in all layers but the first ones.
+ *	  LFM2 (Liquid AI 2025, arXiv:2511.23404): most layers have a short convolution between two gates
+ *	  instead of attention; all layers but the first ones may have experts.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -9,7 +9,7 @@
 
 #include "model/layers/bind.h"
 
-/* The width of the MLP follows from the one that is stated, by the older of two keys if both are there. */
+/* Compute the MLP's width from the stated one; if the file has both keys, the older one counts. */
 static bool
 width(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -23,7 +23,7 @@ width(const Conf *c, DecoderConf *out, Err *e)
 		return true;
 	if (conf_is_null(c, "block_ffn_dim_multiplier"))
 	{
-		/* nothing is rounded then */
+		/* without rounding to a multiple */
 		out->inter = (int) (2 * (int64_t) out->inter / 3);
 		return out->inter > 0 || err_set(e, ERR_BAD_FILE, "model configuration has an invalid "
 														  "\"block_ff_dim\"");
@@ -38,7 +38,8 @@ width(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* By their types, or the numbers of those with attention; GGUF gives the others no KV heads. */
+/* Read the kinds of layers: by type, or by the numbers of those with attention; GGUF gives the others no
+ * KV heads. */
 static bool
 kinds(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -66,7 +67,8 @@ kinds(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* inter: default of the MLP's width; adjust: it is stated as that of an MLP without a gate */
+/* Read the common settings.  inter: default of the MLP's width; adjust: the stated width is that of an
+ * MLP without a gate. */
 static bool
 common(const Conf *c, DecoderConf *out, int inter, bool adjust, Err *e)
 {
@@ -82,7 +84,7 @@ common(const Conf *c, DecoderConf *out, int inter, bool adjust, Err *e)
 	out->inter = gguf ? 0 : inter;
 	if (!dec_conf(c, out, e) || (!gguf && ((adjust && !width(c, out, e)) || !kinds(c, out, e))))
 		return false;
-	/* as above */
+	/* the older key counts */
 	out->tied = conf_bool(c, "tie_embedding", out->tied);
 	s->short_conv = s->first = true;
 	s->inner = out->hidden;
@@ -162,7 +164,7 @@ lfm2_layer(Binder *b, Decoder *d, Layer *l)
 bool
 lfm2_bind(Binder *b, Decoder *d)
 {
-	/* the norm before the head has the name of another in both containers */
+	/* both containers use another norm's name for the norm before the head */
 	return bind_embed(b, "model.embed_tokens") && bind_layers(b, "model.layers.", lfm2_layer) &&
 		bind_norm(b, &d->norm, "model.embedding_norm", "token_embd_norm", d->c.hidden) &&
 		bind_head(b, "lm_head");

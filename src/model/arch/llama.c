@@ -1,7 +1,7 @@
 /*
  * llama.c
- *	  Llama (Touvron et al. 2023, arXiv:2302.13971) and all that are built alike:
- *	  pre-norm by RMSNorm, rotary positions, grouped-query attention, SwiGLU.
+ *	  Llama (Touvron et al. 2023, arXiv:2302.13971) and similar models: pre-norm by RMSNorm, rotary
+ *	  positions, grouped-query attention, SwiGLU.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -12,13 +12,13 @@
 bool
 llama_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	/* GGUF's "mistral3" */
+	/* only for GGUF's "mistral3" */
 	out->rope[0].keys.tempered = conf_has(c, "gguf.architecture");
 	if (!dec_conf(c, out, e) || (out->rope[0].keys.tempered && !dec_conf_temper(c, out, e)))
 		return false;
 	if (conf_int(c, "num_local_experts", 0) > 0)
 	{
-		/* GGUF's "llama" is Mixtral, too */
+		/* GGUF's "llama" is also Mixtral */
 		if (strcmp(conf_str(c, "gguf.architecture", ""), "llama") != 0)
 			return err_set(e, ERR_UNSUPPORTED, "mixtures of experts are not supported in this architecture");
 		out->moe.normalize = true;
@@ -31,12 +31,12 @@ llama_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (!conf_has(c, "gguf.architecture"))
 		return true;
 	out->o_bias = conf_bool(c, "attention_out_bias", false);
-	/* llama.cpp's converter reorders q and k; its "llama" is Mistral and Mixtral, too */
+	/* llama.cpp's converter reorders q and k; GGUF's "llama" is also Mistral and Mixtral */
 	out->interleaved = out->permuted = true;
 	return mistral_windows(c, out, 0, e);
 }
 
-/* Mixtral's */
+/* Mixtral's names */
 static const MoeNames names = {
 	.router = "block_sparse_moe.gate", .experts = "block_sparse_moe.experts", .gate = "w1", .up = "w3",
 	.down = "w2",

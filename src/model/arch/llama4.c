@@ -1,8 +1,8 @@
 /*
  * llama4.c
- *	  The text part of Llama 4 (Meta 2025): three layers of four have positions, and attention
- *	  within chunks of the context; there the heads of q and k are normed behind the rotation.  In
- *	  the others q grows with the position.  Experts compute their inputs times their weights.
+ *	  The text part of Llama 4 (Meta 2025): three of four layers have positions, and attention within
+ *	  chunks of the context; these layers norm the heads of q and k after the rotation.  In the other
+ *	  layers q is scaled by position.  The weights of the experts multiply their inputs.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -10,7 +10,7 @@
 
 #include "model/layers/bind.h"
 
-/* Rotated layers and chunks: by lists, or three of four. */
+/* Set the layers with rotation and chunks: by lists, or three of four. */
 static bool
 positions(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -52,7 +52,7 @@ positions(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* Layers with experts: listed, or every n-th. */
+/* Set the layers with experts: those listed, or every n-th. */
 static bool
 experts(const Conf *c, DecoderConf *out, Err *e)
 {
@@ -98,7 +98,7 @@ llama4_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->interleaved = true;
 	out->qkv_bias = conf_bool(c, "attention_bias", false);
 	out->o_bias = gguf ? conf_bool(c, "attention_out_bias", false) : out->qkv_bias;
-	/* in GGUF the number of experts says it: Maverick's 128 go without */
+	/* GGUF has no key: Maverick, which has 128 experts, has no such norms */
 	out->qk_plain_norm = gguf ? out->moe.n_experts != 128 : conf_bool(c, "use_qk_norm", true);
 	return true;
 }

@@ -1,13 +1,13 @@
 /*
  * mamba.c
- *	  Mamba, Falcon Mamba and Mamba-2: models of state-space layers alone (ssm.c), each
- *	  behind an RMSNorm.
+ *	  Mamba, Falcon Mamba and Mamba-2: models of state-space layers only (ssm.c), each after an
+ *	  RMSNorm.
  *
  * Tested by tests/golden/models_golden.c.
  */
 #include "model/layers/bind.h"
 
-/* Nothing limits the context; llama.cpp states the same. */
+/* Nothing limits the context; llama.cpp uses the same value. */
 #define MAMBA_MAX_LEN	(1 << 20)
 
 static bool

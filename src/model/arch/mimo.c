@@ -1,7 +1,7 @@
 /*
  * mimo.c
- *	  MiMo (Xiaomi 2025, arXiv:2505.07608): a Qwen2 with a layer behind its last one that guesses tokens
- *	  (mtp.c).
+ *	  MiMo (Xiaomi 2025, arXiv:2505.07608): a Qwen2 with an additional layer after its last one that
+ *	  drafts tokens (mtp.c).
  *
  * Tested by tests/golden/draft_golden.c.
  */

@@ -1,7 +1,7 @@
 /*
  * minicpm.c
- *	  MiniCPM (Hu et al. 2024, arXiv:2404.06395): Llama with multipliers of the embedding, of
- *	  what a block adds, and, as a divisor, of the logits.
+ *	  MiniCPM (Hu et al. 2024, arXiv:2404.06395): Llama with multipliers of the embedding, of a block's
+ *	  output, and, as a divisor, of the logits.
  *
  * Tested by tests/golden/models_golden.c.
  */

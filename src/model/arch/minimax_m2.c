@@ -1,6 +1,6 @@
 /*
  * minimax_m2.c
- *	  MiniMax-M2 (MiniMax 2025): Mixtral with norms on q and k as a whole, a part of each head
+ *	  MiniMax-M2 (MiniMax 2025): Mixtral with norms on q and k as one vector, a part of each head
  *	  rotated, and experts chosen by sigmoid and a learned correction.
  *
  * Tested by tests/golden/models_golden.c.

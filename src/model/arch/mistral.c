@@ -1,8 +1,8 @@
 /*
  * mistral.c
- *	  Mistral (Jiang et al. 2023, arXiv:2310.06825): Llama whose attention may be
- *	  limited to the last sliding_window positions, in all layers.  Ministral 3 (2025): q grows with
- *	  the position beyond the length that it was trained with.
+ *	  Mistral (Jiang et al. 2023, arXiv:2310.06825): Llama whose attention may be limited to the last
+ *	  sliding_window positions, in all layers.  Ministral 3 (2025): q is scaled by position beyond the
+ *	  length of training.
  *
  * Tested by tests/golden/models_golden.c.
  */

@@ -1,8 +1,9 @@
 /*
  * modernbert.c
- *	  ModernBERT (Warner et al. 2024, arXiv:2412.13663): norms before the blocks, rotation, a gate in the
- *	  MLP, no biases; every third layer sees all, the others only tokens near by, with a
- *	  rotary base of their own.  The first layer has no norm of its own: the embedding's is just before it.
+ *	  ModernBERT (Warner et al. 2024, arXiv:2412.13663): norms before the blocks, rotation, a gate in
+ *	  the MLP, no biases.  Every third layer attends to all tokens, the others only to near ones, with
+ *	  a rotary base of their own.  The first layer has no norm: the embedding's norm is directly before
+ *	  it.
  *
  * Tested by tests/golden/encoders_golden.c.
  */
@@ -10,7 +11,7 @@
 
 #include <string.h>
 
-/* Layers that see only `half` tokens before and behind. */
+/* Set the layers that attend only to `half` tokens before and after. */
 static bool
 local_layers(const Conf *c, DecoderConf *out, int half, int every, Err *e)
 {
@@ -86,7 +87,8 @@ modernbert_layer(Binder *b, Decoder *d, Layer *l)
 		bind_linear(b, &l->down, "mlp.Wo", "ffn_down", c->hidden, c->down_bias);
 }
 
-/* The one of a masked language model stands before a classifier, too, of texts and of tokens. */
+/* Bind the head.  The layers of the masked language model's head also come before a classifier, of texts
+ * and of tokens. */
 static bool
 modernbert_head(Binder *b, Decoder *d)
 {

@@ -7,7 +7,7 @@
  */
 #include "model/layers/encoder.h"
 
-#define PADDING 1				/* the class has it so, whatever the configuration says */
+#define PADDING 1				/* the class's value, whatever the configuration says */
 #define BUCKETS 32
 
 static const EncoderNames names = {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What its configuration can ask for and the reference doesn't compute, or we don't. */
+/* Check for settings that the reference doesn't compute, or this engine doesn't. */
 static bool
 mpt_supported(const Conf *c, Err *e)
 {

@@ -1,8 +1,8 @@
 /*
  * nemotron.c
- *	  Nemotron-4 and Minitron (NVIDIA 2024, arXiv:2402.16819): layer norms by 1 + w, squared
- *	  ReLU without a gate, half of each head rotated.  Arcee (AFM) has the same feed-forward
- *	  network in an otherwise plain Llama.
+ *	  Nemotron-4 and Minitron (NVIDIA 2024, arXiv:2402.16819): layer norms by 1 + w, squared ReLU
+ *	  without a gate, half of each head rotated.  Arcee (AFM) has the same feed-forward network in an
+ *	  otherwise plain Llama.
  *
  * Tested by tests/golden/models_golden.c.
  */

@@ -4,9 +4,8 @@
  *	  its second generation (Nussbaum and Duderstadt 2025, arXiv:2502.07972): no gate, biases, and a
  *	  mixture of experts in every other layer.
  *
- * The configuration is one of GPT-2's kind with keys of its own, or, from newer tools, with the
- * usual ones.  Within the length that it was trained with, which is all that is taken,
- * "rotary_scaling_factor" changes nothing.
+ * The configuration is like GPT-2's with additional keys, or, from newer tools, has the usual keys.
+ * Only texts within the length of training are accepted; there "rotary_scaling_factor" has no effect.
  *
  * Tested by tests/golden/encoders_golden.c.
  */
@@ -24,7 +23,7 @@ static const EncoderNames plain_names = {
 	.up = "mlp.fc1", .down = "mlp.fc2", .mlp_norm = "norm2",
 };
 
-/* What other models of the same code have. */
+/* Refuse settings of other models that use the same code. */
 static bool
 refuse_others(const Conf *c, Err *e)
 {
@@ -68,7 +67,7 @@ nomic_conf(const Conf *c, DecoderConf *out, Err *e)
 	int			trained;
 
 	enc_defaults(out);
-	/* others have no gate */
+	/* other activations imply no gate */
 	out->glu = !second && (strcmp(act, "swiglu") == 0 || strcmp(act, "geglu") == 0);
 	out->act = second ? KACT_GELU : KACT_SILU;
 	out->max_len = 2048;
@@ -84,7 +83,7 @@ nomic_conf(const Conf *c, DecoderConf *out, Err *e)
 	return nomic_experts(c, out, e) && enc_conf_types(c, out, 2, e);
 }
 
-/* All experts' matrices lie one below the other, those of `down` the other way round. */
+/* The matrices of all experts are one below the other, those of `down` transposed. */
 static bool
 bind_experts(Binder *b, Decoder *d, Layer *l)
 {
@@ -122,7 +121,7 @@ nomic_layer(Binder *b, Decoder *d, Layer *l)
 bool
 nomic_bind(Binder *b, Decoder *d)
 {
-	/* GGUF doesn't say which biases there are */
+	/* GGUF doesn't say which biases exist */
 	if (bind_is_gguf(b))
 	{
 		d->c.qkv_bias = bind_has(b, "", "blk.0.attn_qkv.bias");

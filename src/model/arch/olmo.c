@@ -1,7 +1,7 @@
 /*
  * olmo.c
- *	  OLMo (Groeneveld et al. 2024, arXiv:2402.00838): Llama with layer norms that have no
- *	  weights, and optionally q, k and v cut to a range.
+ *	  OLMo (Groeneveld et al. 2024, arXiv:2402.00838): Llama with layer norms that have no weights, and
+ *	  optionally q, k and v clipped to a range.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -10,7 +10,7 @@
 bool
 olmo_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	/* the norms' is not configurable */
+	/* the norms' epsilon is not configurable */
 	if (!llama_conf(c, out, e) || !dec_conf_num(c, "clip_qkv", 0, 1e9, 0, &out->clip_qkv, e))
 		return false;
 	out->eps = 1e-5f;

@@ -1,8 +1,8 @@
 /*
  * olmo2.c
- *	  OLMo 2 (OLMo Team 2025, arXiv:2501.00656) and OLMo 3: norms behind attention and MLP
- *	  instead of before, and on q and k as a whole.  OLMo 3 has windows in three layers of
- *	  four, to which a scaling of the rotary positions doesn't apply.
+ *	  OLMo 2 (OLMo Team 2025, arXiv:2501.00656) and OLMo 3: norms after attention and MLP instead of
+ *	  before, and on q and k as one vector.  OLMo 3 has windows in three of four layers, to which a
+ *	  scaling of the rotary positions doesn't apply.
  *
  * Tested by tests/golden/models_golden.c.
  */

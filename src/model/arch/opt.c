@@ -1,7 +1,7 @@
 /*
  * opt.c
- *	  OPT (Zhang et al. 2022, arXiv:2205.01068): learned positions, ReLU.  The 350M model
- *	  norms behind its blocks and has an embedding narrower than its layers.
+ *	  OPT (Zhang et al. 2022, arXiv:2205.01068): learned positions, ReLU.  The 350M model has norms
+ *	  after its blocks and an embedding narrower than its layers.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -18,7 +18,7 @@ opt_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (!dec_conf(c, out, e) ||
 		!dec_conf_int(c, "word_embed_proj_dim", 1, out->hidden, out->hidden, &out->embed_width, e))
 		return false;
-	out->pos_first = 2;			/* rows of padding, by fairseq */
+	out->pos_first = 2;			/* fairseq reserves two rows for padding */
 	out->n_pos = out->max_len + out->pos_first;
 	out->post_norm = !conf_bool(c, "do_layer_norm_before", true);
 	out->no_final_norm = out->post_norm || conf_bool(c, "_remove_final_layer_norm", false);

@@ -1,7 +1,7 @@
 /*
  * phi.c
- *	  Phi-1, 1.5 and 2 (Li et al. 2023, arXiv:2309.05463): attention and MLP side by side
- *	  behind one LayerNorm, rotary positions in a part of each head, biases everywhere.
+ *	  Phi-1, 1.5 and 2 (Li et al. 2023, arXiv:2309.05463): attention and MLP in parallel after one
+ *	  LayerNorm, rotary positions in a part of each head, biases everywhere.
  *
  * Tested by tests/golden/models_golden.c.
  */

@@ -3,7 +3,7 @@
  *	  Phi-3.5-MoE (Microsoft 2024, arXiv:2404.14219): Mixtral with LayerNorm, biases, and two
  *	  experts chosen one after the other by SparseMixer.
  *
- * GGUF files of it have another rotary factor than the model, and are refused.
+ * GGUF files of this model have a different rotary factor than the model, and are refused.
  *
  * Tested by tests/golden/models_golden.c.
  */

@@ -1,15 +1,15 @@
 /*
  * qwen2_moe.c
- *	  Qwen1.5-MoE and Qwen2-MoE (Yang et al. 2024, arXiv:2407.10671): Qwen2 with experts, one
- *	  of which computes all rows behind a gate of its own.
+ *	  Qwen1.5-MoE and Qwen2-MoE (Yang et al. 2024, arXiv:2407.10671): Qwen2 with experts and a shared
+ *	  expert that computes all rows and has a gate.
  *
  * Tested by tests/golden/models_golden.c.
  */
 #include "model/layers/bind.h"
 
 /*
- * All layers have experts but those that are listed, and those between the steps.  GGUF has
- * no key for that.
+ * Set the layers with experts: every n-th one by "decoder_sparse_step", except for those listed in
+ * "mlp_only_layers".  GGUF has no key for that.
  */
 bool
 qwen_moe_layers(const Conf *c, DecoderConf *out, Err *e)

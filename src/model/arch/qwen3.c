@@ -10,7 +10,7 @@
 bool
 qwen3_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	/* GGUF doesn't store it where it follows from the others */
+	/* GGUF omits it if it follows from the other sizes */
 	out->head_dim = conf_has(c, "gguf.architecture") ? 0 : 128;
 	if (!qwen2_conf(c, out, e))
 		return false;

@@ -11,7 +11,7 @@ qwen3_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 {
 	int			window = 0;
 
-	/* GGUF has no key for it: the models that there are do */
+	/* GGUF has no key for it: all existing models normalize */
 	out->moe.normalize = conf_has(c, "gguf.architecture");
 	if (!dec_conf(c, out, e) ||
 		(conf_bool(c, "use_sliding_window", false) && !dec_conf_window(c, 4096, false, &window, e)))

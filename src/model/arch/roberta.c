@@ -1,7 +1,7 @@
 /*
  * roberta.c
- *	  RoBERTa (Liu et al. 2019, arXiv:1907.11692), XLM-RoBERTa and CamemBERT: BERT whose table of positions
- *	  begins behind the row of the padding token.
+ *	  RoBERTa (Liu et al. 2019, arXiv:1907.11692), XLM-RoBERTa and CamemBERT: BERT whose table of
+ *	  positions begins after the row of the padding token.
  *
  * Of a table of 514 rows with padding 1, 512 are positions of tokens.
  *

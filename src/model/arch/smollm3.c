@@ -30,7 +30,7 @@ smollm3_conf(const Conf *c, DecoderConf *out, Err *e)
 			out->layers[i].rope = -1;
 	if (!conf_has(c, "layer_types"))
 	{
-		/* the layers without positions have it */
+		/* only the layers without positions have the window */
 		for (int i = 0; window > 0 && window < out->max_len && i < out->n_layers; i++)
 			out->layers[i].window = out->layers[i].rope < 0 ? window : 0;
 		return true;

@@ -1,8 +1,8 @@
 /*
  * stablelm.c
- *	  StableLM 2 and StableLM 3B (Bellagente et al. 2024, arXiv:2402.17834): Llama with
- *	  LayerNorm and rotary positions in a quarter of each head; attention and MLP may lie
- *	  side by side behind one norm; heads of q and k may be normed, each with weights of its own.
+ *	  StableLM 2 and StableLM 3B (Bellagente et al. 2024, arXiv:2402.17834): Llama with LayerNorm and
+ *	  rotary positions in a quarter of each head; attention and MLP may be parallel after one norm;
+ *	  heads of q and k may be normed, each with its own weights.
  *
  * Tested by tests/golden/models_golden.c.
  */

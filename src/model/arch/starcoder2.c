@@ -10,7 +10,7 @@
 bool
 starcoder2_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	/* in GGUF biases show by their tensors */
+	/* GGUF shows biases by their tensors */
 	bool		bias = conf_bool(c, conf_has(c, "gguf.architecture") ? "attention_bias" : "use_bias", true);
 
 	out->eps = 1e-5f;

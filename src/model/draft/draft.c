@@ -2,8 +2,9 @@
  * draft.c
  *	  The interface of draft models: choose the method, load it beside its target, run it.
  *
- * What a Draft lacks is its target's: embedding and head are read where the target has them.  A vocabulary of
- * its own ("d2t", "token_map") is mapped to the target's ids here, so that nobody else knows of it.
+ * A Draft uses its target's embedding and head, in place, if it has none.  A drafter's smaller
+ * vocabulary ("d2t", "token_map") is mapped to the target's ids in this file; no other code sees the
+ * drafter's ids.
  */
 #include "model/draft/draft.h"
 
@@ -35,18 +36,20 @@ struct Draft
 	const DraftType *type;
 	Model	   *m;
 	Model	   *target;
-	int32_t    *map;			/* [n_map] the target's ids of its own; NULL = they are the same */
+	int32_t    *map;			/* [n_map] the target's id of each of its own ids; NULL = they are equal */
 	int			n_map;
 	int			max_out;
-	/* scratch, where ops are */
+	/* scratch in the memory of ops */
 	DevMem		rows;			/* [max_out][widest row] */
-	DevMem		logits;			/* [max_out][logits_width], unless they are the target's */
+	DevMem		logits;			/* [max_out][logits_width]; unused if the logits are the target's */
 	size_t		logits_width;
-	/* [the target's vocabulary] its own id of each, -1 = none; unless logits are the target's */
+	/* [the target's vocabulary] the drafter's id of each token, -1 = none; unused if the vocabularies
+	 * are equal */
 	DevMem		from;
 
 	/*
-	 * guesses of heads: the largest of logits.  A device that samples finds them, else the host reads these
+	 * Draft tokens of heads: the ids of the largest logits.  A device with a sampling op finds them,
+	 * else the host reads the logits.
 	 */
 	HostDev		seen;			/* [max_out][logits_width] */
 	HostDev		asks;			/* [max_out] KSample */
@@ -86,7 +89,7 @@ draft_guess(const Conf *conf, const char *path)
 
 /* ---- loading ---- */
 
-/* What the target must have, once its configuration and that of what guesses are known. */
+/* Set what the drafter needs of the target, once both configurations are known. */
 static bool
 fits(const char *method, const ModelInfo *target, const ModelInfo *info, const DraftConf *c, Err *e)
 {
@@ -143,7 +146,7 @@ fill_info(DraftInfo *info, const DraftType *t, const ModelInfo *target, const Dr
 	info->n_layers = c->n_layers;
 	memcpy(info->layers, c->layers, sizeof(info->layers));
 	info->given = (c->n_layers > 0 ? c->n_layers : 1) * c->given;
-	/* near the first layer, in the middle, near the last */
+	/* one near the first layer, one in the middle, one near the last */
 	if (c->n_layers == 3 && c->layers[0] < 0)
 	{
 		info->layers[0] = target->n_layers > 2 ? 2 : target->n_layers - 1;
@@ -152,7 +155,7 @@ fill_info(DraftInfo *info, const DraftType *t, const ModelInfo *target, const Dr
 	}
 }
 
-/* Ids of a vocabulary of its own: offsets ("d2t") or the ids themselves ("token_map"). */
+/* Read the ids of a smaller vocabulary: offsets ("d2t") or the ids themselves ("token_map"). */
 static bool
 read_map(Draft *d, const ModelSource *src, Err *e)
 {
@@ -164,7 +167,7 @@ read_map(Draft *d, const ModelSource *src, Err *e)
 
 	if (t == NULL)
 		t = src->find(src->ctx, "token_map");
-	/* not of heads that know all ids nevertheless */
+	/* ignored if the heads know all ids nevertheless */
 	if (t == NULL || rows == 0 || (t->ndim == 1 && !offsets && t->shape[0] != rows))
 		return true;
 	if (t->ndim != 1 || t->shape[0] != rows || t->type != KT_I64)
@@ -190,7 +193,7 @@ read_map(Draft *d, const ModelSource *src, Err *e)
 	return true;
 }
 
-/* Floats for each row of a step whose logits are wanted. */
+/* Reserve floats for each row of a step whose logits are wanted. */
 static bool
 scratch(Draft *d, DevMem *m, size_t width, const char *what, Err *e)
 {
@@ -202,7 +205,7 @@ scratch(Draft *d, DevMem *m, size_t width, const char *what, Err *e)
 	return devmem_reserve(m, dec->dev, size, HUGE_OFF, what, e);
 }
 
-/* Which of its logits are the target's. */
+/* Set which of the drafter's logits belong to the target's ids. */
 static bool
 place_from(Draft *d, Err *e)
 {
@@ -228,7 +231,7 @@ place_from(Draft *d, Err *e)
 	return ok;
 }
 
-/* Heads' guesses are found where the logits are, if there is what finds them. */
+/* Prepare finding the heads' draft tokens: in the memory of ops, if there is an op for it. */
 static bool
 make_finder(Draft *d, Err *e)
 {
@@ -276,7 +279,7 @@ make_scratch(Draft *d, Err *e)
 	return scratch(d, &d->logits, d->logits_width, "Logits of what guesses tokens", e) && place_from(d, e);
 }
 
-/* A draft model whose context may be shorter than the target's: it guesses as far as it goes. */
+/* Load a draft model whose context may be shorter than the target's: it drafts only that far. */
 static Model *
 shorter(const Conf *conf, const ModelSource *src, ModelOptions *opt, Err *e)
 {
@@ -399,7 +402,7 @@ draft_linear(Binder *b, Linear *l, const char *hf, int n, int k)
 	return bind_linear(b, l, hf, "", n, bind_has(b, bias, ""));
 }
 
-/* ---- rows in, guesses out ---- */
+/* ---- drafting ---- */
 
 void
 dec_draft_rows(Decoder *d, float *y)
@@ -416,7 +419,7 @@ dec_draft_rows(Decoder *d, float *y)
 	d->k->rows_of(d->pool, &table->mat[0], ids, 0, d->rows, y, d->c.hidden);
 }
 
-/* rows of x, normed or not, become one half of the pairs */
+/* Copy rows of x, normed if n has weights, to one half of the pairs. */
 static void
 put_half(Decoder *d, const Norm *n, const float *x, int half)
 {
@@ -465,7 +468,7 @@ heads_logits(const Draft *d)
 	return d->found.n > 0 ? d->logits.base : d->seen.dev;
 }
 
-/* Guess h of n rows, and what is left of these for the next. */
+/* Compute head h for n rows: its logits, and the state for the next head. */
 static void
 one_head(Draft *d, int h, const int32_t *tokens, int n, float *state)
 {
@@ -488,7 +491,7 @@ one_head(Draft *d, int h, const int32_t *tokens, int n, float *state)
 				   (int) d->logits_width);
 }
 
-/* Ask for guess h of n rows. */
+/* Request draft token h of n rows. */
 static void
 find(Draft *d, int h, int n)
 {
@@ -500,14 +503,14 @@ find(Draft *d, int h, int n)
 		hostdev_get(&d->seen, 0, (size_t) n * d->logits_width);
 		return;
 	}
-	/* the op uses them up */
+	/* the op modifies them */
 	hostdev_put(&d->asks, 0, (size_t) n * (sizeof(KSample) / sizeof(float)));
 	m->k->sample(m->pool, d->asks.dev, n, d->logits.base, (int) d->logits_width, (int) d->logits_width,
 				 (KSampled *) (void *) d->found.dev + (size_t) h * (size_t) n);
 	hostdev_get(&d->found, (size_t) h * size, size);
 }
 
-/* Guess h of row i, which is there. */
+/* Return draft token h of row i, which the op has found. */
 static int32_t
 found(const Draft *d, int h, int n, int i)
 {
@@ -542,12 +545,12 @@ draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, 
 	{
 		one_head(d, h, last, n, state);
 		find(d, h, n);
-		/* Medusa's don't look at each other's */
+		/* Medusa's heads don't depend on each other: request all before reading */
 		if (medusa && d->found.n > 0 && h + 1 < k)
 			continue;
 		if (!dev_wait(m->dev, &e))
 		{
-			/* whoever waits for it next will say so */
+			/* the device is lost; the next wait reports it */
 			for (int i = 0; i < n * k; i++)
 				out[i] = -1;
 			break;
@@ -565,7 +568,7 @@ draft_fed_width(const Draft *d)
 	return d->type->kind == DRAFT_CHAIN ? d->info.model.hidden_size : 0;
 }
 
-/* Its logits as the target's, of which it may have fewer or more. */
+/* Map the drafter's logits to the target's, which may be fewer or more. */
 static void
 as_target(const Draft *d, int n, float *to)
 {

@@ -1,14 +1,15 @@
 /*
  * draft.h
- *	  Models that guess the next tokens of another model, the target.
+ *	  Drafters: models that draft the next tokens of another model, the target.
  *
- * Three kinds (DraftKind).  Heads make all guesses from one hidden row of the target.  A chain is a layer or
- * a few with K and V of their own: a row has the hidden row of a position and the token behind it, and what
- * comes out stands for the hidden row of the next position.  The last is any smaller model of the same
- * vocabulary.  What is wrong with a guess costs time and nothing else: the target checks each (spec.h).
+ * There are three kinds (DraftKind).  Heads draft all tokens from one hidden row of the target.  A chain
+ * is one or a few layers with their own K and V: its input row combines the hidden row of a position and
+ * the token after it, and its output takes the place of the hidden row of the next position.  The third
+ * kind is any smaller model with the same vocabulary.  A wrong draft costs only time: the target
+ * verifies each token (spec.h).
  *
- * A method is a file and a row in drafts.def.  A Draft belongs to the thread that steps its target, whose
- * embedding and head it may use, and must be freed before it.
+ * A method is a file and a row in drafts.def.  A Draft belongs to the thread that runs its target's
+ * steps; it may use the target's embedding and head, and must be freed before the target.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -17,7 +18,7 @@
 
 #include "model/model.h"
 
-#define DRAFT_MOST	32			/* guesses in a row */
+#define DRAFT_MOST	32			/* draft tokens in a row */
 
 typedef struct Draft Draft;
 
@@ -32,55 +33,54 @@ typedef struct DraftInfo
 {
 	const char *method;			/* in drafts.def */
 	DraftKind	kind;
-	int			most;			/* guesses in a row; 0 = any number */
-	int			usual;			/* the default number of draft tokens; 0 = it must be given */
-	int			given;			/* width of what is wanted of the target for a row: ModelTaps.mid with */
+	int			most;			/* most draft tokens in a row; 0 = any number */
+	int			usual;			/* default number of draft tokens; 0 = the user must give it */
+	int			given;			/* width of the target's row that it reads: ModelTaps.mid with */
 	int			n_layers;		/* number of layers whose rows ModelTaps.mid has */
-	int			layers[TAP_LAYERS]; /* those layers; without any, ModelTaps.all or .out is used */
+	int			layers[TAP_LAYERS]; /* those layers; if there are none, it reads ModelTaps.all or .out */
 	bool		raw;			/* ModelTaps.all_raw */
-	ModelInfo	model;			/* of what guesses: sizes of its K and V, weight_bytes */
+	ModelInfo	model;			/* the drafter's own: sizes of its K and V, weight_bytes */
 } DraftInfo;
 
 /*
- * The method that a directory's configuration asks for, by the name that it was given as and what its
- * config.json says; "draft_model" if nothing else is said.
+ * Return the method for a directory, by its path as given and its config.json; "draft_model" if neither
+ * indicates another.
  */
 const char *draft_guess(const Conf *conf, const char *path);
 
 /*
- * Weights of a method.  opt as the target's: max_rows of a step, max_out rows whose logits are wanted,
- * max_model_len that it was made for.  For "mtp" conf and src are the target's own.  Errors: as model_new(),
- * and
- * ERR_INVALID: it is made for another target.
+ * Load a drafter's weights.  opt as for the target, with max_rows of a step, max_out rows of logits,
+ * max_model_len of the target.  For "mtp" conf and src are the target's own.  Errors: as model_new(),
+ * and ERR_INVALID if it was made for another target.
  */
 Draft	   *draft_new(const char *method, const Conf *conf, const ModelSource *src, const ModelOptions *opt,
 					  Model *target, Err *e);
 void		draft_free(Draft *d);
 const DraftInfo *draft_info(const Draft *d);
 
-/* As model_store() and model_fetch(), of its own weights. */
+/* Like model_store() and model_fetch(), for its own weights. */
 bool		draft_store(Draft *d, const char *dir, Err *e);
 bool		draft_fetch(Draft *d, Err *e);
-/* As model_forget() and model_adopt(). */
+/* Like model_forget() and model_adopt(). */
 void		draft_forget(Draft *d);
 bool		draft_adopt(Draft *d, Draft *from, Err *e);
 
-/* Only the checks; target: what is known of it. */
+/* Run only the checks; target: facts about the target. */
 bool		draft_check(const char *method, const Conf *conf, const ModelSource *src,
 						const QuantScheme *quant, const Kernels *k, const ModelInfo *target, DraftInfo *info,
 						Err *e);
 
 /*
- * DRAFT_HEADS: the guesses [n][k] behind each of n tokens, before which the target has left these rows, which
- * are where ops are; -1: there is none.
+ * DRAFT_HEADS: draft [n][k] tokens after each of n tokens, given the target's hidden rows before them,
+ * in the memory of ops; -1: no draft.
  */
 void		draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out);
 
 /*
- * The others: one step of rows, which write K and V.  Batch.given: DRAFT_CHAIN.  logits: [n_out][the target's
- * vocab_size], where it has no guess K_NO_COLUMN; fed, of a chain: [n_out][draft_fed_width()] what stands for
- * the given row of the next position, with Batch.fed_back.  n_out at most ModelOptions.max_out.  All are
- * where ops are.
+ * The other kinds: run one step of rows, which write K and V.  DRAFT_CHAIN reads Batch.given.  logits:
+ * [n_out][the target's vocab_size], K_NO_COLUMN for tokens that can't be drafted; fed, for a chain:
+ * [n_out][draft_fed_width()], the input row of the next position, to be passed with Batch.fed_back.
+ * n_out is at most ModelOptions.max_out.  All buffers are in the memory of ops.
  */
 void		draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *fed);
 int			draft_fed_width(const Draft *d);

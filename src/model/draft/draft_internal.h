@@ -22,14 +22,15 @@ bool		mtp_conf(const Conf *c, DecoderConf *o, Err *e);
 bool		mtp_bind(Binder *b, Decoder *d);
 void		mtp_forward(Decoder *d, float *logits);
 
-/* Head h's hidden rows for n rows: x becomes them. */
+/* x = head h's hidden rows for n rows. */
 void		medusa_rows(Decoder *d, int h, const float *hidden, int n, float *x);
-/* The state behind guess h - 1 (h 0: hidden, of the target) and its tokens becomes that of guess h. */
+/* Update the state after draft h - 1 (for h = 0: hidden, of the target) and its tokens to that of draft
+ * h. */
 void		mlp_rows(Decoder *d, int h, const int32_t *tokens, int n, float *state);
 
-/* One matrix more for heads: an array of n empty ones. */
+/* Allocate an array of n empty matrices, one for each head. */
 Linear	   *draft_linears(int n);
-/* A matrix of k inputs with its n outputs; bias: if the file has one. */
+/* Bind a matrix of k inputs and n outputs, with a bias if the file has one. */
 bool		draft_linear(Binder *b, Linear *l, const char *hf, int n, int k);
 
 #endif

@@ -1,14 +1,15 @@
 /*
  * eagle.c
- *	  EAGLE (Li et al. 2024, arXiv:2401.15077) and EAGLE-3 (Li et al. 2025, arXiv:2503.01840): a layer of
- *	  Llama that goes on with the target's hidden rows.
+ *	  EAGLE (Li et al. 2024, arXiv:2401.15077) and EAGLE-3 (Li et al. 2025, arXiv:2503.01840): a Llama
+ *	  layer that continues from the target's hidden rows.
  *
- * EAGLE's row is a token's embedding and the hidden row before it, side by side, through one matrix; its
- * first layer has no norm before attention, and none stands before the head, which is the target's.
+ * EAGLE's input row is one matrix times a token's embedding and the hidden row before it, side by side.
+ * Its first layer has no norm before attention, and there is no norm before the head, which is the
+ * target's.
  *
- * EAGLE-3 is given what goes into three of the target's layers, of which a matrix makes one row; what it has
- * left itself takes that row's place later on.  Attention's input is the two norms of both, side by side.  It
- * has a head of its own, mostly for a part of the vocabulary.
+ * EAGLE-3 reads the inputs of three of the target's layers, which a matrix combines to one row; in later
+ * steps its own output row takes that row's place.  Attention's input is the norms of both rows, side by
+ * side.  It has its own head, mostly for a part of the vocabulary.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -16,7 +17,7 @@
 
 #include "model/draft/draft_internal.h"
 
-/* What both take from Llama's configuration. */
+/* Read the settings that both share with Llama. */
 static bool
 common_conf(const Conf *c, DecoderConf *o, Err *e)
 {
@@ -30,7 +31,7 @@ common_conf(const Conf *c, DecoderConf *o, Err *e)
 	return true;
 }
 
-/* Llama's layer but for q, k and v; `in` values go into these. */
+/* Bind Llama's layer except for q, k and v, which have `in` inputs. */
 static bool
 bind_rest(Binder *b, Decoder *d, Layer *l, int in)
 {
@@ -110,7 +111,7 @@ eagle_forward(Decoder *d, float *logits)
 
 /* ---- EAGLE-3 ---- */
 
-/* The layers whose input it is given: the authors' choice, unless it says. */
+/* Set the layers whose input EAGLE-3 reads: those of the configuration, else the authors' choice. */
 static bool
 conf_layers(const Conf *c, DraftConf *d, Err *e)
 {
@@ -174,7 +175,7 @@ eagle3_bind(Binder *b, Decoder *d)
 		!bind_layer_at(b, mid ? "midlayer." : "model.layers.0.", "", &d->layers[0], eagle3_layer) ||
 		!bind_norm(b, &d->norm, "model.norm", "", n))
 		return false;
-	/* an embedding of its own, or the target's */
+	/* it may have its own embedding, else it uses the target's */
 	d->c.draft.own_embed = bind_has(b, "model.embed_tokens.weight", "");
 	if (d->c.draft.own_embed && !bind_linear(b, &d->embed, "model.embed_tokens", "", d->c.vocab, false))
 		return false;
@@ -197,7 +198,7 @@ eagle3_forward(Decoder *d, float *logits)
 	dec_draft_rows(d, d->y);
 	d->k->rmsnorm(d->pool, d->y, d->y, d->draft.token_norm.w, d->rows, n, d->c.eps);
 	d->k->copy_rows(d->pool, d->draft.pair, 2 * n, d->y, n, NULL, d->rows, n);
-	/* y has become a pair's half: now it is the other one */
+	/* y already holds one half of the pair; compute the other half */
 	d->k->rmsnorm(d->pool, d->y, d->x, d->draft.given_norm.w, d->rows, n, d->c.eps);
 	d->k->copy_rows(d->pool, d->draft.pair + n, 2 * n, d->y, n, NULL, d->rows, n);
 	if (d->c.draft.norm_residual)

@@ -1,11 +1,11 @@
 /*
  * medusa.c
- *	  Medusa (Cai et al. 2024, arXiv:2401.10774): heads on the target's last hidden row, each for a position
- *	  ahead.
+ *	  Medusa (Cai et al. 2024, arXiv:2401.10774): heads on the target's last hidden row, each for one
+ *	  position ahead.
  *
- * A head is a few residual blocks x + silu(W x + b) and a matrix for the vocabulary, which may know its most
- * frequent tokens only ("token_map"), or be the target's own.  The two spellings of names are vLLM's
- * ("blocks.0.layers.0", "lm_heads.0") and the authors' ("0.0.linear", "0.1").
+ * A head is a few residual blocks x + silu(W x + b) and a matrix for the vocabulary, which may cover
+ * only the most frequent tokens ("token_map"), or be the target's own.  The names have two spellings:
+ * vLLM's ("blocks.0.layers.0", "lm_heads.0") and the authors' ("0.0.linear", "0.1").
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -32,10 +32,10 @@ medusa_conf(const Conf *c, DecoderConf *o, Err *e)
 		dec_conf_int(c, dec_conf_key(c, blocks), 0, MAX_BLOCKS, 1, &o->draft.blocks, e);
 }
 
-/* Names before the number of a head: of its blocks, and of its matrix. */
+/* Names of a head's blocks and matrix. */
 typedef struct MedusaNames
 {
-	const char *probe;			/* there if they are these */
+	const char *probe;			/* a tensor that exists only with this spelling */
 	const char *block;			/* %d head, %d block */
 	const char *out;			/* %d head */
 } MedusaNames;
@@ -58,7 +58,7 @@ bind_outs(Binder *b, Decoder *d, const MedusaNames *n)
 
 	snprintf(name, sizeof(name), n->out != NULL ? n->out : "%d.1", 0);
 	snprintf(weight, sizeof(weight), "%s.weight", name);
-	/* without a matrix of their own, the target's */
+	/* heads without their own matrix use the target's */
 	if (n->out != NULL && shared && !bind_has(b, weight, ""))
 		return true;
 	d->draft.outs = draft_linears(outs);

@@ -1,12 +1,13 @@
 /*
  * mlp_speculator.c
- *	  The MLP speculator (Wertheimer et al. 2024, arXiv:2404.19124): a state that begins as the target's last
- *	  hidden row takes in one guessed token after the other.
+ *	  The MLP speculator (Wertheimer et al. 2024, arXiv:2404.19124): a state that begins as the
+ *	  target's last hidden row is updated by one draft token after the other.
  *
- *		state = gelu(norm(P state + a/b E[token])),  guess = best of H state
+ *	state = gelu(norm(P state + a/b E[token])),  draft token = best of H state
  *
- * with P, E, H and the norm of each guess, or (tie_weights) the same for all but for the first P.  a and b
- * follow from the number of guesses, so that state and tokens weigh alike.
+ * with separate P, E, H and norm for each draft token, or (tie_weights) the same for all except for the
+ * first P.  a and b are computed from the number of draft tokens, so that state and tokens have equal
+ * weight.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -38,7 +39,8 @@ mlp_conf(const Conf *c, DecoderConf *o, Err *e)
 	return true;
 }
 
-/* Of which guess are the weights that guess h takes?  proj: the first P is its own. */
+/* Return the draft token whose weights draft token h uses.  proj: P, of which the first is always
+ * separate. */
 static int
 stage(const DraftConf *c, int h, bool proj)
 {
@@ -85,7 +87,7 @@ mlp_bind(Binder *b, Decoder *d)
 	p->norms = mem_zalloc((size_t) c->heads * sizeof(Norm));
 	p->n_outs = c->tied ? 1 : c->heads;
 	p->pair_width = 2 * (c->inner > d->c.hidden ? c->inner : d->c.hidden);
-	/* the same weights may stand there several times */
+	/* the file may have several copies of the same weights */
 	if (c->tied)
 		bind_ignore_rest(b);
 	for (int h = 0; h < c->heads; h++)

@@ -1,14 +1,14 @@
 /*
  * mtp.c
- *	  Multi-token prediction (DeepSeek-V3, 2024, arXiv:2412.19437): a layer behind the model's last one, in
- *	  its own files, that guesses the token after the next.
+ *	  Multi-token prediction (DeepSeek-V3, 2024, arXiv:2412.19437): a layer after the model's last one,
+ *	  in the model's files, that drafts the token after the next.
  *
- * It is a layer as the model's others, so the architecture's own functions bind and compute it (BindExtra);
- * what goes in is the norm of the token's row and that of the hidden row, side by side, through one matrix.
- * Embedding and head are the model's, of which checkpoints may have a copy beside the layer.  Of several such
- * layers the first is taken, over and over: it gets back what stands behind its last norm, as the rows that
- * it was trained on stand behind the model's.  MiMo's is given rows before that norm, and can't go on from
- * its own.
+ * The layer is like the model's others, so the architecture's own functions bind and compute it
+ * (BindExtra).  Its input is one matrix times the norms of the token's row and of the hidden row, side
+ * by side.  Embedding and head are the model's; checkpoints may have a copy of them beside the layer.
+ * If there are several such layers, the first one is used repeatedly: its output after its last norm is
+ * its next input, as it was trained on the model's rows after the last norm.  MiMo's layer reads rows
+ * before that norm, and can't continue from its own output.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -17,7 +17,7 @@
 
 #include "model/draft/draft_internal.h"
 
-/* Where the layer and its parts are, by what there is in the file. */
+/* Where the layer and its parts are, recognized by the tensors in the file. */
 typedef struct MtpNames
 {
 	const char *layer;			/* "%d" = the number of the model's layers */
@@ -26,8 +26,8 @@ typedef struct MtpNames
 	const char *fuse;
 	const char *norm;
 	bool		given_first;
-	bool		given_raw;		/* it is given rows before the model's last norm */
-	int			most;			/* guesses; 0 = any number */
+	bool		given_raw;		/* it reads rows before the model's last norm */
+	int			most;			/* most draft tokens; 0 = any number */
 } MtpNames;
 
 static const MtpNames families[] = {
@@ -49,14 +49,14 @@ mtp_conf(const Conf *c, DecoderConf *o, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" has no layer that guesses tokens", a->name);
 	o->draft.given = o->hidden;
 	o->draft.mask_first = true;
-	/* it is as the last one of the model's */
+	/* it has the settings of the model's last layer */
 	o->draft.after = o->n_layers;
 	o->layers[0] = o->layers[o->n_layers - 1];
 	o->n_layers = 1;
 	return true;
 }
 
-/* The family of a model's files; x: where its layer is. */
+/* Return the family of a model's files; x: prefixes of its layer's names. */
 static const MtpNames *
 find_family(Binder *b, int after, BindExtra *x)
 {
@@ -76,7 +76,7 @@ find_family(Binder *b, int after, BindExtra *x)
 	return NULL;
 }
 
-/* A part beside the layer itself. */
+/* Bind a norm beside the layer itself. */
 static bool
 bind_part_norm(Binder *b, Norm *to, const BindExtra *x, const char *hf, const char *gguf)
 {

@@ -1,11 +1,11 @@
 /*
  * bind.c
- *	  Which tensors of a file become which weights of a Decoder.
+ *	  Map the tensors of a file to the weights of a Decoder.
  *
- * The architecture's bind function asks for each tensor by its name (bind.h); here
- * it is looked up and its shape and type are checked, touching no data: so a bad
- * model is refused at once, and llm_create_model can check one without loading it.
- * What was found is listed in d->bound, from which pack.c makes the weights.
+ * The architecture's bind function requests each tensor by its name (bind.h).  This file looks the
+ * tensor up and checks its shape and type without touching data, so that a bad model is refused at once,
+ * and llm_create_model can check a model without loading it.  d->bound lists the tensors found; pack.c
+ * makes the weights from that list.
  *
  * Tested by tests/unit/model/test_model.c and the goldens.
  */
@@ -52,14 +52,14 @@ dec_where(const ModelSource *src, const KTensor *t)
 {
 	const char *s;
 
-	/* a view's or a reader's tensor is in no file */
+	/* the tensor of a view or a reader is in no file */
 	while (t != NULL && (t->base != NULL || t->reader != NULL))
 		t = t->base != NULL ? t->base : t->reader->parts[0];
 	s = src->where != NULL ? src->where(src->ctx, t) : NULL;
 	return s != NULL ? s : "?";
 }
 
-/* "[96, 64]" */
+/* Print a shape like "[96, 64]". */
 static void
 shape_text(int ndim, const int64_t *shape, char *buf, size_t size)
 {
@@ -72,7 +72,7 @@ shape_text(int ndim, const int64_t *shape, char *buf, size_t size)
 		snprintf(buf + at, size - at, "]");
 }
 
-/* The whole name of a tensor of the layer at hand. */
+/* Build the whole name of a tensor of the current layer. */
 void
 bind_full_name(const Binder *b, const char *hf, const char *gguf, const char *ending, char *buf)
 {
@@ -82,9 +82,8 @@ bind_full_name(const Binder *b, const char *hf, const char *gguf, const char *en
 #define MAX_SPELLED (MAX_NAME + 32)
 
 /*
- * The i-th spelling under which a name may stand, 0 = its own: without its first word
- * (bind.h), and in two ways as the text part of a larger model.  "" = there is no such;
- * false behind the last.
+ * Return the i-th spelling of a name, 0 = its own: without its first word (bind.h), and in two ways as
+ * the text part of a larger model.  "" = this spelling doesn't exist; false after the last.
  */
 static bool
 spelling(const Binder *b, const char *name, int i, char *buf)
@@ -109,7 +108,7 @@ spelling(const Binder *b, const char *name, int i, char *buf)
 	return i < 4;
 }
 
-/* A tensor by its name, however that is spelled. */
+/* Find a tensor by its name in any spelling. */
 const KTensor *
 bind_find(const Binder *b, const char *name)
 {
@@ -169,7 +168,7 @@ bind_ignore_extra_layers(Binder *b)
 	b->ignore_extra = true;
 }
 
-/* A list of n elements with room for one more: it doubles when n is a power of two. */
+/* Return a list of n elements with room for one more: it doubles when n is a power of two. */
 static void *
 room_for_one(void *list, size_t n, size_t size)
 {
@@ -185,7 +184,7 @@ bind_use(Binder *b, const KTensor *t)
 	b->used[b->n_used++] = t;
 }
 
-/* memory of d->bound, freed by dec_unbind() */
+/* Allocate memory owned by d->bound; dec_unbind() frees it. */
 void *
 bind_keep(Binder *b, size_t bytes)
 {
@@ -257,7 +256,7 @@ add_vector(Binder *b, float **to, const KTensor *t, float plus)
 	o->vectors[o->n_vectors++] = (BoundVector) {.to = to, .src = t, .plus = plus};
 }
 
-/* A view of t as n rows of k. */
+/* Return a view of t as n rows of k. */
 KTensor *
 bind_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k)
 {
@@ -301,7 +300,7 @@ bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n)
 	return true;
 }
 
-/* The first BERTs call a norm's vectors as the paper does. */
+/* Build a norm's name; the first BERT checkpoints call its vectors gamma and beta, as the paper does. */
 static void
 norm_name(Binder *b, const char *hf, const char *gguf, const char *ending, const char *greek, char *buf)
 {
@@ -319,7 +318,7 @@ bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
 	norm_name(b, hf, gguf, ".weight", ".gamma", name);
 	if ((t = find_vector(b, name, n)) == NULL)
 		return false;
-	/* converters to GGUF add the one */
+	/* converters to GGUF have already added the one */
 	add_vector(b, &norm->w, t, b->d->c.one_plus && !b->gguf ? 1.0f : 0.0f);
 	if (!b->d->c.norm_bias)
 		return true;
@@ -332,7 +331,7 @@ bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
 
 /* ---- matrices ---- */
 
-/* What becomes of a matrix: its type in memory. */
+/* Return a matrix's type in memory. */
 static bool
 choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
 {
@@ -352,7 +351,7 @@ choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
 	return true;
 }
 
-/* A Linear joins the list with its first part. */
+/* Add a Linear to the list with its first part. */
 static void
 add_linear(Binder *b, Linear *l)
 {
@@ -363,8 +362,8 @@ add_linear(Binder *b, Linear *l)
 }
 
 /*
- * What n rows of t are read from: what its reader offers, if the kernels take that and nobody asked for
- * another type.
+ * Return the tensor from which n rows of t are read: the smaller type that its reader offers, if the
+ * kernels support it and the user didn't request another type.
  */
 static const KTensor *
 offered(Binder *b, const Linear *l, const KTensor *t, int n)
@@ -382,7 +381,7 @@ offered(Binder *b, const Linear *l, const KTensor *t, int n)
 	return v;
 }
 
-/* t, of which n rows are used, becomes the next part of l. */
+/* Add n rows of t as the next part of l. */
 bool
 bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 {
@@ -407,7 +406,7 @@ bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	return true;
 }
 
-/* The bias of the part that was added last, of which rows are used. */
+/* Bind the bias of the part that was added last; rows are those of the part. */
 bool
 bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows, int n)
 {
@@ -428,9 +427,9 @@ bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 	return true;
 }
 
-/* What a quantized checkpoint has in place of the matrix [n][k] of a module, or a GGUF file of a
- * type that no kernel knows; *out NULL: nothing.  Its scales are read and checked: who takes
- * several parts of one asks only once. */
+/* Find the tensors that a quantized checkpoint has instead of the matrix [n][k] of a module, or a tensor
+ * of a GGUF type that no kernel supports; *out = NULL if there are none.  Reads and checks all scales,
+ * so a caller that takes several parts of one matrix should ask only once. */
 bool
 bind_find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k, const KTensor **out)
 {
@@ -457,7 +456,8 @@ bind_find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int6
 	return true;
 }
 
-/* The matrix [n][k] of a module: "weight", or what a quantized checkpoint has.  NULL with the error set. */
+/* Find the matrix [n][k] of a module: "weight", or that of a quantized checkpoint.  Return NULL with the
+ * error set. */
 const KTensor *
 bind_find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 {
@@ -466,7 +466,7 @@ bind_find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t
 	int64_t		want[2] = {n, k};
 
 	bind_full_name(b, hf, gguf, ".weight", name);
-	/* under all spellings: some formats' codes are a tensor "weight", too */
+	/* first, under all spellings: in some formats a tensor "weight" has the codes */
 	if (!bind_find_quantized(b, hf, gguf, n, k, &t))
 		return NULL;
 	if (t != NULL)
@@ -523,7 +523,7 @@ bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 	return bind_add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n_file, rows, n));
 }
 
-/* The row of the file that becomes row i of heads whose pairs lie side by side. */
+/* Return the row of the file that becomes row i of heads whose rotary pairs are adjacent. */
 static int
 paired_row(int i, int head_dim, int rope_dim)
 {
@@ -667,7 +667,7 @@ bind_qkv(Binder *b, Layer *l, const char *hf, const char *gguf, bool grouped)
 	bool		ok;
 
 	l->qkv.k = c->hidden;
-	b->no_sites = b->gguf;		/* converters may have put the heads into another order */
+	b->no_sites = b->gguf;		/* converters may have reordered the heads */
 	for (int h = 0; h < heads; h++)
 	{
 		int			kv = (h - c->n_heads) % c->n_kv_heads;
@@ -687,7 +687,7 @@ bind_qkv(Binder *b, Layer *l, const char *hf, const char *gguf, bool grouped)
 	return ok;
 }
 
-/* A norm of `heads` heads with weights of their own, [heads][head_dim]. */
+/* Bind a norm of `heads` heads with separate weights, [heads][head_dim]. */
 static bool
 bind_head_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int heads)
 {
@@ -770,7 +770,8 @@ bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k)
 
 /* ---- scales of an FP8 KV cache ---- */
 
-/* A layer's of K or V, whatever its name is; of several numbers each is a head's. */
+/* Read the scales of K or V of a layer, under any of their names; several numbers are one for each
+ * head. */
 static void
 bind_kv_scale(Binder *b, Layer *l, int i, const char *const *names)
 {
@@ -815,7 +816,7 @@ bind_kv_scales(Binder *b)
 	b->hf_prefix[0] = '\0';
 }
 
-/* ---- the whole ---- */
+/* ---- the whole model ---- */
 
 static int
 ptr_cmp(const void *a, const void *b)
@@ -845,7 +846,7 @@ is_ignored(const Binder *b, const char *name)
 	return false;
 }
 
-/* A tensor of a layer behind the last one? */
+/* Return true for a tensor of a layer after the last one. */
 static bool
 is_extra(const Binder *b, const char *name)
 {
@@ -858,7 +859,7 @@ is_extra(const Binder *b, const char *name)
 		strtol(name + n, NULL, 10) >= b->d->c.n_layers;
 }
 
-/* Tensors without a use mean a model that would be computed wrongly: refuse. */
+/* Refuse unused tensors: the model would be computed wrongly. */
 static bool
 check_unused(Binder *b)
 {
@@ -910,7 +911,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		if (b.type_bytes[t] > b.type_bytes[info->dtype])
 			info->dtype = (KType) t;
 	}
-	/* where that doesn't say it */
+	/* the types in memory don't show it */
 	if (b.converted && info->dtype != KT_NV4)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));
 	return ok;

@@ -1,8 +1,9 @@
 /*
  * bind_internal.h
- *	  What the files that bind tensors share (bind.c, bind_slices.c): the state of one bind, and its steps.
+ *	  What the files that bind tensors (bind.c, bind_slices.c) share: the state of one bind, and its
+ *	  steps.
  *
- * Errors: b->e is set, and the result is NULL or false.
+ * On an error these functions set b->e and return NULL or false.
  */
 #ifndef VLLM_MODEL_LAYERS_BIND_INTERNAL_H
 #define VLLM_MODEL_LAYERS_BIND_INTERNAL_H
@@ -21,19 +22,20 @@ struct Binder
 	const QuantScheme *quant;	/* NULL = as in the file */
 	Err		   *e;
 	bool		gguf;
-	bool		multimodal;		/* has a vision part, which is left out */
-	char		hf_prefix[64];	/* of the layer at hand, or "" */
+	bool		multimodal;		/* has a vision part, which isn't loaded */
+	char		hf_prefix[64];	/* of the current layer, or "" */
 	char		gguf_prefix[32];
 	const char *ignored[MAX_IGNORED];
-	bool		ignored_under[MAX_IGNORED]; /* it is how names begin, not how they end */
+	bool		ignored_under[MAX_IGNORED]; /* ignored[i] is the beginning of a name, not the ending */
 	int			n_ignored;
-	bool		no_sites;		/* who trains adapters has other names, or rows in another order */
-	const char *layers;			/* prefix of layers' names in HF, once it is known */
-	bool		ignore_extra;	/* layers behind the last one */
+	bool		no_sites;		/* don't register adapter sites: adapters use other module names or
+								 * another order of rows */
+	const char *layers;			/* prefix of layers' names in HF, once known */
+	bool		ignore_extra;	/* ignore layers after the last one */
 	bool		ignore_rest;	/* tensors that no layer binds */
-	const BindExtra *extra;		/* the layer that is bound alone; NULL = all are */
-	bool		converted;		/* some were of a type of GGUF that no kernel knows */
-	const KTensor *matrix;		/* the quantized one that was last asked for */
+	const BindExtra *extra;		/* the only layer to bind; NULL = bind all */
+	bool		converted;		/* some tensors had a GGUF type that no kernel supports */
+	const KTensor *matrix;		/* the quantized matrix of the last request */
 	char		matrix_name[MAX_NAME];
 	const KTensor *slices;		/* the tensor that was last cut into slices */
 	char		slices_name[MAX_NAME];
@@ -45,35 +47,37 @@ struct Binder
 
 /* ---- names ---- */
 
-/* hf and ending behind the layer's prefix, or gguf and ending in a GGUF file: [MAX_NAME]. */
+/* Build a name in buf[MAX_NAME]: hf and ending after the layer's prefix, or gguf and ending in a GGUF
+ * file. */
 void		bind_full_name(const Binder *b, const char *hf, const char *gguf, const char *ending, char *buf);
-/* NULL: there is none of this name, in any of its spellings. */
+/* Return a tensor by its name in any of its spellings, NULL if there is none. */
 const KTensor *bind_find(const Binder *b, const char *name);
-/* ERR_BAD_FILE: there is no tensor of this name; NULL. */
+/* Set ERR_BAD_FILE (no tensor of this name) and return NULL. */
 const KTensor *bind_missing(Binder *b, const char *name);
-/* It is not one of the tensors that no layer binds. */
+/* Mark a tensor as used. */
 void		bind_use(Binder *b, const KTensor *t);
 
 /* ---- tensors and views ---- */
 
 bool		bind_is_float(KType t);
-/* ERR_BAD_FILE unless t has these dimensions; name: for the error. */
+/* Set ERR_BAD_FILE unless t has these dimensions.  name: for the error. */
 bool		bind_check_shape(Binder *b, const KTensor *t, const char *name, int ndim, const int64_t *want);
-/* Memory that lives as long as the Decoder. */
+/* Allocate memory that lives as long as the Decoder. */
 void	   *bind_keep(Binder *b, size_t bytes);
-/* n rows of k of t; rows: which ones, NULL = the first ones. */
+/* Return a view of n rows of k elements of t.  rows: which ones, NULL = the first ones. */
 KTensor    *bind_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k);
 
 /* ---- matrices ---- */
 
-/* false: an error; *out NULL: the checkpoint does not have it quantized. */
+/* Find a quantized matrix.  Return false on error; *out = NULL if the checkpoint doesn't have it
+ * quantized. */
 bool		bind_find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k,
 								const KTensor **out);
-/* [n][k], quantized or not; it is used. */
+/* Find a matrix [n][k], quantized or not, and mark it as used. */
 const KTensor *bind_find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k);
-/* The next n rows of l. */
+/* Add t as the next n rows of l. */
 bool		bind_add_part(Binder *b, Linear *l, const KTensor *t, int n);
-/* The bias of these rows, of n_file in the file. */
+/* Bind the bias of these rows, of n_file in the file. */
 bool		bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows,
 					  int n);
 

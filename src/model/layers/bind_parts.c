@@ -1,7 +1,7 @@
 /*
  * bind_parts.c
- *	  The parts that most decoders have, by their usual names (bind.h): embedding and
- *	  head, q, k, v and o, gate, up and down.
+ *	  Bind the parts that most decoders have, by their usual names (bind.h): embedding and head, q, k,
+ *	  v and o, gate, up and down.
  *
  * Tested by tests/unit/model/test_model.c and the goldens.
  */
@@ -54,7 +54,7 @@ bind_head(Binder *b, const char *hf)
 	if (bind_extra_layer(b) != NULL)
 		return true;
 	d->head.k = d->embed.k;
-	/* what an adapter adds to a head that is tied isn't added to the embedding */
+	/* an adapter of a tied head changes the head only, not the embedding */
 	if (d->c.tied && !d->c.no_head)
 		bind_site(b, &d->head, hf, d->c.vocab, NULL, d->c.vocab);
 	if (d->c.tied || d->c.no_head)

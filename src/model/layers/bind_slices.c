@@ -1,8 +1,8 @@
 /*
  * bind_slices.c
- *	  Matrices that are stored another way: columns for rows, or several in one tensor.
+ *	  Matrices that are stored in other forms: transposed, or several in one tensor.
  *
- * What is bound is a view of the tensor; no data is touched before the weights are packed.
+ * The functions bind a view of the tensor; they touch no data before the weights are packed.
  *
  * Tested by tests/unit/model/test_model.c and the goldens.
  */
@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 
-/* Rows of a matrix that is stored [k][width]: of its float type, else in F16. */
+/* A reader of rows of a matrix that is stored as [k][width]: in its float type, else in F16. */
 typedef struct Transposed
 {
 	KReader		r;
@@ -21,18 +21,19 @@ typedef struct Transposed
 	int64_t		row0;			/* its row 0 in the tensor */
 	int64_t		k;
 	int64_t		width;
-	int			first;			/* our row i is column first + i * step */
+	int			first;			/* row i of the view is column first + i * step */
 	int			step;
 } Transposed;
 
-/* What rows of a type can be cut between any two weights. */
+/* Return the type of the columns: rows of a float type can be cut between any two weights, others become
+ * F16. */
 static KType
 cut_type(KType t)
 {
 	return bind_is_float(t) ? t : KT_F16;
 }
 
-/* The stored rows as halves. */
+/* Convert stored rows to halves. */
 static void
 rows_to_f16(const Transposed *s, const uint8_t *from, uint16_t *to)
 {
@@ -92,7 +93,7 @@ float_type(Binder *b, const KTensor *t)
 				   dec_where(b->src, t), ktype_name(t->type));
 }
 
-/* A view of t as n rows of k: columns first, first + step ... of its rows row0 .. row0 + k - 1. */
+/* Make a view of t as n rows of k: columns first, first + step ... of its rows row0 .. row0 + k - 1. */
 static KTensor *
 make_transposed(Binder *b, const KTensor *t, int64_t row0, int first, int step, int n, int64_t k,
 				int64_t width)
@@ -116,7 +117,7 @@ bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, b
 {
 	const KTensor *t;
 
-	/* what a quantized checkpoint has instead isn't transposed */
+	/* a quantized checkpoint's matrix isn't transposed */
 	if (!bind_find_quantized(b, hf, gguf, n, l->k, &t))
 		return false;
 	if (t == NULL)
@@ -131,7 +132,7 @@ bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, b
 
 /* ---- several matrices in one tensor ---- */
 
-/* A view of rows first, first + step ... of matrix s->at, or of elements of a vector (k 1). */
+/* Make a view of rows first, first + step ... of matrix s->at, or of elements of a vector (k = 1). */
 static KTensor *
 slice_view(Binder *b, const KTensor *t, const BindSlice *s, int n, int k)
 {
@@ -183,7 +184,7 @@ slice_bias(Binder *b, Linear *l, const BindSlice *s, int n)
 	return true;
 }
 
-/* The tensor of a slice, looked up once for all slices. */
+/* Find the tensor of a slice; looked up once for all slices. */
 static const KTensor *
 find_slices(Binder *b, const Linear *l, const BindSlice *s)
 {
@@ -222,7 +223,7 @@ bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
 
 	if (t == NULL)
 		return false;
-	/* what a quantized checkpoint gives isn't transposed */
+	/* a quantized checkpoint's matrix isn't transposed */
 	if (s->transposed && t->reader == NULL)
 		v = make_transposed(b, t, (int64_t) s->at * l->k, s->first, s->step, n, l->k, s->n);
 	else

@@ -2,10 +2,9 @@
  * decoder.c
  *	  The blocks of a decoder's forward pass: each is a few calls of the op table.
  *
- * Row invariance (kernels.h) carries through: a block computes row i of its
- * output from row i of its input, and attention from the row's own sequence, so a
- * row's logits have the same bits whatever else is in the batch and however its
- * prompt was cut into chunks.
+ * Row invariance (kernels.h) holds for all blocks: a block computes row i of its output from row i of
+ * its input, and attention from the row's own sequence.  So a row's logits have the same bits whatever
+ * else is in the batch and however its prompt was split into chunks.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -44,7 +43,8 @@ gains(Decoder *d, const Linear *l, int rows, float *y, int ldy)
 		d->k->scale_cols(d->pool, y, rows, ldy, l->gains[i].from, l->gains[i].n, l->gains[i].by);
 }
 
-/* x as operands, at most max_rows rows of k; *ldx is then theirs.  Until the next call. */
+/* Convert x to operands, at most max_rows rows of k; *ldx becomes their stride.  The result is valid
+ * until the next call. */
 static const KOp *
 dec_op(Decoder *d, const float *x, int *ldx, int rows, int k)
 {
@@ -75,11 +75,11 @@ dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows, float
 }
 
 /*
- * A step with a very long sequence may be stopped on its way (Batch.stop), which is asked before every
- * large product and, where there are many rows, between pieces of them: each is a fraction of a second.
+ * Batch.stop may stop a step with a very long sequence.  The step calls it before every large product
+ * and, if there are many rows, between pieces of a product; each piece takes a fraction of a second.
  */
-#define STOP_ROWS 2048			/* of a product */
-#define STOP_PAIRS (1 << 22)	/* of a row and a key that it attends to */
+#define STOP_ROWS 2048			/* rows of a piece of a product */
+#define STOP_PAIRS (1 << 22)	/* pairs of a row and a key that it attends to */
 
 static bool
 stopped(Decoder *d)
@@ -92,7 +92,8 @@ stopped(Decoder *d)
 	return d->stopped;
 }
 
-/* y[rows][l->n] = x[rows][l->k] W^T + b, and what adapters add to the target; rows are the step's */
+/* y[rows][l->n] = x[rows][l->k] W^T + b, plus the adapters' contribution to the target; rows are the
+ * step's */
 static void
 linear_as(Decoder *d, const Linear *l, int target, const KOp *x, int rows, float *y)
 {
@@ -119,7 +120,7 @@ linear(Decoder *d, const Linear *l, const KOp *x, int rows, float *y)
 	linear_as(d, l, l->lora, x, rows, y);
 }
 
-/* The same for floats. */
+/* The same for float inputs. */
 static void
 linear_float(Decoder *d, const Linear *l, const float *x, int rows, float *y)
 {
@@ -180,7 +181,7 @@ dec_stack(Decoder *d, const Stack *s, const int32_t *start, const KOp *x, int ld
 						 s->bias + i * s->n, d->ws);
 }
 
-/* The width of x before dec_widen(). */
+/* Return the width of x before dec_widen(). */
 static int
 embed_width(const Decoder *d)
 {
@@ -195,7 +196,7 @@ add_rows(Decoder *d, const Linear *table, const int32_t *ids, int first)
 	d->k->add(d->pool, d->x, d->y, d->rows, embed_width(d));
 }
 
-/* Positions and ids were checked at admission; an impossible one is a row of zeros. */
+/* Admission has checked positions and ids; an impossible one gives a row of zeros. */
 void
 dec_embed(Decoder *d)
 {
@@ -224,7 +225,7 @@ dec_embed(Decoder *d)
 		linear_float(d, &d->project_in, to, d->rows, d->x);
 	if (d->c.embed_scale != 0)
 		d->k->scale(d->pool, d->x, d->rows, d->c.hidden, d->c.embed_scale);
-	/* a model of one type isn't told them */
+	/* a model with one type ignores the batch's types */
 	if (d->types.n > 0)
 		add_rows(d, &d->types, d->types.n > 1 ? d->b->types : NULL, 0);
 	if (d->pos.n > 0)
@@ -272,7 +273,7 @@ norm_op(Decoder *d, const Norm *n)
 		d->k->rmsnorm_op(d->pool, d->h, d->x, n->w, d->rows, d->c.hidden, d->c.eps);
 }
 
-/* h = rows of floats, as which they may be wanted, too */
+/* h = rows of floats; keep them, as the floats may be wanted, too */
 static void
 to_h(Decoder *d, const float *x)
 {
@@ -280,14 +281,15 @@ to_h(Decoder *d, const float *x)
 	d->last = dec_op_floats(d) ? (const float *) (const void *) d->h : x;
 }
 
-/* rows as wide as the residual stream */
+/* Copy rows of the residual stream's width. */
 static void
 copy(Decoder *d, float *to, const float *from)
 {
 	d->k->copy_rows(d->pool, to, d->c.hidden, from, d->c.hidden, NULL, d->rows, d->c.hidden);
 }
 
-/* x is what goes into the layer of this norm, or it is the last norm: is it wanted? */
+/* Copy x to the batch's taps if they want it; x is the input of the layer of norm n, or of the last
+ * norm. */
 static void
 tap(Decoder *d, const Norm *n)
 {
@@ -306,7 +308,7 @@ tap(Decoder *d, const Norm *n)
 void
 dec_norm(Decoder *d, const Norm *n)
 {
-	/* behind the last norm, hidden rows may be wanted as floats */
+	/* the floats after the last norm may be wanted as hidden rows */
 	bool		last = n == &d->norm && !dec_op_floats(d);
 
 	if (d->pending && !d->c.layer_norm && d->c.residual_scale == 0 && !last)
@@ -380,13 +382,13 @@ dec_qkv(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
-/* What comes now must see q and k rotated. */
+/* Apply a pending rotation now, as the next op reads rotated q and k. */
 static void
 rotate_now(Decoder *d)
 {
 	const Rope *r = d->rotate;
 
-	/* q and k lie side by side: one call rotates the heads of both */
+	/* q and k are adjacent: one call rotates the heads of both */
 	if (r != NULL)
 		d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads, d->c.head_dim,
 				   d->b->rows.pos, r->table, r->dim);
@@ -410,7 +412,7 @@ dec_qk_norm(Decoder *d, const Layer *l)
 					 wide ? q : c->head_dim, l->q_norm.w, ldw, c->eps);
 	d->k->norm_heads(d->pool, kind, d->qkv + q, d->rows, qkv_width(d), wide ? 1 : c->n_kv_heads,
 					 wide ? k : c->head_dim, l->k_norm.w, ldw, c->eps);
-	/* the norms' biases, which all heads share unless they are normed as one vector */
+	/* the norms' biases; all heads share them, unless the heads are normed as one vector */
 	if (l->q_norm.b != NULL)
 	{
 		int			ldb = wide ? c->head_dim : 0;
@@ -457,7 +459,7 @@ dec_rope(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-/* k, which may have to be rotated, and v */
+/* Store k, rotating it if that is pending, and v. */
 static void
 store_kv(Decoder *d, int layer, const float *k, const float *v)
 {
@@ -471,7 +473,7 @@ store_kv(Decoder *d, int layer, const float *k, const float *v)
 	d->rotate = NULL;
 }
 
-/* Rows and keys of a step with attention both ways. */
+/* Return the pairs of row and key of a step with bidirectional attention. */
 static int64_t
 attn_pairs(const KRows *r)
 {
@@ -486,7 +488,7 @@ attn_pairs(const KRows *r)
 	return pairs;
 }
 
-/* Attention of one of the step's sequences, whose K and V are written: in pieces of rows. */
+/* Compute attention of one of the step's sequences, whose K and V are stored, in pieces of rows. */
 static void
 attn_in_pieces(Decoder *d, int layer, KAttn a, int seq)
 {
@@ -495,7 +497,7 @@ attn_in_pieces(Decoder *d, int layer, KAttn a, int seq)
 	int			end = all->seq_start[seq + 1];
 	int			most = STOP_PAIRS / (end - first);
 
-	/* at least what the threads share well */
+	/* enough rows to keep all threads busy */
 	if (most < 64)
 		most = 64;
 	for (int i = first; i < end && !stopped(d); i += most)
@@ -548,14 +550,14 @@ dec_attn(Decoder *d, const Layer *l)
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
-/* What becomes of att. */
+/* Return the matrix that multiplies att. */
 static const Linear *
 out_of(const Layer *l)
 {
 	return l->o.n > 0 ? &l->o : &l->ssm.out;
 }
 
-/* rows[i] = rows[out_rows[i]]: row numbers ascend, so rows can be moved up in place. */
+/* rows[i] = rows[out_rows[i]].  Row numbers ascend, so rows can be moved in place. */
 static void
 keep_wanted(const Decoder *d, void *rows, int size, int width)
 {
@@ -569,8 +571,8 @@ taps_all(const Decoder *d)
 }
 
 /*
- * Behind the last layer's attention a row matters only if its logits are wanted,
- * which in a prompt is one of many: drop the others.
+ * After the last layer's attention only the rows whose logits are wanted matter, in a prompt one of
+ * many: drop the others.
  */
 bool
 dec_wanted(Decoder *d, const Layer *l)
@@ -662,7 +664,7 @@ dec_head(Decoder *d, float *logits)
 	dec_logits(d, logits);
 }
 
-/* h is behind the last norm.  false: no row is left. */
+/* Keep the wanted rows after the last norm, which has set h.  Return false if none is left. */
 static bool
 tap_last(Decoder *d)
 {
@@ -671,7 +673,7 @@ tap_last(Decoder *d)
 	if (taps_all(d))
 	{
 		copy(d, t->all, t->all_raw ? d->x : d->last);
-		/* where h is floats, last is h */
+		/* if h is floats, last is h */
 		if (!dec_op_floats(d))
 			keep_wanted(d, (void *) (uintptr_t) d->last, sizeof(float), d->c.hidden);
 		keep_wanted(d, d->h, d->k->op_size, d->c.hidden);

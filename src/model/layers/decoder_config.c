@@ -2,8 +2,8 @@
  * decoder_config.c
  *	  The part of config.json that all decoders share.
  *
- * The configuration is untrusted: each number has a range, and a key that is
- * there but of the wrong kind is an error, never its default.
+ * The configuration is untrusted: each number has a range, and a key of the wrong kind is an error; the
+ * default applies only to absent keys.
  *
  * Tested by tests/unit/model/test_model.c.
  */
@@ -27,7 +27,7 @@ dec_printable(const char *s, char *buf, size_t size)
 	return buf;
 }
 
-/* The one number of a key; false with the error set if it has something else. */
+/* Read the single number of a key.  Return false with the error set for any other value. */
 static bool
 get_number(const Conf *c, const char *key, double *out, Err *e)
 {
@@ -116,7 +116,7 @@ dec_conf_act(const char *name, KAct *out, Err *e)
 				   dec_printable(name, buf, sizeof(buf)));
 }
 
-/* "swiglu" is a gate's "silu". */
+/* Read an activation.  "swiglu" is "silu" with a gate. */
 static bool
 conf_act(const char *name, DecoderConf *o, Err *e)
 {
@@ -137,7 +137,7 @@ dec_conf_key(const Conf *c, const char *const *keys)
 	return *keys;
 }
 
-/* A size that goes by several names. */
+/* Read a size that has several names. */
 static bool
 conf_size(const Conf *c, const char *const *keys, int hi, int dflt, int *out, Err *e)
 {
@@ -161,7 +161,7 @@ conf_eps(const Conf *c, DecoderConf *o, Err *e)
 	return true;
 }
 
-/* Which part of each head is rotated: GGUF says it in dimensions, config.json as a share. */
+/* Read how many dimensions of each head are rotated: GGUF gives the number, config.json a fraction. */
 static bool
 rotary_dim(const Conf *c, int head_dim, float dflt, int *out, Err *e)
 {
@@ -176,14 +176,14 @@ rotary_dim(const Conf *c, int head_dim, float dflt, int *out, Err *e)
 			(*out % 2 == 0 || err_set(e, ERR_BAD_FILE, "model configuration has \"rotary_dim\" = %d", *out));
 	if (!dec_conf_num(c, key, 0, 1, dflt > 0 ? (double) dflt : 1, &part, e))
 		return false;
-	/* as a double: 80 * 0.9f is less than 72 */
+	/* computed as a double: 80 * 0.9f is less than 72 */
 	*out = (int) ((double) head_dim * conf_num(c, key, (double) part));
 	if (*out < 2 || *out % 2 != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", key, (double) part);
 	return true;
 }
 
-/* Latent attention has one head of k and v, as wide as what is kept of a token. */
+/* Set the heads of latent attention: one head of k and v, as wide as what the cache keeps of a token. */
 static bool
 latent_heads(const Conf *c, DecoderConf *o, Err *e)
 {
@@ -199,8 +199,8 @@ latent_heads(const Conf *c, DecoderConf *o, Err *e)
 }
 
 /*
- * Heads of k and v.  GGUF may have a number for each layer, which is 0 for those of a hybrid that have
- * no attention.
+ * Read the heads of k and v.  GGUF may have one number for each layer, which is 0 for a hybrid's layers
+ * without attention.
  */
 static bool
 conf_kv_heads(const Conf *c, DecoderConf *o, Err *e)
@@ -232,7 +232,7 @@ conf_heads(const Conf *c, DecoderConf *o, Err *e)
 {
 	static const char *const heads[] = {"num_attention_heads", "n_head", "n_heads", NULL};
 
-	/* null asks for what follows from the others, and not for the architecture's default */
+	/* null requests the value that follows from the other keys, not the architecture's default */
 	if (conf_is_null(c, "num_key_value_heads"))
 		o->n_kv_heads = 0;
 	if (conf_is_null(c, "head_dim"))
@@ -340,7 +340,7 @@ dec_conf_alibi(DecoderConf *o, double max_bias, double factor)
 	while (2 * pow2 <= o->n_heads)
 		pow2 *= 2;
 	o->alibi = mem_alloc((size_t) o->n_heads * sizeof(float));
-	/* heads beyond a power of two lie between the others */
+	/* with a number of heads that is no power of two, the others' slopes lie between the first ones' */
 	for (int i = 0; i < o->n_heads; i++)
 		o->alibi[i] = (float) (factor * exp2(-max_bias / pow2 *
 											 (i < pow2 ? i + 1 : 0.5 + (i - pow2))));
@@ -366,7 +366,7 @@ dec_conf_temper(const Conf *c, DecoderConf *o, Err *e)
 	return true;
 }
 
-/* The layer's type, by whatever says it. */
+/* Return true if the layer's type is sliding attention, by whichever key says so. */
 static bool
 is_sliding(const Conf *c, int layer, bool (*by_default) (const Conf *c, int layer))
 {
@@ -375,7 +375,7 @@ is_sliding(const Conf *c, int layer, bool (*by_default) (const Conf *c, int laye
 
 	if (pattern == NULL)
 		return by_default == NULL || by_default(c, layer);
-	/* GGUF has a flag for each layer or, as old configurations, the period */
+	/* GGUF has a flag for each layer or, like old configurations, the period */
 	if (n > 1)
 		return pattern[layer] != 0;
 	return pattern[0] > 0 && fmod(layer + 1, pattern[0]) != 0;

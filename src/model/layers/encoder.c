@@ -1,6 +1,6 @@
 /*
  * encoder.c
- *	  The frame of BERT and those built alike (encoder.h).
+ *	  The frame of BERT and similar models (encoder.h).
  *
  * Tested by tests/golden/encoders_golden.c.
  */
@@ -46,7 +46,7 @@ enc_conf_types(const Conf *c, DecoderConf *out, int dflt, Err *e)
 	return dec_conf_int(c, "type_vocab_size", 0, 1 << 16, dflt, &out->n_types, e);
 }
 
-/* gate and up in one: ours has the gate first */
+/* Bind gate and up from one matrix, with the gate first in memory. */
 static bool
 bind_gate_last(Binder *b, Layer *l, const char *hf)
 {
@@ -121,7 +121,7 @@ enc_embeddings(Binder *b, Decoder *d, const char *prefix, const char *norm)
 	if (d->c.n_pos > 0 && !bind_linear(b, &d->pos, name, "position_embd", d->c.n_pos, false))
 		return false;
 	snprintf(name, sizeof(name), "%sembeddings.token_type_embeddings", prefix);
-	/* GGUF has their number, but not them, of models without any */
+	/* GGUF files of models without token types have their number, but no table */
 	if (d->c.n_types > 0 && (!bind_is_gguf(b) || bind_has(b, "", "token_types.weight")) &&
 		!bind_linear(b, &d->types, name, "token_types", d->c.n_types, false))
 		return false;
@@ -140,7 +140,7 @@ enc_ignore_heads(Binder *b)
 bool
 enc_heads(Binder *b, Decoder *d, const char *dense, HeadAct act, const char *out)
 {
-	/* GGUF doesn't say the class */
+	/* GGUF doesn't name the class */
 	if (bind_is_gguf(b) && bind_has(b, "", "cls.output.weight"))
 		d->c.head = HEAD_SEQUENCE;
 	switch (d->c.head)

@@ -1,57 +1,59 @@
 /*
  * encoder.h
- *	  Private to src/model: the frame of BERT (Devlin et al. 2018, arXiv:1810.04805) and
- *	  those built alike.
+ *	  Private to src/model: the frame of BERT (Devlin et al. 2018, arXiv:1810.04805) and similar
+ *	  models.
  *
- * An encoder is a Decoder with attention both ways and no head for a vocabulary: what
- * it gives are hidden rows, for a pooler or a classifier.  The frame: embeddings are
- * added up and normed; each layer's two blocks are followed by a norm of their sum with
- * what came in.  What differs is how positions are told (a table, rotation, a slope or
- * a bias by distance), whether the MLP has a gate, and names.
+ * An encoder is a Decoder with bidirectional attention and no head for a vocabulary: its output is
+ * hidden rows, for a pooler or a classifier.  The frame: embeddings are added up and normed; each
+ * layer's two blocks are followed by a norm of the block's output plus its input.  Models differ in how
+ * positions enter (a table, rotation, a slope or a bias by distance), whether the MLP has a gate, and in
+ * names.
  */
 #ifndef VLLM_MODEL_LAYERS_ENCODER_H
 #define VLLM_MODEL_LAYERS_ENCODER_H
 
 #include "model/layers/heads.h"
 
-/* What they have in common, before enc_conf() and what the architecture sets beside it. */
+/* Set the common defaults; call before enc_conf() and before the architecture's own settings. */
 void		enc_defaults(DecoderConf *out);
-/* dec_conf(), and that it isn't the decoder of one of these families. */
+/* Call dec_conf(), and reject the decoder variants of these families. */
 bool		enc_conf(const Conf *c, DecoderConf *out, Err *e);
-/* The table of token types: its rows, dflt without the key; 0 = there is none. */
+/* Read the number of rows of the table of token types; dflt if the key is absent, 0 = no table. */
 bool		enc_conf_types(const Conf *c, DecoderConf *out, int dflt, Err *e);
 
-/* A layer's names in Hugging Face's checkpoints; GGUF's are the same everywhere. */
+/* A layer's names in Hugging Face's checkpoints; GGUF uses the same names for all models. */
 typedef struct EncoderNames
 {
-	const char *qkv;			/* in one; NULL: */
+	const char *qkv;			/* one matrix for all; NULL: separate ones */
 	const char *q;
 	const char *k;
 	const char *v;
 	const char *o;
-	const char *attn_norm;		/* behind attention */
+	const char *attn_norm;		/* after attention */
 	const char *up;
-	const char *gate;			/* an MLP with a gate: NULL: in one with up, */
+	const char *gate;			/* an MLP with a gate: NULL: the gate is in the matrix of up, */
 	bool		gate_last;		/* the gate's rows follow those of up */
 	const char *down;
-	const char *mlp_norm;		/* behind the MLP */
+	const char *mlp_norm;		/* after the MLP */
 } EncoderNames;
 
-/* BERT's own, and a layer that has them. */
+/* BERT's names, and a layer function that uses them. */
 extern const EncoderNames bert_names;
 bool		bert_layer(Binder *b, Decoder *d, Layer *l);
 
 bool		enc_layer(Binder *b, Layer *l, const EncoderNames *n);
-/* An encoder layer without its MLP, but with the norm after it. */
+/* Bind an encoder layer without its MLP but with the norm after it. */
 bool		enc_attn(Binder *b, Layer *l, const EncoderNames *n);
 /*
- * Tables and their norm: prefix is what stands before "embeddings."; norm: its whole name, NULL = the usual.
+ * Bind tables and their norm.  prefix comes before "embeddings."; norm: the norm's whole name, NULL =
+ * the usual one.
  */
 bool		enc_embeddings(Binder *b, Decoder *d, const char *prefix, const char *norm);
 
-/* What embeddings have no use for: masked language models' heads, poolers and the like. */
+/* Ignore tensors that embeddings don't use: masked language models' heads, poolers and the like. */
 bool		enc_ignore_heads(Binder *b);
-/* A classifier, if the class has one: of texts `dense`, its activation, `out`; of tokens "classifier". */
+/* Bind the classifier if the class has one.  For texts: `dense`, its activation, `out`; for tokens:
+ * "classifier". */
 bool		enc_heads(Binder *b, Decoder *d, const char *dense, HeadAct act, const char *out);
 
 void		enc_forward(Decoder *d, float *out);

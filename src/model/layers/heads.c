@@ -1,10 +1,10 @@
 /*
  * heads.c
- *	  What stands behind pooling: classifiers, rewards, dense layers.
+ *	  The layers after pooling: classifiers, rewards, dense layers.
  *
- * Binding names the layers, heads_info() says what the model can be asked for, dec_pool_head() is
- * run by the step thread on what the poolers have made.  Row invariance (kernels.h) holds: every
- * row goes through the same ops of the table, in pieces of HEAD_ROWS.
+ * Binding finds the layers, heads_info() sets the model's tasks, and the step thread runs
+ * dec_pool_head() on the poolers' results.  Row invariance (kernels.h) holds: every row goes through the
+ * same ops of the table, in pieces of HEAD_ROWS.
  *
  * Tested by tests/unit/model/test_model.c and tests/golden/pool_golden.c.
  */
@@ -28,7 +28,7 @@ static const struct
 	{"ForMaskedLM", HEAD_BARE}, {"ForPreTraining", HEAD_BARE},
 	{"ForSequenceClassification", HEAD_SEQUENCE}, {"ForTokenClassification", HEAD_TOKENS},
 	{"ForProcessRewardModel", HEAD_STEPS}, {"ForRewardModel", HEAD_REWARD},
-	{"Model", HEAD_BARE},		/* behind those that end so, too */
+	{"Model", HEAD_BARE},		/* after the longer names that end the same way */
 };
 
 HeadKind
@@ -50,7 +50,7 @@ head_kind(const char *class_name, size_t *stem)
 	return HEAD_LM;
 }
 
-/* A decoder that was trained to see what follows, too. */
+/* Make a decoder's attention bidirectional, for models trained that way. */
 static bool
 look_both_ways(DecoderConf *c, Err *e)
 {
@@ -61,7 +61,7 @@ look_both_ways(DecoderConf *c, Err *e)
 
 		if (l->recurrent || l->both || l->chunk > 0 || c->mla.latent > 0)
 			return err_set(e, ERR_UNSUPPORTED, "attention both ways is not supported in this architecture");
-		/* as transformers: so many positions to either side, beside the row's own */
+		/* as in transformers: this many positions on either side, in addition to the row's own */
 		if (l->window > 0 && l->ahead == 0)
 			l->ahead = l->window++;
 	}
@@ -73,18 +73,19 @@ heads_conf(const Conf *conf, DecoderConf *c, Err *e)
 {
 	const char *class_name = conf_str(conf, "architectures", "");
 	bool		tokens = conf_has(conf, HEAD_TOKENS_KEY);
-	/* who generates isn't cut by what a tokenizer says: many say something else than the model takes */
+	/* A generating model isn't limited by its tokenizer's length: many of these differ from the
+	 * model's. */
 	const char *limit = conf_has(conf, "st.max_seq_length") || c->head == HEAD_LM ? "st.max_seq_length" :
 		"st.model_max_length";
 	double		len = conf_num(conf, limit, 0);
 
-	/* as long as the texts that it was trained with; what may be longer would take memory for it */
+	/* the length of its training texts; a longer context would only take memory */
 	if (len >= 1 && len < c->max_len)
 		c->max_len = (int) len;
-	/* logits are what it classifies by, whatever class an option gives it */
+	/* it classifies by logits, whatever class an option gives it */
 	if (c->head == HEAD_SEQUENCE && tokens)
 		c->head = HEAD_LM;
-	/* an embedding model, even if it could say something */
+	/* an embedding model, even if it could generate */
 	if (c->head == HEAD_LM && conf_has(conf, "st.pooling") && !tokens)
 		c->head = HEAD_BARE;
 	c->no_head |= c->head != HEAD_LM;
@@ -115,7 +116,7 @@ head_act(const char *name, HeadAct *out, Err *e)
 									  dec_printable(name, buf, sizeof(buf)));
 }
 
-/* A layer more; NULL with the error set if there are too many. */
+/* Add a layer; NULL with the error set if there are too many. */
 static HeadLayer *
 add_layer(Head *h, int k, HeadAct act)
 {
@@ -166,11 +167,11 @@ bind_classifier(Binder *b, const char *hf, const char *gguf, bool bias)
 		return err_set(bind_err(b), ERR_BAD_FILE,
 					   "tensor \"%s.weight\" has %lld rows, more than %d labels are not supported", hf,
 					   (long long) n, HEAD_MAX_LABELS);
-	/* without rows: the shape is refused by its name */
+	/* with 0 rows: report the shape by the tensor's name */
 	return bind_classifier_dense(b, hf, gguf, n > 0 ? (int) n : 1, HA_NONE, bias);
 }
 
-/* As the usual names of decoders are. */
+/* Bind the usual names of decoders' heads. */
 static bool
 bind_usual(Binder *b, const Decoder *d)
 {
@@ -188,7 +189,7 @@ bind_usual(Binder *b, const Decoder *d)
 	return bind_classifier(b, "score", "", bind_has(b, "score.bias", ""));
 }
 
-/* The last word of a Python class's name. */
+/* Return the last word of a Python class's name. */
 static const char *
 last_word(const char *s)
 {
@@ -221,7 +222,7 @@ torch_act(const char *name, HeadAct *out, Err *e)
 				   dec_printable(name, buf, sizeof(buf)));
 }
 
-/* Vectors side by side that an embedding's layers begin with. */
+/* Return the number of concatenated vectors that are the input of an embedding's layers. */
 static int
 n_parts(const Conf *conf)
 {
@@ -231,7 +232,7 @@ n_parts(const Conf *conf)
 	return n > 0 && n <= POOL_PARTS ? (int) n : 1;
 }
 
-/* A number of a layer's configuration, and its key. */
+/* Read a width from a layer's configuration; *out is set. */
 static bool
 layer_width(Binder *b, const char *prefix, const char *name, int *out)
 {
@@ -253,7 +254,7 @@ bind_st_norm(Binder *b, const char *prefix, HeadLayer *l)
 		return err_set(bind_err(b), ERR_BAD_FILE, "a LayerNorm of %d columns stands behind vectors of %d", n,
 					   l->dense.k);
 	l->dense.n = n;
-	/* torch.nn.LayerNorm's */
+	/* default of torch.nn.LayerNorm */
 	l->eps = 1e-5f;
 	snprintf(name, sizeof(name), "%snorm.weight", prefix);
 	if (!bind_vector(b, &l->norm.w, name, name, n))
@@ -273,7 +274,7 @@ bind_st_dense(Binder *b, const char *prefix, HeadLayer *l)
 	if (!layer_width(b, prefix, "out_features", &n))
 		return false;
 	snprintf(key, sizeof(key), "%sactivation_function", prefix);
-	/* what the module's class has without the key */
+	/* the module class's default for an absent key */
 	if (!torch_act(conf_str(conf, key, "torch.nn.modules.activation.Tanh"), &l->act, bind_err(b)))
 		return false;
 	snprintf(name, sizeof(name), "%slinear", prefix);
@@ -281,7 +282,7 @@ bind_st_dense(Binder *b, const char *prefix, HeadLayer *l)
 	return bind_linear(b, &l->dense, name, name, n, conf_bool(conf, key, true));
 }
 
-/* The layers of a sentence-transformers directory that stand at one place: "rows", "dense". */
+/* Bind the layers of a sentence-transformers directory at one position: "rows", "dense". */
 static bool
 bind_st_layers(Binder *b, const char *place, Head *h, int width)
 {
@@ -308,14 +309,14 @@ bind_st_layers(Binder *b, const char *place, Head *h, int width)
 	}
 }
 
-/* What a head makes of rows of a width. */
+/* Return the width of a head's output for inputs of a width. */
 static int
 out_width(const Head *h, int width)
 {
 	return h->n > 0 ? h->layers[h->n - 1].dense.n : width;
 }
 
-/* A score by the logits of tokens. */
+/* Check the settings of a score computed from tokens' logits. */
 static bool
 tokens_ok(const Conf *conf, const Decoder *d, Err *e)
 {
@@ -375,9 +376,9 @@ heads_inputs(const Decoder *d)
 	return widest(d, true);
 }
 
-/* ---- what the model can be asked for ---- */
+/* ---- tasks ---- */
 
-/* Of a model that comes without sentence-transformers' files. */
+/* Return the pooler of a model without sentence-transformers' files. */
 static PoolKind
 usual_pooler(const Decoder *d, const Conf *conf)
 {
@@ -386,7 +387,7 @@ usual_pooler(const Decoder *d, const Conf *conf)
 		const char *name;
 		PoolKind	kind;
 	}			names[] = {{"avg", POOL_MEAN}, {"mean", POOL_MEAN}, {"cls", POOL_CLS}, {"last", POOL_LAST}};
-	/* GGUF's numbers; 0 is none, and 4 a classifier's */
+	/* GGUF's numbers; 0 is none, and 4 is a classifier's */
 	static const PoolKind numbers[] = {[1] = POOL_MEAN, [2] = POOL_CLS, [3] = POOL_LAST};
 	const char *name = conf_str(conf, "pooling", "");
 	int64_t		number = conf_int(conf, "gguf.pooling_type", 0);
@@ -399,7 +400,7 @@ usual_pooler(const Decoder *d, const Conf *conf)
 	return d->c.both_ways ? POOL_MEAN : POOL_LAST;
 }
 
-/* Do the model's files say how its rows become a vector? */
+/* Return true if the model's files say how its rows become a vector. */
 static bool
 says_how(const Conf *conf)
 {
@@ -409,7 +410,7 @@ says_how(const Conf *conf)
 		conf_str(conf, "pooling", "")[0] != '\0' || (number >= 1 && number <= 3);
 }
 
-/* The poolers of a sentence-transformers directory, or what is usual. */
+/* Set the poolers of a sentence-transformers directory, or the usual one. */
 static bool
 embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 {
@@ -443,7 +444,7 @@ embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 	return true;
 }
 
-/* What a score goes through: sentence-transformers' say counts for one label only. */
+/* Read the activation of a score; sentence-transformers' setting counts only if there is one label. */
 static bool
 label_act(const Conf *conf, int n_labels, PoolAct *out, Err *e)
 {
@@ -492,8 +493,8 @@ classifier_tasks(const Decoder *d, const Conf *conf, PoolAct act, ModelInfo *inf
 
 	info->n_labels = n;
 	/*
-	 * transformers' decoders take the last token that isn't the padding token, and so it was in
-	 * training, also where that token is a text's end.
+	 * transformers' decoders take the last token that isn't the padding token.  Models were trained that
+	 * way, even if the padding token ends a text.
 	 */
 	if (d->c.head == HEAD_SEQUENCE && d->classifier_pool == POOL_LAST && pad >= 0 && pad < info->vocab_size)
 	{
@@ -560,7 +561,7 @@ heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 		add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.row}, PA_LENGTH1);
 		return true;
 	}
-	/* a directory without sentence-transformers' files says nothing of lengths */
+	/* a directory without sentence-transformers' files has no setting for normalizing */
 	add_task(info, PT_EMBED, embed, conf_has(conf, "st.pooling") && !conf_bool(conf, "st.normalize", false)
 			 ? PA_NONE : PA_LENGTH1);
 	add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.row}, PA_LENGTH1);
@@ -581,7 +582,7 @@ activate(Decoder *d, HeadAct act, float *x, int rows, int width)
 		d->k->act(d->pool, of_table[act], x, rows, width);
 }
 
-/* At most HEAD_ROWS rows; the last layer writes to y. */
+/* Run the layers for at most HEAD_ROWS rows; the last layer writes to y. */
 static void
 run_layers(Decoder *d, const Head *h, const float *x, int rows, float *y)
 {
@@ -616,7 +617,7 @@ heads_ready(Decoder *d, const Conf *conf)
 	mat = dec_host_mat(d, &head->mat[0]);
 	row = mem_alloc((size_t) d->c.hidden * sizeof(float));
 	memset(d->token_row, 0, (size_t) d->c.hidden * sizeof(float));
-	/* of one token its own logit, of two the second's over the first's */
+	/* one token: its own logit; two: the second's minus the first's */
 	for (size_t i = 0; i < n; i++)
 	{
 		int			sign = i == n - 1 ? 1 : -1;

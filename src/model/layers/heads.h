@@ -1,11 +1,11 @@
 /*
  * heads.h
- *	  Private to src/model: what stands behind pooling, and which tasks a model has.
+ *	  Private to src/model: the layers after pooling, and which tasks a model has.
  *
- * By its class (DecoderConf.head, set before the architecture's conf function) a
- * checkpoint has a classifier: a Head, a few layers y = norm(act(x W^T + b)) of which the last one
- * has an output for each label.  Those of decoders have the same names everywhere and are bound
- * here.  An encoder's architecture binds its own, at the end of its bind function:
+ * By its class (DecoderConf.head, set before the architecture's conf function) a checkpoint has a
+ * classifier: a Head, a few layers y = norm(act(x W^T + b)) of which the last has one output for each
+ * label.  Classifiers of decoders have the same names in all models and are bound here.  An encoder's
+ * architecture binds its own, at the end of its bind function:
  *
  *	case HEAD_SEQUENCE:
  *		return bind_classifier_dense(b, "bert.pooler.dense", "", hidden, HA_TANH, true) &&
@@ -17,17 +17,17 @@
  * tensors (bind_ignore()).  Names are as in bind.h, of both containers.
  *
  * Models of sentence-transformers may have layers of their own: Decoder.row_layers before pooling and
- * Decoder.dense behind it, bound here by the configuration's keys "st.rows.N" and "st.dense.N"
+ * Decoder.dense after it, bound here by the configuration's keys "st.rows.N" and "st.dense.N"
  * (src/loader/sentence_transformers_config.c).
  *
- * Heads are small and what they say is the answer: they are never quantized on loading.
+ * Heads are small and their output is the final result, so they are never quantized on loading.
  */
 #ifndef VLLM_MODEL_LAYERS_HEADS_H
 #define VLLM_MODEL_LAYERS_HEADS_H
 
 #include "model/layers/bind.h"
 
-/* Rows that go through a head at once. */
+/* Rows that a head computes at once. */
 #define HEAD_ROWS 64
 
 #define HEAD_MAX_LABELS 65536
@@ -35,37 +35,40 @@
 /* One or two token ids: the score is the last one's logit over the first's (Qwen3-Reranker). */
 #define HEAD_TOKENS_KEY "override.classifier_token_ids"
 
-/* The kind of head that a class name says, and how much of the name is the model's: "Bert". */
+/* Return the kind of head that a class name says; *stem: length of the model's part of the name
+ * ("Bert"). */
 HeadKind	head_kind(const char *class_name, size_t *stem);
 
-/* An activation by its name in a configuration ("gelu"). */
+/* Look up an activation by its name in a configuration ("gelu"). */
 bool		head_act(const char *name, HeadAct *out, Err *e);
-/* Behind the architecture's conf function: what of its configuration is the same everywhere. */
+/* Read the settings that are the same in all architectures, after the architecture's conf function. */
 bool		heads_conf(const Conf *conf, DecoderConf *c, Err *e);
 
-/* One more layer of the classifier, with n outputs. */
+/* Bind one more layer of the classifier, with n outputs. */
 bool		bind_classifier_dense(Binder *b, const char *hf, const char *gguf, int n, HeadAct act, bool bias);
-/* A LayerNorm behind the layer that was bound last; its bias, if the file has one. */
+/* Bind a LayerNorm after the layer that was bound last, with a bias if the file has one. */
 bool		bind_classifier_norm(Binder *b, const char *hf, const char *gguf);
-/* The last layer: outputs for the labels, as many as the tensor has rows. */
+/* Bind the last layer: one output for each row of the tensor, the labels. */
 bool		bind_classifier(Binder *b, const char *hf, const char *gguf, bool bias);
 
-/* What the architecture has left to bind; dec_bind() calls it behind the architecture's function. */
+/* Bind what the architecture has left to bind; dec_bind() calls this after the architecture's
+ * function. */
 bool		bind_heads(Binder *b, Decoder *d);
 
-/* Tasks, poolers, activations. */
+/* Set tasks, poolers and activations in *info. */
 bool		heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e);
 
-/* Widest row between a head's layers. */
+/* Return the width of the widest row between a head's layers. */
 size_t		heads_width(const Decoder *d);
-/* Widest row that one of a head's layers reads: the first one's is all poolers' side by side. */
+/* Return the width of the widest row that a head's layer reads: the first layer reads all poolers'
+ * results side by side. */
 size_t		heads_inputs(const Decoder *d);
-/* Once the weights are packed. */
+/* Prepare heads after the weights are packed. */
 void		heads_ready(Decoder *d, const Conf *conf);
 
-/* y[n][width] of the layers before pooling, for n hidden rows. */
+/* Compute y[n][width] of the layers before pooling, for n hidden rows. */
 void		dec_pool_rows(Decoder *d, const float *x, int n, float *y);
-/* y[n][width] of a task's head for n rows. */
+/* Compute y[n][width] of a task's head for n rows. */
 void		dec_pool_head(Decoder *d, PoolTask t, int width, const float *x, int n, float *y);
 
 #endif

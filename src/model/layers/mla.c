@@ -1,15 +1,15 @@
 /*
  * mla.c
- *	  Multi-head latent attention (DeepSeek-V2, 2024, arXiv:2405.04434): of a token's k and v
- *	  only a latent vector is kept, the same for all heads, from which each head's k and v
- *	  would follow by a product.
+ *	  Multi-head latent attention (DeepSeek-V2, 2024, arXiv:2405.04434): the cache keeps only a latent
+ *	  vector of a token's k and v, shared by all heads, from which a product would give each head's k
+ *	  and v.
  *
- * That product is left out: since q (W c) = (q W) c, each head's q is brought into the latent
- * space instead, attention runs over the latents as over one head of k and v that all heads
- * share, and its result is brought into each head's space of v.  So a token takes
- * latent + rope numbers of cache and no more work than its heads need.
+ * This code avoids that product: since q (W c) = (q W) c, it maps each head's q to the latent space,
+ * runs attention over the latents as over one head of k and v that all heads share, and maps the result
+ * to each head's space of v.  So a token takes latent + rope numbers of cache and no more work than its
+ * heads need.
  *
- * A part of each head of q and k has positions and lies behind the latent; k's is shared, too.
+ * A part of each head of q and k is rotated by position and stored after the latent; k's is shared, too.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -17,7 +17,7 @@
 #include "model/layers/bind.h"
 #include "model/parallel/shard.h"
 
-/* of the norms of latents, whatever the configuration says of the others */
+/* epsilon of the latents' norms, whatever the configuration says of other norms */
 #define LATENT_EPS 1e-6f
 
 /* ---- configuration ---- */
@@ -27,7 +27,8 @@ dec_conf_mla(const Conf *c, DecoderConf *o, Err *e)
 {
 	MlaConf    *m = &o->mla;
 	bool		gguf = conf_has(c, "gguf.architecture");
-	/* old files have k and v in one matrix, and their sizes where others have those of the latent */
+	/* old files have k and v in one matrix, and their sizes in the keys that otherwise give the
+	 * latent's */
 	bool		split = conf_has(c, "gguf.key_length_mla");
 	int			qk = 0;
 
@@ -51,7 +52,7 @@ dec_conf_mla(const Conf *c, DecoderConf *o, Err *e)
 
 /* ---- weights ---- */
 
-/* Heads whose last rope rows are pairs that lie side by side in the file. */
+/* Bind heads whose last rope rows are adjacent pairs in the file. */
 static bool
 bind_roped(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, int plain, int rope, bool bias)
 {
@@ -72,7 +73,8 @@ bind_roped(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, in
 	return ok;
 }
 
-/* Each head's matrices: rows of one matrix, in newer GGUF files tensors with one for each head. */
+/* Bind each head's matrices: rows of one matrix, or, in newer GGUF files, of tensors with one matrix for
+ * each head. */
 static bool
 bind_heads(Binder *b, Layer *l, const DecoderConf *c)
 {
@@ -141,10 +143,10 @@ typedef struct MlaStep
 	KOp		   *att;			/* of all rows, of this rank's heads */
 	int			row0;
 	int			rows;
-	KRows		r;				/* the same for the kernels */
+	KRows		r;				/* these rows for the kernels */
 } MlaStep;
 
-/* The rows at hand as rows of sequences, and the heads as groups of as many rows. */
+/* Set the current rows as rows of sequences, and the heads as groups of as many rows. */
 static void
 cut_rows(MlaStep *s)
 {
@@ -165,7 +167,7 @@ cut_rows(MlaStep *s)
 	s->d->k->series(s->d->pool, w->start, s->d->c.n_heads + 1, s->rows);
 }
 
-/* Attention of the rows at hand; k and v of all rows are stored. */
+/* Compute attention of the current rows; k and v of all rows are stored. */
 static void
 mla_rows(MlaStep *s)
 {
@@ -183,7 +185,7 @@ mla_rows(MlaStep *s)
 	const float *q = s->q + (size_t) s->row0 * (size_t) s->ldq;
 
 	cut_rows(s);
-	/* q's plain parts by head, and what comes out, with the parts that have positions, by row */
+	/* reorder q's unrotated parts by head; the products, with the rotated parts, are by row again */
 	d->k->swap_heads(d->pool, w->plain, true, plain, rows * plain, q, false, (size_t) s->ldq, q_head, s->rows,
 					 d->c.n_heads, c->plain);
 	dec_stack(d, &s->l->mla.k, w->start, w->plain, c->plain, w->b, c->latent);
@@ -195,7 +197,7 @@ mla_rows(MlaStep *s)
 	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, (int) (heads * lq_head), d->c.n_heads, &a,
 			   w->out, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
-	/* attention's result by head, and what comes out by row */
+	/* reorder attention's result by head; the products are by row again */
 	d->k->swap_heads(d->pool, w->turned, true, latent, rows * latent, w->out, true, heads * latent, latent,
 					 s->rows, d->c.n_heads, c->latent);
 	dec_stack(d, &s->l->mla.v, w->start, w->turned, c->latent, w->a, c->v);

@@ -1,11 +1,11 @@
 /*
  * moe.c
- *	  Mixtures of experts (Shazeer et al. 2017, arXiv:1701.06538): a router chooses for each
- *	  row a few of many small MLPs, whose outputs are added up; one more may compute all rows.
+ *	  Mixtures of experts (Shazeer et al. 2017, arXiv:1701.06538): a router chooses for each row a few
+ *	  of many small MLPs, whose outputs are added up; a shared expert may compute all rows.
  *
- * Rows are put in the order of their experts, so that an expert's matrices are read once for
- * all of its rows, and only those of experts that were chosen.  A row's result is added up
- * in the order of the experts' numbers: its bits don't depend on what other rows choose.
+ * Rows are sorted by expert, so that an expert's matrices are read once for all of its rows, and only
+ * those of chosen experts.  A row's result is added up in the order of expert numbers: its bits don't
+ * depend on other rows' choices.
  *
  * Tested by tests/unit/model/test_moe.c and tests/golden/models_golden.c.
  */
@@ -51,7 +51,7 @@ dec_conf_moe(const Conf *c, DecoderConf *o, Err *e)
 		!dec_conf_num(c, "routed_scaling_factor", 0, 1e6, (double) scale, &m->scale, e) ||
 		!conf_groups(c, m, e))
 		return false;
-	/* each takes some memory before its weights are looked at */
+	/* each expert takes some memory before its weights are checked */
 	if ((int64_t) m->n_experts * o->n_layers > MOE_MAX_ALL)
 		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts in each of %d layers, at most %d "
 										"in all are supported",
@@ -70,7 +70,7 @@ const MoeNames moe_names = {
 	.shared = "mlp.shared_experts.", .shared_gate = "mlp.shared_expert_gate",
 };
 
-/* The parts of an expert. */
+/* A part of an expert. */
 typedef struct ExpertPart
 {
 	const char *hf;
@@ -81,7 +81,7 @@ typedef struct ExpertPart
 	int			at;				/* index of this part */
 } ExpertPart;
 
-/* A tensor by itself, or a part of one that has all experts', as always in GGUF. */
+/* Bind a tensor of its own, or a part of one tensor for all experts, as always in GGUF. */
 static bool
 bind_expert(Binder *b, Linear *l, const MoeConf *c, int i, const MoeNames *names, const ExpertPart *p, int n)
 {
@@ -123,7 +123,7 @@ bind_experts(Binder *b, Layer *l, const DecoderConf *c, const MoeNames *names)
 		l->moe.up.of[i].k = c->hidden;
 		l->moe.down.of[i].k = m->inter;
 	}
-	/* one tensor after the other */
+	/* bind all experts of a tensor before those of the next tensor */
 	for (int i = 0; ok && i < m->n_experts && !m->plain; i++)
 		ok = bind_expert(b, &l->moe.up.of[i], m, i, names, &gate, m->inter);
 	for (int i = 0; ok && i < m->n_experts; i++)
@@ -198,11 +198,11 @@ typedef struct MoeStep
 	Decoder    *d;
 	const Moe  *m;
 	int			layer;
-	int			row0;			/* of the rows at hand */
+	int			row0;			/* first of the current rows */
 	int			rows;
 } MoeStep;
 
-/* The same for the kernels; correction: [n_experts] or NULL. */
+/* Return the routing settings for the kernels; correction: [n_experts] or NULL. */
 static KRoute
 moe_kroute(const MoeConf *c, const float *correction)
 {
@@ -214,7 +214,7 @@ moe_kroute(const MoeConf *c, const float *correction)
 	};
 }
 
-/* x[pairs][hidden] = what the experts whose first rows are in start make of as many rows in */
+/* x[pairs][hidden] = the outputs of the experts, whose first rows are in start, for the rows in `in` */
 static void
 run_experts(const MoeStep *s, const int32_t *start, const KOp *in, float *x, int pairs)
 {
@@ -224,7 +224,7 @@ run_experts(const MoeStep *s, const int32_t *start, const KOp *in, float *x, int
 	const Linear *down = &s->m->down.of[0];
 	bool		split = d->ranks.tp != NULL && !d->ranks.experts && down->k_all == 0;
 	KOp		   *act = split_mine(d, split, w->act);
-	/* without a gate, in place where operands are floats */
+	/* without a gate, work in place if operands are floats */
 	float	   *up = c->plain && dec_op_floats(d) ? (float *) (void *) act : w->gu;
 
 	dec_stack(d, &s->m->up, start, in, d->c.hidden, up, c->plain ? c->inter : 2 * c->inter);
@@ -240,7 +240,7 @@ run_experts(const MoeStep *s, const int32_t *start, const KOp *in, float *x, int
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
-/* Only the rows of this rank's experts, then all ranks' together. */
+/* Compute the rows of this rank's experts only, then gather those of all ranks. */
 static void
 own_experts(const MoeStep *s)
 {
@@ -261,7 +261,7 @@ own_experts(const MoeStep *s)
 	split_whole_experts(s->d, w->x, start);
 }
 
-/* The rows at hand: y += what their experts compute. */
+/* Route the current rows; y += their experts' outputs. */
 static void
 moe_rows(const MoeStep *s)
 {
@@ -276,7 +276,7 @@ moe_rows(const MoeStep *s)
 	dec_linear_op(d, &s->m->router, h, d->c.hidden, s->rows, w->logits, c->n_experts);
 	profile_mark(d->profile, PROF_MATMUL);
 	d->k->moe_route(d->pool, &route, w->logits, s->rows, w->space, w->experts, w->weights);
-	/* a row's sum goes by its experts' order, wherever these are */
+	/* a row's sum is in the order of experts, whichever slots they are in */
 	if (d->ranks.slot_width > 0)
 		d->k->moe_slots(d->pool, w->experts, s->rows, s->row0, c->top_k, split_slots(d, s->layer),
 						d->ranks.slot_width);
@@ -295,7 +295,7 @@ moe_rows(const MoeStep *s)
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-/* y = what the expert for all rows computes; its weights' logits */
+/* y = the shared expert's output; compute the logits of its gate */
 static void
 shared_expert(Decoder *d, const Moe *m)
 {
@@ -324,7 +324,7 @@ dec_moe(Decoder *d, const Layer *l)
 		s.rows = d->rows - s.row0 < d->moe.rows ? d->rows - s.row0 : d->moe.rows;
 		moe_rows(&s);
 	}
-	/* of all experts and the one for all rows at once */
+	/* of all experts and the shared one at once */
 	split_sum(d, l->moe.down.of[0].k_all > 0, d->y, d->rows);
 	d->pending = true;
 }

@@ -1,10 +1,10 @@
 /*
  * moe.h
- *	  Private to src/model: which experts of a mixture compute a row.
+ *	  Private to src/model: settings of a mixture's router, which chooses the experts of each row.
  *
- * A row's logits, one for each expert, become scores; the experts with the best ones
- * are chosen, perhaps only within the best groups of experts; what they compute is
- * added up with weights that follow from their scores.
+ * A row's logits, one for each expert, become scores.  The router chooses the experts with the best
+ * scores, perhaps only within the best groups of experts; their outputs are added up with weights
+ * computed from their scores.
  */
 #ifndef VLLM_MODEL_LAYERS_MOE_H
 #define VLLM_MODEL_LAYERS_MOE_H
@@ -21,21 +21,22 @@ typedef struct MoeConf
 	int			n_experts;		/* 0 = the model has none */
 	int			top_k;			/* experts for each row */
 	int			inter;			/* width of an expert */
-	int			shared_inter;	/* width of the one that computes all rows, 0 = none */
-	bool		shared_gate;	/* the shared expert has a weight of its own */
+	int			shared_inter;	/* width of the shared expert, which computes all rows; 0 = none */
+	bool		shared_gate;	/* the shared expert's output has a gate */
 	KRouting	routing;
-	bool		correction;		/* the choice is by score plus a learned bias, the weight isn't */
+	bool		correction;		/* a learned bias is added to the scores for the choice, but not for the
+								 * weights */
 	KGroupBy	group_by;
 	int			n_groups;		/* 0 or 1 = no groups */
-	int			top_groups;		/* the groups that are chosen from */
+	int			top_groups;		/* groups that experts are chosen from */
 	bool		normalize;		/* weights add up to 1 */
 	float		normalize_min;	/* least sum of the weights before they are normalized */
 	float		scale;			/* factor of all weights */
-	bool		on_input;		/* weights are factors of what experts get, not of what they give */
-	float		jitter;			/* KROUTE_SPARSEMIXER: how far behind the best one counts */
+	bool		on_input;		/* weights multiply the experts' inputs, not their outputs */
+	float		jitter;			/* KROUTE_SPARSEMIXER: scores this far below the best one still count */
 	bool		router_bias;
-	bool		bias;			/* of the experts */
-	bool		plain;			/* they have no gate */
+	bool		bias;			/* experts have biases */
+	bool		plain;			/* experts have no gate */
 } MoeConf;
 
 #endif

@@ -74,7 +74,7 @@ add_max(float *sum, const float *row, int width, int pos)
 		sum[i] = row[i] > sum[i] || isnan(row[i]) ? row[i] : sum[i];
 }
 
-/* later tokens count more: 1, 2, 3 ... (Muennighoff 2022, arXiv:2202.08904) */
+/* later tokens have larger weights: 1, 2, 3 ... (Muennighoff 2022, arXiv:2202.08904) */
 static void
 add_weighted(float *sum, const float *row, int width, int pos)
 {
@@ -203,7 +203,7 @@ softmax(float *v, int n)
 		v[i] = (float) (exp((double) v[i] - most) / sum);
 }
 
-/* What has no length stays as it is. */
+/* Normalize to length 1; a zero vector stays as it is. */
 static void
 length1(float *v, int n)
 {

@@ -1,18 +1,18 @@
 /*
  * pooler.h
- *	  Pooling: a sequence's hidden rows in, one vector (or one per token) out.
+ *	  Pooling: compute one vector (or one per token) from a sequence's hidden rows.
  *
- * A model that pools gives rows of the residual stream behind its last norm instead
- * of logits (Batch.hidden).  Here they become what a task is after, in three stages:
+ * A model that pools outputs rows of the residual stream after its last norm instead of logits
+ * (Batch.hidden).  Three stages convert them to the result of a task:
  *
  *	gather	rows -> one row per sequence (first, last, mean, ...; poolers.def), over as
  *			many steps as the sequence took
  *	head	dense layers, a classifier: model_pool_head(), on the step thread
  *	finish	softmax, sigmoid, dimensions, length 1: pool_finish(), any thread
  *
- * Row invariance (kernels.h) holds throughout: a sequence's vector has the same bits
- * whatever else is in the step and however the sequence was cut: sums are taken row
- * after row, in the order of positions.
+ * Row invariance (kernels.h) holds throughout: a sequence's vector has the same bits whatever else is in
+ * the step and however the sequence is split into steps, since sums are taken row after row, in the
+ * order of positions.
  */
 #ifndef VLLM_MODEL_LAYERS_POOLER_H
 #define VLLM_MODEL_LAYERS_POOLER_H
@@ -24,7 +24,7 @@
 #include "base/err.h"
 #include "kernels.h"
 
-/* What is wanted of a text (vLLM's PoolingTask); bit 1 << task in ModelInfo.tasks. */
+/* The tasks (vLLM's PoolingTask); task t is bit 1 << t of ModelInfo.tasks. */
 typedef enum PoolTask
 {
 	PT_NONE = 0,
@@ -38,11 +38,11 @@ typedef enum PoolTask
 	PT_COUNT
 } PoolTask;
 
-/* "embed", ...; PT_NONE if there is no such task */
+/* Return a task by its name ("embed", ...), PT_NONE if there is no such task. */
 PoolTask	pool_task_by_name(const char *s, size_t n);
 const char *pool_task_name(PoolTask t);
 
-/* How a sequence's rows become one: a row of poolers.def. */
+/* The pooling methods: a row of poolers.def each. */
 typedef enum PoolKind
 {
 #define POOLER(name, st_key, rows, how, by) POOL_##name,
@@ -51,7 +51,7 @@ typedef enum PoolKind
 	POOL_KINDS
 } PoolKind;
 
-/* Which of a sequence's rows a pooler looks at. */
+/* The rows of a sequence that a pooler reads. */
 typedef enum PoolRows
 {
 	PR_FIRST, PR_LAST, PR_ALL
@@ -59,30 +59,30 @@ typedef enum PoolRows
 
 PoolRows	pool_rows(PoolKind k);
 
-/* sum[width] before a sequence's first row, with its next row, and behind its last: they were those of
- * positions from .. n - 1. */
+/* Initialize sum[width] before a sequence's first row, add its next row, and finish after its last; the
+ * rows were those of positions from .. n - 1. */
 void		pool_start(PoolKind k, float *sum, int width);
 void		pool_add(PoolKind k, float *sum, const float *row, int width, int pos);
 void		pool_end(PoolKind k, float *sum, int width, int from, int n);
-/* The same for the op pool_rows: what it does with rows, and what it divides by; 0 = nothing. */
+/* The same for the op pool_rows: how it combines rows, and the divisor; 0 = don't divide. */
 KPoolAdd	pool_how(PoolKind k);
 double		pool_divisor(PoolKind k, int from, int n);
 
-/* A task's poolers: their vectors side by side (mostly one). */
+/* A task's poolers; their vectors are concatenated (mostly there is one). */
 #define POOL_PARTS 4
 
 typedef struct PoolPlan
 {
-	int			n;				/* 0: every row by itself */
+	int			n;				/* 0: each row on its own */
 	PoolKind	kinds[POOL_PARTS];
-	bool		layers;			/* hidden rows go through model_pool_rows() first */
+	bool		layers;			/* model_pool_rows() is applied to hidden rows first */
 	int			row;			/* width of the rows that they read */
-	bool		unpads;			/* at a text's end they don't look at tokens `pad` */
+	bool		unpads;			/* ignore tokens `pad` at a text's end */
 	int32_t		pad;
-	int			width;			/* of what the head makes of them */
+	int			width;			/* width of the head's output */
 } PoolPlan;
 
-/* Which rows a plan needs: PR_ALL if its parts differ, or if there are none. */
+/* Return which rows a plan needs: PR_ALL if its parts differ, or if it has none. */
 PoolRows	pool_plan_rows(const PoolPlan *p);
 
 typedef enum PoolAct
@@ -90,8 +90,8 @@ typedef enum PoolAct
 	PA_NONE, PA_SOFTMAX, PA_SIGMOID, PA_LENGTH1
 } PoolAct;
 
-/* In place; dimensions: of what is left of an embedding, before its length is made 1 (0 = all).
- * Returns the width that is left. */
+/* Apply the activation in place.  dimensions: how many of an embedding to keep, before it is normalized
+ * to length 1 (0 = all).  Return the width kept. */
 int			pool_finish(PoolAct act, int dimensions, float *v, int width);
 
 #endif

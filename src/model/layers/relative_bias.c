@@ -1,12 +1,12 @@
 /*
  * relative_bias.c
- *	  A bias of attention's scores by how far apart two tokens are, in buckets, as in T5
- *	  (Raffel et al. 2020, arXiv:1910.10683) and MPNet.
+ *	  A bias of attention's scores by the distance of two tokens, in buckets, as in T5 (Raffel et al.
+ *	  2020, arXiv:1910.10683) and MPNet.
  *
- * Half of the buckets are for keys behind the row, half for the others.  Of each half
- * the first half are for one distance each; the others grow with it, up to
- * MAX_DISTANCE, behind which all are alike.  The model has a number for each bucket and
- * head; attention takes them by distance (KAttn.bias), so they are spread out once.
+ * Half of the buckets are for keys after the row, half for the others.  In each half the first buckets
+ * are for one distance each; the others grow with the distance, up to MAX_DISTANCE, after which all
+ * distances share the last one.  The model has a number for each bucket and head; attention reads them
+ * by distance (KAttn.bias), so dec_bias_table() expands them once.
  *
  * Tested by tests/golden/encoders_golden.c.
  */
@@ -16,7 +16,7 @@
 
 #define MAX_DISTANCE 128
 
-/* The bucket of a key by its position less the row's. */
+/* Return the bucket of a key whose position minus the row's is `distance`. */
 static int
 bias_bucket(int distance, int n_buckets)
 {
@@ -28,7 +28,8 @@ bias_bucket(int distance, int n_buckets)
 
 	if (n < exact)
 		return first + n;
-	/* in float, as the reference rounds: distances at the border of two buckets would fall elsewhere */
+	/* in float, with the reference's rounding: otherwise distances at the border of two buckets would
+	 * differ */
 	large = exact + (int) (logf((float) n / (float) exact) / (float) log((double) MAX_DISTANCE / exact) *
 						   (float) (half - exact));
 	return first + (large < half ? large : half - 1);

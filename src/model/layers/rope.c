@@ -2,11 +2,10 @@
  * rope.c
  *	  Rotary position embeddings (Su et al. 2021, arXiv:2104.09864).
  *
- * Frequencies are computed in float, step by step as the reference does
- * (1 / theta^(2i/d), then the scaling), because at position p an error of one ulp
- * in a frequency turns into p ulps of angle: it is the reference's rounding that
- * the model was trained with.  The angle is the float product pos * inv_freq; its
- * cos and sin are taken in double and rounded.
+ * Frequencies are computed in float, step by step as in the reference (1 / theta^(2i/d), then the
+ * scaling), because at position p an error of one ulp in a frequency becomes p ulps of angle, and the
+ * model was trained with the reference's rounding.  The angle is the float product pos * inv_freq; cos
+ * and sin are computed in double and rounded.
  *
  * Tested by tests/unit/model/test_rope.c and the goldens.
  */
@@ -23,13 +22,13 @@
 typedef struct RopeConf
 {
 	const Conf *c;
-	const char *prefix;			/* where the scaling stands: "rope_scaling." ... */
+	const char *prefix;			/* prefix of the scaling's keys: "rope_scaling." ... */
 	const char *type;
 	double		theta;
 	int			dim;
 	int			half;			/* pairs */
 	int			max_len;		/* positions that the model is loaded for */
-	bool		exact;			/* RopeKeys' */
+	bool		exact;			/* from RopeKeys */
 	float		freq[MAX_PAIRS];	/* in and out */
 	float		mscale;			/* in and out: factor of cos and sin */
 } RopeConf;
@@ -55,7 +54,7 @@ param(const RopeConf *r, const char *name, double dflt)
 	return conf_num(r->c, param_key(r, name, key, sizeof(key)), dflt);
 }
 
-/* The scaling is a model's option, not in its files. */
+/* Return true if the scaling is a model's option, not from its files. */
 static bool
 is_option(const RopeConf *r)
 {
@@ -72,7 +71,7 @@ bad_param(const RopeConf *r, const char *name, Err *e)
 				   r->prefix, name);
 }
 
-/* A number above zero; dflt 0: it must be there. */
+/* Read a number above zero; with dflt 0 the key is required. */
 static bool
 positive(const RopeConf *r, const char *name, double dflt, double *out, Err *e)
 {
@@ -80,7 +79,7 @@ positive(const RopeConf *r, const char *name, double dflt, double *out, Err *e)
 	return (*out > 0 && isfinite(*out)) || bad_param(r, name, e);
 }
 
-/* The length that the model was trained with.  Phi-3 has it outside of the scaling. */
+/* Read the length that the model was trained with.  Phi-3 stores it outside of the scaling. */
 static bool
 trained_len(const RopeConf *r, double *out, Err *e)
 {
@@ -128,8 +127,8 @@ rope_linear(RopeConf *r, Err *e)
 }
 
 /*
- * Llama 3.1: wavelengths above the low limit are slowed by the factor, those
- * below the high limit are kept, in between the two are blended.
+ * Llama 3.1: frequencies with wavelengths above the low limit are divided by the factor, those below the
+ * high limit are kept, those in between are blended.
  */
 static bool
 rope_llama3(RopeConf *r, Err *e)
@@ -164,7 +163,7 @@ rope_llama3(RopeConf *r, Err *e)
 	return true;
 }
 
-/* A number above zero for each pair, given as an array; NULL with the error set. */
+/* Return an array of numbers above zero, one for each pair; NULL with the error set. */
 static const double *
 pair_factors(const RopeConf *r, const char *name, Err *e)
 {
@@ -191,9 +190,9 @@ rope_factors(RopeConf *r, Err *e)
 }
 
 /*
- * Dynamic NTK: a larger theta.  The original computes it anew as a text grows, so that
- * an early token would depend on how long the text becomes; here, as in vLLM, it is
- * always that of the full length, which is factor times the trained one.
+ * Dynamic NTK: a larger theta.  The original recomputes it as a text grows, so that an early token would
+ * depend on the later length of the text.  Here, as in vLLM, it is always that of the full length, which
+ * is factor times the trained one.
  */
 static bool
 rope_dynamic(RopeConf *r, Err *e)
@@ -201,7 +200,7 @@ rope_dynamic(RopeConf *r, Err *e)
 	double		factor;
 	double		alpha = param(r, "alpha", 0);
 
-	/* Hunyuan's is a factor that the length has no part in */
+	/* Hunyuan's alpha is a factor that doesn't depend on the length */
 	if (alpha != 0 ? !positive(r, "alpha", 0, &alpha, e) : !positive(r, "factor", 0, &factor, e))
 		return false;
 	if (alpha == 0)
@@ -214,8 +213,8 @@ rope_dynamic(RopeConf *r, Err *e)
 }
 
 /*
- * NTK-aware: a larger theta and some interpolation, together such that the slowest
- * frequency is slowed by the factor.
+ * NTK-aware: a larger theta and some interpolation, chosen so that the slowest frequency is divided by
+ * the factor.
  */
 static bool
 rope_ntk(RopeConf *r, Err *e)
@@ -235,14 +234,14 @@ rope_ntk(RopeConf *r, Err *e)
 	return true;
 }
 
-/* A longer context has flatter attention, which a factor of q and k makes up for. */
+/* Return the factor that compensates the flatter attention of a longer context, through q and k. */
 static double
 yarn_mscale(double factor, double mscale)
 {
 	return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* The pair that turns `turns` times within the trained length. */
+/* Return the pair that rotates `turns` times within the trained length. */
 static double
 yarn_pair(const RopeConf *r, double turns, double trained)
 {
@@ -253,9 +252,9 @@ static bool
 rope_longrope(RopeConf *r, Err *e);
 
 /*
- * YaRN (Peng et al. 2023, arXiv:2309.00071): pairs that turn often are kept, those that
- * turn less than once within the trained length are slowed by the factor, in between
- * the two are blended.  DeepSeek's mscale and mscale_all_dim change the factor of cos and sin.
+ * YaRN (Peng et al. 2023, arXiv:2309.00071): fast pairs are kept, pairs that rotate less than once
+ * within the trained length are divided by the factor, those in between are blended.  DeepSeek's mscale
+ * and mscale_all_dim change the factor of cos and sin.
  */
 static bool
 rope_yarn(RopeConf *r, Err *e)
@@ -271,7 +270,7 @@ rope_yarn(RopeConf *r, Err *e)
 	double		attn;
 	char		key[128];
 
-	/* early files of Phi-3 say "yarn" and mean this */
+	/* early Phi-3 files say "yarn" but contain LongRoPE */
 	if (conf_has(r->c, param_key(r, "long_factor", key, sizeof(key))))
 		return rope_longrope(r, e);
 	if (!trained_len(r, &trained, e) ||
@@ -306,10 +305,9 @@ rope_yarn(RopeConf *r, Err *e)
 }
 
 /*
- * LongRoPE (Ding et al. 2024, arXiv:2402.13753): a divisor for each pair, from one of two
- * lists.  The original takes the second as soon as a text is longer than the trained
- * length; here, as in vLLM, the length that the model is loaded for decides, so
- * that tokens don't depend on later ones.
+ * LongRoPE (Ding et al. 2024, arXiv:2402.13753): a divisor for each pair, from one of two lists.  The
+ * original uses the second list as soon as a text is longer than the trained length; here, as in vLLM,
+ * the length that the model is loaded for decides, so that tokens don't depend on later ones.
  */
 static bool
 rope_longrope(RopeConf *r, Err *e)
@@ -344,7 +342,7 @@ static const RopeKind kinds[] = {
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* The scaling's name, which has had several keys; "default" when there is none. */
+/* Find the scaling's name, under its several keys; "default" if there is none. */
 static void
 find_type(RopeConf *r, const RopeKeys *k, char *prefix, size_t size)
 {
@@ -395,7 +393,7 @@ rope_max_len(const Conf *c, const RopeKeys *k, int max_len)
 	RopeConf	r = {.c = c};
 	char		prefix[96];
 	double		len = max_len;
-	Err			ignored = {0};	/* rope_freqs() will tell */
+	Err			ignored = {0};	/* rope_freqs() will report it */
 
 	find_type(&r, k, prefix, sizeof(prefix));
 	if (strcmp(r.type, "yarn") == 0 && !trained_len(&r, &len, &ignored))

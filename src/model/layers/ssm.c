@@ -3,10 +3,9 @@
  *	  State-space layers: Mamba (Gu and Dao 2023, arXiv:2312.00752) and Mamba-2 (Dao and
  *	  Gu 2024, arXiv:2405.21060).
  *
- * Instead of K and V of all positions such a layer keeps a state of fixed size, which
- * each position changes in turn: the last inputs of the convolution, then what the
- * recurrence has summed up (kernels.h).  A sequence's states lie together, in the slot
- * that the batch names.
+ * Instead of K and V of all positions such a layer keeps a state of fixed size, which each position
+ * updates: the last inputs of the convolution, then the state of the recurrence (kernels.h).  A
+ * sequence's states are adjacent, in the slot that the batch names.
  *
  * Tested by tests/golden/models_golden.c.
  */
@@ -36,7 +35,8 @@ dec_state_plan(Decoder *d)
 
 		if (!l->recurrent || l->both)
 		{
-			/* both ways, K and V last as long as their layer: all use the first's */
+			/* with bidirectional attention K and V are needed only within their layer: all layers share
+			 * the first one's */
 			l->kv = d->c.both_ways ? 0 : d->n_kv_layers;
 			d->n_kv_layers = l->kv + 1;
 		}
@@ -47,7 +47,7 @@ dec_state_plan(Decoder *d)
 	}
 }
 
-/* "auto" or absent: dflt */
+/* Read a size; dflt if it is "auto" or absent. */
 static bool
 size_or_auto(const Conf *c, const char *key, int hi, int dflt, int *out, Err *e)
 {
@@ -59,7 +59,7 @@ size_or_auto(const Conf *c, const char *key, int hi, int dflt, int *out, Err *e)
 	return dec_conf_int(c, key, 1, hi, dflt, out, e);
 }
 
-/* The keys of Mamba and Mamba-2, of their descendants, and of GGUF. */
+/* Return the key of a setting: Mamba's, Mamba-2's, their descendants' or GGUF's. */
 static const char *
 ssm_key(const Conf *c, const char *plain, const char *prefixed)
 {
@@ -82,7 +82,7 @@ step_limits(const Conf *c, SsmConf *s, Err *e)
 	return true;
 }
 
-/* What both kinds have. */
+/* Read the settings that both kinds have. */
 static bool
 conf_common(const Conf *c, DecoderConf *o, Err *e)
 {
@@ -115,7 +115,7 @@ dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e)
 					   s->state, s->inner);
 	if (s->first)
 	{
-		/* a head is a channel, and all share B and C */
+		/* a head is one channel, and all heads share B and C */
 		s->heads = s->inner;
 		s->head_dim = s->groups = 1;
 		return size_or_auto(c, conf_has(c, "mamba_dt_rank") ? "mamba_dt_rank" : ssm_key(c, "time_step_rank",
@@ -142,7 +142,7 @@ dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e)
 
 /* ---- weights ---- */
 
-/* "mixer." and "conv1d.weight" */
+/* Join names such as "mixer." and "conv1d.weight". */
 static const char *
 under(char *buf, size_t size, const char *hf, const char *name)
 {
@@ -150,14 +150,14 @@ under(char *buf, size_t size, const char *hf, const char *name)
 	return buf;
 }
 
-/* The convolution, the recurrence and their steps. */
+/* Bind the convolution, the recurrence and their step sizes. */
 static bool
 bind_state(Binder *b, const SsmConf *s, SsmLayer *m, const char *hf)
 {
 	BindMap		log = bind_is_gguf(b) ? BIND_SAME : BIND_MINUS_EXP;
 	bool		first = s->first;
 	int			channels = ssm_channels(s);
-	/* GGUF has no key for that */
+	/* GGUF has no key for it */
 	bool		bias = bind_is_gguf(b) ? bind_has(b, "", "ssm_conv1d.bias") : s->conv_bias;
 	char		buf[80];
 
@@ -173,7 +173,7 @@ bind_state(Binder *b, const SsmConf *s, SsmLayer *m, const char *hf)
 					"ssm_dt.bias", s->heads);
 }
 
-/* Mamba's projections to steps, B and C. */
+/* Bind Mamba's projections to steps, B and C. */
 static bool
 bind_steps(Binder *b, const SsmConf *s, SsmLayer *m, const char *hf)
 {
@@ -210,14 +210,14 @@ bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf)
 
 /* ---- forward ---- */
 
-/* the parts of a layer's state */
+/* Describe the parts of a layer's state for the kernels. */
 static KState
 state_of(const Decoder *d, const Layer *l, size_t behind)
 {
 	return (KState) {d->b->state + l->c->state_at + behind, d->state_floats};
 }
 
-/* x of width columns to ssm_x */
+/* Convolve x of width columns to ssm_x. */
 static void
 convolve(Decoder *d, const Layer *l, const float *x, int ldx)
 {
@@ -249,7 +249,7 @@ run_scan(Decoder *d, const Layer *l, KScan *a)
 	profile_mark(d->profile, PROF_ATTENTION);
 }
 
-/* Mamba: qkv = x | z; steps, B and C from what the convolution gave. */
+/* Mamba: qkv = x | z; steps, B and C are computed from the convolution's output. */
 static void
 mamba(Decoder *d, const Layer *l)
 {
@@ -273,7 +273,7 @@ mamba(Decoder *d, const Layer *l)
 	run_scan(d, l, &a);
 }
 
-/* Mamba-2: qkv = z | x B C | steps; perhaps a norm behind the gate or before it. */
+/* Mamba-2: qkv = z | x B C | steps; perhaps a norm after the gate or before it. */
 static void
 mamba2(Decoder *d, const Layer *l)
 {
@@ -293,13 +293,13 @@ mamba2(Decoder *d, const Layer *l)
 	if (norm)
 		d->k->norm_heads(d->pool, KNORM_RMS, d->ssm_y, d->rows, s->inner, s->groups, group, l->ssm.norm.w,
 						 group, d->c.eps);
-	/* the gate, where the norm comes first */
+	/* apply the gate, if the norm comes first */
 	if (norm && s->norm_first)
 		d->k->mul_rows(d->pool, d->ssm_y, s->inner, d->ssm_y, s->inner, d->qkv, ld, d->rows, s->inner, true);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
-/* What comes out is for a product. */
+/* Convert the result to operands for the next product. */
 static void
 to_att(Decoder *d)
 {
@@ -321,7 +321,7 @@ dec_ssm(Decoder *d, const Layer *l)
 	to_att(d);
 }
 
-/* in = B | C | x: B times x is what the convolution gets, C times what it gives comes out. */
+/* `in` = B | C | x: the convolution's input is B times x, the result is C times its output. */
 void
 dec_short_conv(Decoder *d, const Layer *l)
 {

@@ -1,11 +1,11 @@
 /*
  * lora.c
- *	  Adapters in the model layer: made from a file's modules, applied to a step's rows.
+ *	  Adapters in the model layer: make them from a file's modules, apply them to a step's rows.
  *
- * Rows of a step are grouped by adapter; a target's products of all groups are two calls of the op table
- * (shrink, expand), behind the product with the matrix itself.  Rows without an adapter are in
- * no group, and a step of such rows costs nothing.  When rows are dropped on the way (dec_wanted) the
- * groups are made anew.
+ * Rows of a step are grouped by adapter.  All groups' products of a target are two calls of the op table
+ * (shrink, expand), after the product with the matrix itself.  Rows without an adapter are in no group,
+ * and a step of such rows costs nothing.  When rows are dropped during a step (dec_wanted) the groups
+ * are rebuilt.
  *
  * Tested by tests/unit/backend/test_lora_files.c, test_invariance_model.c, kernels/test_lora.c and
  * golden/lora_golden.
@@ -23,9 +23,9 @@
 #include "model/weights/device_placement.h"
 #include "model/parallel/shard.h"
 
-/* ---- making one ---- */
+/* ---- making an adapter ---- */
 
-/* A module, and a place that it has in the model. */
+/* A module of the files, matched with a place in the model. */
 typedef struct LoraMatch
 {
 	const LoraModule *m;
@@ -59,7 +59,8 @@ panels(int n)
 	return (n + KLORA_PANEL - 1) / KLORA_PANEL;
 }
 
-/* A name without the words before the layers, of which checkpoints and adapters may have different ones. */
+/* Return a name without the words before the layers, which may differ between checkpoints and
+ * adapters. */
 static const char *
 short_name(const char *name)
 {
@@ -92,7 +93,7 @@ float_type(const LoraMaking *u, const LoraModule *m, const KTensor *t)
 				   u->path, ktype_name(t->type), m->name);
 }
 
-/* [rank][inputs] and [outputs][rank] of the model's sizes? */
+/* Check that the shapes are [rank][inputs] and [outputs][rank] with the model's sizes. */
 static bool
 check_shapes(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 {
@@ -115,7 +116,7 @@ add_match(LoraMaking *u, const LoraModule *m, const LoraSite *s)
 
 	if (!check_shapes(u, m, s))
 		return false;
-	/* lora_expand() adds to an output once for each part that has it, and parts run side by side */
+	/* each output may belong to one part only: lora_expand() runs parts in parallel */
 	for (int i = 0; i < u->n; i++)
 		if (u->all[i].site == s)
 			return err_set(u->e, ERR_BAD_FILE,
@@ -143,7 +144,7 @@ tensor_row(const KTensor *t, int64_t row, float *out)
 					t->shape[1], out);
 }
 
-/* The same row but for rounding? */
+/* Return true if two rows are equal except for rounding. */
 static bool
 same_row(const float *x, const float *y, int n, bool exact)
 {
@@ -154,7 +155,7 @@ same_row(const float *x, const float *y, int n, bool exact)
 	{
 		double		d = fabs((double) x[i] - (double) y[i]);
 
-		/* a number of fewer bits, or of fewer again */
+		/* the number may have been rounded to fewer bits, perhaps twice */
 		if (exact && !(d <= fabs((double) y[i]) / 64 + 1e-7))
 			return false;
 		diff += d * d;
@@ -163,10 +164,7 @@ same_row(const float *x, const float *y, int n, bool exact)
 	return exact || diff <= sum / 9;
 }
 
-/*
- * Weights that are saved with an adapter: are they what the model has anyway?  A rank looks at its own
- * outputs.
- */
+/* Check that weights saved with an adapter equal the model's.  A rank compares its own outputs. */
 static bool
 check_base(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 {
@@ -189,7 +187,7 @@ check_base(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 		return err_detail(u->e, "They are %lld rows of %lld numbers; the model's are %d of %d.",
 						  (long long) m->base->shape[0], (long long) m->base->shape[1], rows, width);
 	}
-	/* another stage's */
+	/* it belongs to another stage */
 	if (l->n_mats == 0)
 		return true;
 	mat = dec_host_mat(u->d, &l->mat[0]);
@@ -251,7 +249,7 @@ match_module(LoraMaking *u, const LoraModule *m)
 						  "the head.");
 }
 
-/* n numbers as a type; false: one isn't finite. */
+/* Convert n numbers to a type.  Return false if one isn't finite. */
 static bool
 store(KType as, const float *x, int n, void *to)
 {
@@ -268,7 +266,8 @@ store(KType as, const float *x, int n, void *to)
 	return ok;
 }
 
-/* A, of the inputs that the Linear has; an embedding's turned, so that a token has a row. */
+/* Store A for the inputs that the Linear has; an embedding's is transposed, so that a token has a
+ * row. */
 static bool
 fill_a(const LoraMatch *t, void *to)
 {
@@ -293,7 +292,7 @@ fill_a(const LoraMatch *t, void *to)
 	return ok;
 }
 
-/* B in panels of outputs, in the order that the model has them in. */
+/* Store B in panels of outputs, in the model's order of outputs. */
 static bool
 fill_b(const LoraMatch *t, void *to)
 {
@@ -315,7 +314,7 @@ fill_b(const LoraMatch *t, void *to)
 	return ok;
 }
 
-/* Parts of a target lie side by side: matches in the order of targets. */
+/* Store all matches in the order of targets, so that the parts of a target are adjacent. */
 static bool
 fill(LoraMaking *u, LoraAdapter *a)
 {
@@ -363,7 +362,8 @@ free_data(LoraAdapter *a)
 	a->data = NULL;
 }
 
-/* On a thread of its own, beside the steps, which may not use the adapter before. */
+/* Copy an adapter to the device.  Runs in a thread of its own, beside the steps, which don't use the
+ * adapter before it is complete. */
 static bool
 to_device(const Decoder *d, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
 {
@@ -371,11 +371,12 @@ to_device(const Decoder *d, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
 	DevMem		work;
 	KEvent		put;
 
-	/* it may outlive the model */
+	/* the adapter may outlive the model */
 	dev_ref(dev);
 	if (!devmem_reserve(&a->mem, dev, bytes, HUGE_OFF, "An adapter's matrices", e))
 		return false;
-	/* what its first step takes (make_space()), which could only end the process if there is no room */
+	/* Try to reserve what its first step needs (make_space()): there, a failure could only end the
+	 * process. */
 	if (!devmem_reserve(&work, dev, (size_t) d->max_rows * (size_t) a->width * sizeof(float), HUGE_OFF,
 						"An adapter's work space", e))
 		return false;
@@ -444,9 +445,9 @@ lora_free(LoraAdapter *a)
 	mem_free(a);
 }
 
-/* ---- the rows of a step ---- */
+/* ---- a step's rows ---- */
 
-/* Groups, from each row's adapter number. */
+/* Make groups from each row's adapter number. */
 static void
 make_groups(LoraWork *w, int rows)
 {
@@ -459,13 +460,13 @@ make_groups(LoraWork *w, int rows)
 	for (int i = 0; i < rows; i++)
 		if (w->group[i] >= 0)
 			w->rows[w->start[w->group[i]]++] = i;
-	/* each start has moved to the next one's */
+	/* each start has advanced to the next one's */
 	for (int g = w->n; g > 0; g--)
 		w->start[g] = w->start[g - 1];
 	w->start[0] = 0;
 }
 
-/* The number of an adapter in this step. */
+/* Return the number of an adapter in this step. */
 static int
 group_of(LoraWork *w, const LoraAdapter *a, int last)
 {
@@ -489,7 +490,7 @@ set_rows(LoraWork *w, int from, int to, const LoraAdapter *a, int *last)
 		w->group[i] = g;
 }
 
-/* Room for so many rows, each with an adapter of its own. */
+/* Make room for this many rows, each with a different adapter. */
 static void
 make_room(LoraWork *w, int rows)
 {
@@ -511,7 +512,7 @@ free_t(Decoder *d)
 		mem_free(d->lora.t);
 }
 
-/* The widest target's t, and jobs for as many parts as there can be. */
+/* Make room for t of the widest target, and for the largest possible number of jobs. */
 static void
 make_space(Decoder *d, int rows)
 {
@@ -611,7 +612,7 @@ dec_lora_free(Decoder *d)
 	mem_free(d->sites);
 }
 
-/* A target's jobs for rows from .. to - 1. */
+/* List a target's jobs for rows from .. to - 1. */
 static int
 jobs_of(LoraWork *w, int target, int from, int to)
 {
@@ -654,7 +655,7 @@ dec_lora_embed(Decoder *d, float *y)
 
 	if (n == 0)
 		return;
-	/* a row that was given has no token */
+	/* a row that replaces a token's embedding has no token */
 	if (d->b->embeds != NULL)
 	{
 		for (int i = 0; i < d->rows; i++)

@@ -1,6 +1,6 @@
 /*
  * lora_targets.c
- *	  Where an adapter's weights belong: modules of the files, by the Linears that were made of them.
+ *	  Find where an adapter's weights belong: map modules of the files to the Linears made from them.
  *
  * Tested by golden/lora_golden.
  */
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "model/decoder.h"
 
-/* Is it one that linear() of decoder.c computes for each row of a step? */
+/* Return true if linear_as() of decoder.c computes l for each row of a step. */
 static bool
 adaptable(const Decoder *d, const Linear *l)
 {
@@ -45,7 +45,7 @@ lora_add_site(Decoder *d, Linear *l, const char *module, int n_file, const int32
 	}
 	if (s->embedding)
 	{
-		/* a row for each token, which is what goes in */
+		/* an embedding has a row for each token, which is its input */
 		s->n = s->n_file = l->k;
 		s->k = n;
 	}

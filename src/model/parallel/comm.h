@@ -1,11 +1,11 @@
 /*
  * comm.h
- *	  What the ranks of a model say to each other.
+ *	  Communication between the ranks of a model.
  *
- * Every rank makes the same calls in the same order, with the same sizes.  Buffers are the device's memory;
- * elements are of `size` bytes.  A sum is that of rank 0's part, rank 1's, ... in this order (but by a
- * device's own communicator only where that was opened for invariant bits), and has the same bits on all
- * ranks.  Nothing fails: when a rank is gone failed() says so, what buffers hold is of no use, and the
+ * Every rank makes the same calls in the same order, with the same sizes.  Buffers are in the device's
+ * memory; elements have `size` bytes.  A sum adds rank 0's part, rank 1's, ... in this order, so that
+ * all ranks get the same bits (a device's own communicator does so only if it was opened for invariant
+ * bits).  Calls don't fail: if a rank is gone failed() returns true, buffers are invalid, and the
  * process ends.
  */
 #ifndef VLLM_MODEL_PARALLEL_COMM_H
@@ -27,13 +27,13 @@ typedef struct KComm KComm;
 typedef struct KCommOps
 {
 	/*
-	 * Columns side by side: rank r has rows of columns starts[r] .. starts[r + 1] - 1, mine[rows][that many];
-	 * all[rows][starts[ranks]].  all isn't mine.
+	 * Gather columns: rank r has columns starts[r] .. starts[r + 1] - 1 as mine[rows][that many]; the
+	 * result is all[rows][starts[ranks]].  all and mine must not overlap.
 	 */
 	void		(*gather) (KComm *c, KPool *pool, void *all, const void *mine, int rows,
 						   const int32_t *starts, size_t size);
 	void		(*sum) (KComm *c, KPool *pool, float *x, size_t n);
-	/* mine: elements of x from n rank / ranks up to the next rank's, summed */
+	/* mine: the summed elements of x from n rank / ranks up to the next rank's first */
 	void		(*sum_scatter) (KComm *c, KPool *pool, float *mine, const float *x, size_t n);
 	void		(*broadcast) (KComm *c, KPool *pool, void *x, size_t bytes, int root);
 	void		(*send) (KComm *c, KPool *pool, const void *x, size_t bytes, int to);
@@ -51,26 +51,26 @@ struct KComm
 };
 
 /*
- * Of `size` of a group's ranks, among which this one is number `rank`, in shared memory (comm_shm.c).
- * They have this room of the group's memory for themselves.
+ * Make the communicator of `size` ranks of a group, of which this one is number `rank`, in shared memory
+ * (comm_shm.c).  `room` is the part of the group's memory that these ranks use alone.
  */
 KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
 
 /*
- * For buffers of a device: `below` does it with copies of them in the host's memory (comm_device.c).  It is
- * freed before the device is closed, and before `below`, which stays its maker's.  w: who is told while the
- * device is waited for; NULL = nobody.
+ * Make a communicator for buffers of a device: it copies them to the host's memory and calls `below`
+ * (comm_device.c).  Free it before the device is closed, and before `below`, which the caller still
+ * owns. w: called while waiting for the device; NULL = nothing is called.
  */
 KComm	   *comm_staged(KComm *below, const struct Dev *dev, struct DevWait *w);
 /*
- * Of that one: from now on by the device's own communicator, which all its ranks open at once; the rank and
- * how many there are it knows.
+ * For a staged communicator: use the device's own communicator from now on.  All its ranks open it at
+ * once; c has the rank and their number.
  */
 bool		comm_staged_direct(KComm *c, const struct KDevCommOpen *o, Err *e);
-void		comm_staged_by_host(KComm *c);	/* from now on by way of the host again */
+void		comm_staged_by_host(KComm *c);	/* use the host's memory again */
 /*
- * Of that one: from now on nobody else is told or waited for, and has zeros for all that is asked; or no
- * longer so.
+ * For a staged communicator: with `alone`, don't notify or wait for other ranks, and return zeros for
+ * their data; without it, communicate again.
  */
 void		comm_staged_alone(KComm *c, bool alone);
 

@@ -1,18 +1,20 @@
 /*
  * comm_device.c
- *	  Ranks whose buffers are a device's memory, and who talk through the host's, or by a communicator of the
- *	  device's own.
+ *	  Communication of ranks whose buffers are in a device's memory: through the host's memory, or by a
+ *	  communicator of the device's own.
  *
- * What a rank has is copied to pinned memory and waited for; there the communicator below does what was
- * asked; what came of it is copied back, in the ops' order.  So it works with any device, and results have
- * that communicator's bits.
+ * The rank copies its data to pinned memory and waits for the copy; the communicator below does the
+ * operation there; the result is copied back, in the ops' order.  So it works with any device, and
+ * results have the bits of the communicator below.
  *
- * A device that is lost gives anything, which is passed on: the step's end tells of it, and the process ends.
+ * A lost device delivers undefined data, which is passed on: the end of the step reports it, and the
+ * process ends.
  *
- * Once the device's own communicator is open (comm_staged_direct()) it is that one's, in the ops' order and
- * without a wait; what that one doesn't offer still goes by way of the host.
+ * Once the device's own communicator is open (comm_staged_direct()) it does the operations, in the ops'
+ * order and without a wait; operations that it doesn't offer still go through the host.
  *
- * Alone, it does all of that but for the communicator below, so memory is taken as it will be.
+ * In the mode "alone" everything is done except for the calls of the communicator below, so that the
+ * same memory is allocated.
  *
  * Tested by tests/unit/model/test_comm.c and test_ranks.c.
  */
@@ -24,7 +26,7 @@
 #include "model/parallel/comm.h"
 #include "model/weights/device_arena.h"
 
-/* Pinned, as large as the largest that was asked for. */
+/* Pinned memory, as large as the largest request. */
 typedef struct Pinned
 {
 	void	   *p;
@@ -37,9 +39,9 @@ typedef struct Staged
 	KComm	   *below;
 	const Dev  *dev;
 	DevWait    *wait;			/* called while the thread waits for the device */
-	KDevComm   *direct;			/* NULL: by way of the host */
-	Pinned		in;				/* what this rank gives */
-	Pinned		out;			/* what this rank receives */
+	KDevComm   *direct;			/* NULL: through the host */
+	Pinned		in;				/* data of this rank */
+	Pinned		out;			/* data that this rank receives */
 	bool		alone;			/* comm_staged_alone() */
 } Staged;
 
@@ -52,14 +54,14 @@ room(const Staged *s, Pinned *p, size_t size)
 	*p = (Pinned) {s->dev->ops->pin(s->dev->d, size), size};
 	if (p->p == NULL)
 	{
-		/* others wait for this rank's part: nothing is left but to end */
+		/* other ranks wait for this rank's part, so the process must end */
 		log_line('P', "out of memory for %zu bytes that ranks exchange", size);
 		abort();
 	}
 	return p->p;
 }
 
-/* What the device has, on the host. */
+/* Copy the device's data to the host. */
 static void *
 fetch(Staged *s, const void *x, size_t size)
 {
@@ -81,7 +83,7 @@ bring(Staged *s, void *x, const void *from, size_t size)
 		s->dev->ops->put(s->dev->d, x, from, size);
 }
 
-/* Alone, without waiting: the other ranks' parts are zeros. */
+/* In the mode "alone", without waiting: set the other ranks' parts to zeros. */
 static void
 zeros(const Staged *s, void *x, size_t size)
 {

@@ -1,14 +1,14 @@
 /*
  * comm_shm.c
- *	  Ranks of one machine that talk through shared memory.
+ *	  Communication of ranks of one machine through shared memory.
  *
- * A collective goes in pieces that fit a slot: each rank writes its piece into its slot, all meet at
- * the barrier, each reads what it needs of all slots.  Slots are two a rank, used by turns, so one barrier
- * a piece is enough: nobody can be two pieces ahead of a reader.  Sums are computed by each rank for itself,
- * in the order of ranks.
+ * A collective is split into pieces that fit a slot: each rank writes its piece into its slot, all meet
+ * at the barrier, each rank reads what it needs from all slots.  Each rank has two slots, used
+ * alternately, so one barrier for each piece is enough: no rank can be two pieces ahead of a reader.
+ * Each rank computes sums by itself, in the order of ranks.
  *
  * send() and recv() use the sender's first slot, which is free again when the receiver has copied the
- * piece; a room is used for either kind of call.
+ * piece; a room is used for only one kind of call, collectives or send() and recv().
  *
  * Tested by tests/unit/model/test_comm.c.
  */
@@ -23,7 +23,7 @@ typedef struct Shm
 	GroupMem   *g;
 	int			room;
 	GroupRoom  *words;
-	int			turn;			/* which slots are next */
+	int			turn;			/* which of the two slots is next */
 } Shm;
 
 static bool
@@ -44,7 +44,7 @@ slot(const Shm *s, int member)
 	return groupmem_slot(s->g, s->room, member, s->turn);
 }
 
-/* false: the group is dead */
+/* Wait at the barrier.  Return false if the group is dead. */
 static bool
 meet(Shm *s)
 {
@@ -68,7 +68,7 @@ shm_barrier(KComm *c)
 	(void) meet((Shm *) c);
 }
 
-/* Rows first .. first + n - 1 of columns from .. from + w - 1 of each rank's own columns. */
+/* Gather rows first .. first + n - 1 of columns from .. from + w - 1 of each rank's own columns. */
 static bool
 gather_piece(Shm *s, uint8_t *all, const uint8_t *mine, int first, int n, int from, int w,
 			 const int32_t *starts, size_t size)
@@ -96,7 +96,7 @@ gather_piece(Shm *s, uint8_t *all, const uint8_t *mine, int first, int n, int fr
 				memcpy(all + (row * (size_t) starts[s->c.size] + (size_t) (starts[rank] + from)) * size,
 					   (const uint8_t *) slot(s, rank) + (size_t) i * bytes, bytes);
 		}
-		/* mine is there: now the others' */
+		/* mine has been written: wait for the others' */
 		if (rank < 0 && !meet(s))
 			return false;
 	}
@@ -114,7 +114,7 @@ shm_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const i
 	(void) pool;
 	for (int r = 0; r < c->size; r++)
 		widest = starts[r + 1] - starts[r] > widest ? starts[r + 1] - starts[r] : widest;
-	/* whole rows, unless one alone is too wide */
+	/* pieces are whole rows, unless one row is too wide */
 	step = widest < most ? most / widest : 1;
 	for (int i = 0; i < rows; i += step)
 		for (int from = 0; from < widest; from += most)
@@ -123,7 +123,7 @@ shm_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const i
 				return;
 }
 
-/* to[n] = the sum of all ranks' x[n], of which `from` .. `from + keep - 1` are wanted */
+/* to[n] = the sum of all ranks' x[n]; the caller needs `from` .. `from + keep - 1` */
 static bool
 sum_piece(Shm *s, float *to, const float *x, size_t n, size_t from, size_t keep)
 {
@@ -198,7 +198,8 @@ shm_broadcast(KComm *c, KPool *pool, void *x, size_t bytes, int root)
 	}
 }
 
-/* The sender's slot is free when all it ever sent has been taken. */
+/* Return true if the receiver has taken everything that the sender has sent, so that its slot is
+ * free. */
 static bool
 slot_free(Shm *s)
 {

@@ -1,15 +1,16 @@
 /*
  * expert_balance.c
- *	  Copies of experts that are asked often, and a place for each.
+ *	  Compute copies of busy experts, and a slot for each expert and copy.
  *
- * Three steps a layer.  The router's groups of experts are dealt to the nodes, heaviest first, so
- * that a token whose experts are in few groups stays on few nodes.  Within a node the slots that are
- * over go one by one to the expert with the most load per copy.  Then the node's copies are dealt to
- * its ranks.  Both times "dealt" means: the heaviest goes to the lightest that has room.  Where the
- * groups can't be divided among the nodes all experts are one group and all ranks one node.
+ * Three steps for each layer.  First, the router's groups of experts are distributed to the nodes,
+ * heaviest first, so that a token whose experts are in few groups stays on few nodes.  Second, within a
+ * node the surplus slots go one by one to the expert with the most load per copy.  Third, the node's
+ * copies are distributed to its ranks.  In both distributions the heaviest item goes to the lightest
+ * pack that has room.  If the groups can't be divided among the nodes, all experts are one group and all
+ * ranks one node.
  *
  * Loads are compared as doubles.  They are counts far below 2^53, so sums are exact; quotients are
- * rounded alike everywhere.
+ * rounded the same way everywhere.
  */
 #include "model/parallel/expert_balance.h"
 
@@ -17,7 +18,8 @@
 
 #include "base/alloc.h"
 
-/* One layer at work; a node's experts are numbered from 0 in the order in which its groups came. */
+/* Working data of one layer.  A node's experts are numbered from 0 in the order in which it got its
+ * groups. */
 typedef struct ExpertBalanceLayer
 {
 	const EplbShape *s;
@@ -26,14 +28,15 @@ typedef struct ExpertBalanceLayer
 	double	   *group_load;		/* [groups] */
 	double	   *load;			/* [logical], of a node's experts, node by node */
 	int		   *node_of;		/* [groups] */
-	int		   *place_of;		/* [groups]: its number among its node's groups */
-	int		   *expert;			/* [logical]: which one that is */
+	int		   *place_of;		/* [groups]: index among its node's groups */
+	int		   *expert;			/* [logical]: the expert of that number */
 	int		   *copies;			/* [logical] */
-	int		   *held;			/* [physical]: the node's expert, slot by slot in order of making */
+	int		   *held;			/* [physical]: the node's expert in each slot, in the order in which slots
+								 * are filled */
 	int		   *copy;			/* [physical]: which copy of it */
 	double	   *share;			/* [physical]: load of a copy */
 	int		   *rank_of;		/* [physical] */
-	int		   *slot_of;		/* [physical]: place among its rank's slots */
+	int		   *slot_of;		/* [physical]: index among its rank's slots */
 	int		   *order;			/* [physical], scratch of deal() */
 	double	   *full;			/* [physical], scratch of deal() */
 	int		   *taken;			/* [physical], scratch of deal() */
@@ -68,7 +71,7 @@ eplb_width(const EplbShape *s)
 	return s->physical - s->logical + 1;
 }
 
-/* item[n] in order of falling weight, equal ones as they stand: few items, so insertion does */
+/* Sort item[n] by falling weight, stable.  There are few items, so insertion sort is enough. */
 static void
 sort_down(const double *weight, int n, int *item)
 {
@@ -82,7 +85,8 @@ sort_down(const double *weight, int n, int *item)
 	}
 }
 
-/* Deal n items to m packs of n / m each: the heaviest to the lightest pack with room, the first of these. */
+/* Distribute n items to m packs of n / m each: the heaviest goes to the lightest pack with room, the
+ * first of these. */
 static void
 deal(ExpertBalanceLayer *l, const double *weight, int n, int m, int *pack, int *place)
 {
@@ -117,7 +121,7 @@ deal(ExpertBalanceLayer *l, const double *weight, int n, int m, int *pack, int *
 	}
 }
 
-/* Which node each group goes to; then expert[] and load[] are the experts node by node. */
+/* Assign each group to a node, and list the experts node by node in expert[] and load[]. */
 static void
 deal_groups(ExpertBalanceLayer *l, const int64_t *load)
 {
@@ -141,7 +145,8 @@ deal_groups(ExpertBalanceLayer *l, const int64_t *load)
 		}
 }
 
-/* The slots of one node, whose experts begin at `from`: each expert once, then copies of the busiest. */
+/* Fill the slots of one node, whose experts begin at `from`: each expert once, then copies of the
+ * busiest. */
 static void
 replicate(ExpertBalanceLayer *l, int from, int n, int slots, int *held, int *copy)
 {
@@ -162,7 +167,7 @@ replicate(ExpertBalanceLayer *l, int from, int n, int slots, int *held, int *cop
 	}
 }
 
-/* The slots of node `node` into the map of this layer. */
+/* Write the slots of node `node` to the map of this layer. */
 static void
 fill_node(ExpertBalanceLayer *l, int node, int32_t *expert, int32_t *slots, int32_t *count)
 {
@@ -196,7 +201,7 @@ piece(char **at, size_t size)
 	return p;
 }
 
-/* the arrays of l out of one allocation, which is returned */
+/* Allocate the arrays of l as one block, which is returned. */
 static void *
 layer_new(ExpertBalanceLayer *l, const EplbShape *s)
 {
@@ -246,7 +251,7 @@ eplb_rearrange(const EplbShape *s, const int64_t *load, EplbMap *out)
 	mem_free(space);
 }
 
-/* Where each expert of a layer is, slot by slot. */
+/* List the slots of each expert of a layer. */
 static void
 list_slots(const EplbShape *s, const int32_t *expert, int32_t *slots, int32_t *count)
 {
@@ -283,7 +288,8 @@ eplb_settle(const EplbShape *s, const EplbMap *now, EplbMap *next)
 		const int32_t *is = now->expert + at;
 		int32_t    *to = next->expert + at;
 
-		/* one that is in another slot changes places with what is to come there; then look again */
+		/* an expert that now is in another slot is exchanged with that slot's new one; then check the
+		 * slot again */
 		for (int i = 0; i < each; i++)
 			for (int j = 0; j < each; j++)
 				if (to[i] != is[i] && to[i] == is[j] && to[j] != is[j])

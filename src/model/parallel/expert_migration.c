@@ -1,15 +1,15 @@
 /*
  * expert_migration.c
- *	  Whole experts move between ranks (expert_migration.h).
+ *	  Move whole experts between ranks (expert_migration.h).
  *
- * A round begins when the steps' counter says so: the places of all layers are worked out at once, then layer
- * by layer moved to.  Of a layer the experts that a rank needs and doesn't have go through the ranks'
- * communicator, one after the other, each told by the first rank that has it to all the others.  What a rank
- * gets it lays down beside its weights, and writes it over them when the layer is complete.  Behind a step no
- * more than `step_bytes` are brought.
+ * A round begins when the step counter reaches it: the ranks compute the new placement of all layers at
+ * once, then change layer by layer.  Experts of a layer that a rank needs and doesn't have are sent
+ * through the ranks' communicator, one after the other, by the first rank that has the expert to all
+ * others.  A rank stores what it receives beside its weights, and copies it over them when the layer is
+ * complete.  At most `step_bytes` are sent after one step.
  *
- * Which steps count for a round: the last `window` before it.  A step may count for several rounds to come,
- * each of which has a sum of its own; the first one is the next round's.
+ * The last `window` steps before a round count for it.  A step may count for several future rounds, each
+ * of which has its own sum; the first sum is the next round's.
  *
  * Tested by tests/unit/core/test_ranks.c and tests/t/105_eplb.pl.
  */
@@ -25,47 +25,48 @@
 #include "model/weights/device_placement.h"
 #include "model/parallel/shard.h"
 
-#define PIECE		((size_t) 1 << 20)	/* told at once */
+#define PIECE		((size_t) 1 << 20)	/* bytes sent at once */
 #define MOST_PARTS	(2 * (LINEAR_MAX + 1))
 
-/* A round under way. */
+/* A round in progress. */
 typedef struct Round
 {
 	bool		on;
-	int			layer;			/* of those with experts */
-	bool		open;			/* it has what is below: */
-	int			expert;			/* at hand */
+	int			layer;			/* index among the layers with experts */
+	bool		open;			/* the layer's data below is valid: */
+	int			expert;			/* expert being sent */
 	size_t		have;			/* bytes of the expert that have arrived */
-	uint8_t    *brought;		/* what own slots are to have, one after the other; NULL: none changes */
-	uint8_t    *scratch;		/* [PIECE] what others need and this rank doesn't */
+	uint8_t    *brought;		/* new contents of own slots, one after the other; NULL: none changes */
+	uint8_t    *scratch;		/* [PIECE] receives what other ranks need and this one doesn't */
 } Round;
 
 struct Balance
 {
 	EplbConf	conf;
 	EplbShape	shape;
-	KComm	   *comm;			/* of the host's buffers */
+	KComm	   *comm;			/* communicator for buffers in the host's memory */
 	int			each;			/* slots of a rank */
-	int			first;			/* this one's */
-	int		   *number;			/* [layers] among those with experts; -1 = it has none */
-	int		   *layer;			/* [shape.layers] which one that is */
+	int			first;			/* this rank's first slot */
+	int		   *number;			/* [layers] index among those with experts; -1 = it has none */
+	int		   *layer;			/* [shape.layers] the layer of each index */
 	EplbMap		now;
-	EplbMap		next;			/* where the round under way leads */
+	EplbMap		next;			/* placement at which the current round aims */
 	Round		round;
-	int64_t		steps;			/* that counted; */
+	int64_t		steps;			/* steps that counted */
 	int64_t		due;			/* a round begins at this count */
-	int			n_sums;			/* rounds that a step may count for */
-	int64_t    *step;			/* [layers][experts] rows of the step; */
-	int64_t		rows;			/* rows that stat adds up */
+	int			n_sums;			/* rounds for which a step may count */
+	int64_t    *step;			/* [layers][experts] rows of the current step */
+	int64_t		rows;			/* rows since stat was updated */
 	int64_t		busiest;
 	int64_t    *sums;			/* [n_sums][layers][experts] */
-	bool		of_file;		/* pages of weights become this rank's own when they are written */
-	bool		told;			/* of an error */
+	bool		of_file;		/* weights are mapped from a file: written pages become private memory of
+								 * this rank */
+	bool		told;			/* an error has been logged */
 	EplbStat	stat;
-	EplbStat	logged;			/* as of the last line */
+	EplbStat	logged;			/* stat at the last log line */
 };
 
-/* ---- its life ---- */
+/* ---- creation ---- */
 
 static EplbShape
 shape_of(const Decoder *d, const EplbConf *c, int ranks)
@@ -80,7 +81,7 @@ shape_of(const Decoder *d, const EplbConf *c, int ranks)
 	return s;
 }
 
-/* As many bytes in the same parts? */
+/* Return true if two Linears have the same bytes in the same parts. */
 static bool
 is_alike(const Linear *a, const Linear *b)
 {
@@ -96,7 +97,7 @@ balance_check(const Decoder *d, const EplbConf *c, int ranks, Err *e)
 {
 	EplbShape	s = shape_of(d, c, ranks);
 
-	/* a stage may have none */
+	/* a stage may have no layer with experts */
 	s.layers = 1;
 	if (!eplb_check(&s, e))
 		return false;
@@ -117,7 +118,7 @@ balance_check(const Decoder *d, const EplbConf *c, int ranks, Err *e)
 static EplbMap
 map_new(const EplbShape *s)
 {
-	size_t		layers = (size_t) s->layers + 1;	/* none is no size */
+	size_t		layers = (size_t) s->layers + 1;	/* + 1, as an allocation of 0 bytes isn't possible */
 
 	return (EplbMap) {
 		mem_zalloc(layers * (size_t) s->physical * sizeof(int32_t)),
@@ -140,7 +141,7 @@ load_size(const Balance *b)
 	return (size_t) b->shape.layers * (size_t) b->shape.logical;
 }
 
-/* A layer's table, as moe_slots reads it. */
+/* Write a layer's table in the form that moe_slots reads. */
 static void
 write_table(Decoder *d, int layer)
 {
@@ -180,7 +181,7 @@ balance_begin(Decoder *d, const EplbConf *c, KComm *below)
 	}
 	b->now = map_new(&b->shape);
 	b->next = map_new(&b->shape);
-	/* the first one comes early */
+	/* the first round comes early */
 	b->due = c->interval / 4 > 0 ? c->interval / 4 : 1;
 	b->n_sums = (c->window + c->interval - 1) / c->interval;
 	b->step = mem_zalloc((load_size(b) + 1) * sizeof(int64_t));
@@ -233,7 +234,7 @@ balance_stat(const Decoder *d)
 typedef struct ExpertMigrationPart
 {
 	uint8_t    *host;
-	uint8_t    *dev;			/* where ops have it; the same without a device */
+	uint8_t    *dev;			/* where ops read it; the same address without a device */
 	size_t		size;
 } ExpertMigrationPart;
 
@@ -244,7 +245,7 @@ add_part(ExpertMigrationPart *p, void *at, const void *host, size_t size)
 	return 1;
 }
 
-/* What own slot `slot` has of a layer; how many parts. */
+/* List the parts of own slot `slot` of a layer; return their number. */
 static size_t
 parts_of(const Decoder *d, const Layer *l, int slot, ExpertMigrationPart *p)
 {
@@ -275,7 +276,7 @@ expert_bytes(const Decoder *d, const Layer *l)
 	return bytes;
 }
 
-/* Byte `at` of what a slot has, and how many there are in one piece. */
+/* Return the address of byte `at` of a slot's expert, and how many bytes follow in one piece. */
 static uint8_t *
 byte_of(const Decoder *d, const Layer *l, int slot, size_t at, size_t *left)
 {
@@ -298,7 +299,7 @@ typedef struct ExpertMigrationMoving
 	const Layer *l;
 	const int32_t *now;			/* [slots] of the layer */
 	const int32_t *next;
-	size_t		bytes;			/* of an expert */
+	size_t		bytes;			/* bytes of an expert */
 } ExpertMigrationMoving;
 
 static ExpertMigrationMoving
@@ -311,7 +312,7 @@ moving(Decoder *d)
 	return (ExpertMigrationMoving) {d, b, l, b->now.expert + at, b->next.expert + at, expert_bytes(d, l)};
 }
 
-/* Which of a rank's slots has the expert; -1 = none. */
+/* Return which of a rank's slots has the expert; -1 = none. */
 static int
 held_by(const ExpertMigrationMoving *m, int rank, int expert)
 {
@@ -331,7 +332,7 @@ first_holder(const ExpertMigrationMoving *m, int expert)
 	return r;
 }
 
-/* Does a rank need the expert, and has it not? */
+/* Return true if some rank needs the expert and doesn't have it. */
 static bool
 must_go(const ExpertMigrationMoving *m, int expert)
 {
@@ -341,7 +342,7 @@ must_go(const ExpertMigrationMoving *m, int expert)
 	return false;
 }
 
-/* Own slots that change, before slot `to`; the next one that gets the expert from `from` on, -1 = none. */
+/* Return the number of own slots before slot `to` that change. */
 static size_t
 changes_before(const ExpertMigrationMoving *m, int to)
 {
@@ -370,7 +371,8 @@ brought_for(const ExpertMigrationMoving *m, int slot)
 	return m->b->round.brought + changes_before(m, slot) * m->bytes;
 }
 
-/* Sends this many bytes of the expert at hand from its first holder to the ranks that need them; how many. */
+/* Send a piece of the current expert from its first holder to the ranks that need it; return its
+ * bytes. */
 static size_t
 bring_piece(const ExpertMigrationMoving *m, int holder)
 {
@@ -380,7 +382,7 @@ bring_piece(const ExpertMigrationMoving *m, int holder)
 	uint8_t    *at;
 	int			held;
 
-	/* pieces end where a part does, which all ranks have alike */
+	/* pieces end where a part ends, which is the same on all ranks */
 	(void) byte_of(m->d, m->l, 0, r->have, &left);
 	left = left < PIECE ? left : PIECE;
 	if (holder == m->b->comm->rank)
@@ -396,7 +398,7 @@ bring_piece(const ExpertMigrationMoving *m, int holder)
 	return left;
 }
 
-/* The expert is there: to all own slots that are to have it. */
+/* The expert is complete: copy it to all own slots that get it. */
 static void
 spread(const ExpertMigrationMoving *m)
 {
@@ -418,9 +420,8 @@ spread(const ExpertMigrationMoving *m)
 }
 
 /*
- * Is there room for so many slots' experts, and for pages that become own ones, on all ranks at once, as they
- * are of one machine?  More memory than there is would be found out by the kernel, which would end some
- * process.
+ * Return true if there is memory for this many slots' experts, and for pages that become private, on all
+ * ranks together, since they share one machine.  Otherwise the kernel would kill some process later.
  */
 static bool
 has_room(const ExpertMigrationMoving *m, size_t slots)
@@ -430,7 +431,7 @@ has_room(const ExpertMigrationMoving *m, size_t slots)
 	return need <= sysmem_available("") / (uint64_t) m->b->shape.ranks;
 }
 
-/* Memory for what comes; what was taken before some of it failed is the round's. */
+/* Allocate memory for incoming experts; after a failure the round still owns what was allocated. */
 static bool
 take_room(const ExpertMigrationMoving *m, size_t slots)
 {
@@ -445,7 +446,7 @@ take_room(const ExpertMigrationMoving *m, size_t slots)
 	return r->scratch != NULL && (slots == 0 || (r->brought != NULL && marena_own(&m->d->weights)));
 }
 
-/* false: no layer is left, or a rank had no memory, or is missing */
+/* Begin the next layer.  Return false if no layer is left, or a rank had no memory, or is gone. */
 static bool
 open_layer(const ExpertMigrationMoving *m)
 {
@@ -467,7 +468,7 @@ open_layer(const ExpertMigrationMoving *m)
 	return false;
 }
 
-/* All is there: weights and table of the layer change. */
+/* Everything has arrived: change the layer's weights and table. */
 static bool
 switch_layer(const ExpertMigrationMoving *m)
 {
@@ -503,7 +504,7 @@ switch_layer(const ExpertMigrationMoving *m)
 	return split_tell_slots(d, (size_t) layer * d->ranks.slot_step, d->ranks.slot_step, &e);
 }
 
-/* The layer at hand, as far as `room` bytes go; false: the round is over. */
+/* Continue the current layer with at most *room bytes.  Return false if the round is over. */
 static bool
 move_layer(Decoder *d, size_t *room)
 {
@@ -529,7 +530,7 @@ move_layer(Decoder *d, size_t *room)
 		}
 		spread(&m);
 	}
-	/* what came while a rank was missing is anything */
+	/* what was received while a rank was gone is undefined */
 	if (b->comm->ops->failed(b->comm))
 		return false;
 	if (!switch_layer(&m))
@@ -557,7 +558,7 @@ begin_round(Decoder *d)
 		b->round = (Round) {.on = b->shape.layers > 0};
 		b->stat.rounds++;
 	}
-	/* the next one's sum is the first */
+	/* the next round's sum becomes the first */
 	memmove(b->sums, b->sums + n, (size_t) (b->n_sums - 1) * n * sizeof(int64_t));
 	memset(b->sums + (size_t) (b->n_sums - 1) * n, 0, n * sizeof(int64_t));
 }

@@ -1,8 +1,8 @@
 /*
  * shard.c
- *	  A rank's part of a model.
+ *	  Reduce a model to a rank's part.
  *
- * The rules go by the kind of Linear, not by architecture: split_layer() has them all.
+ * The rules depend on the kind of Linear, not on the architecture; split_layer() has all of them.
  *
  * Tested by tests/unit/core/test_ranks.c.
  */
@@ -38,7 +38,7 @@ split_owner(int total, int ranks, int i)
 	return r;
 }
 
-/* A stage's first layer; the remainder goes to the stages before the last. */
+/* Return a stage's first layer; the remainder goes to the stages before the last. */
 static int
 split_layers(int layers, int stages, int stage)
 {
@@ -49,7 +49,7 @@ split_layers(int layers, int stages, int stage)
 	return at;
 }
 
-/* this rank's part of `total` */
+/* Return this rank's part of `total`. */
 static ShardRange
 own(const Decoder *d, int total)
 {
@@ -61,7 +61,7 @@ own(const Decoder *d, int total)
 
 /* ---- parts of what was bound ---- */
 
-/* memory of d->bound, which doubles its list as bind.c does */
+/* Allocate memory owned by d->bound, which doubles its list as bind.c does. */
 static void *
 keep(Decoder *d, size_t bytes)
 {
@@ -73,8 +73,8 @@ keep(Decoder *d, size_t bytes)
 }
 
 /*
- * How many of from .. from + n - 1 are in the ranges; their numbers less `from` to `which`, unless that is
- * NULL.
+ * Return how many of from .. from + n - 1 are in the ranges; store their numbers relative to `from` in
+ * `which`, unless that is NULL.
  */
 static int
 in_ranges(const ShardRange *r, int n_ranges, int from, int n, int32_t *which)
@@ -96,7 +96,7 @@ in_ranges(const ShardRange *r, int n_ranges, int from, int n, int32_t *which)
 	return found;
 }
 
-/* rows which[n] of t */
+/* Return a view of rows which[n] of t. */
 static const KTensor *
 some_rows(Decoder *d, const KTensor *t, const int32_t *which, int n)
 {
@@ -134,7 +134,7 @@ pick_sites(Decoder *d, const Linear *l, const ShardRange *r, int n)
 	}
 }
 
-/* Only these outputs of l are left; ranges ascend. */
+/* Keep only these outputs of l; ranges ascend. */
 static void
 pick(Decoder *d, Linear *l, const ShardRange *r, int n)
 {
@@ -164,7 +164,7 @@ pick(Decoder *d, Linear *l, const ShardRange *r, int n)
 	mem_free(which);
 }
 
-/* l by columns, which are gathered behind it */
+/* Split l by columns; its outputs will be gathered. */
 static void
 pick_columns(Decoder *d, Linear *l)
 {
@@ -177,9 +177,9 @@ pick_columns(Decoder *d, Linear *l)
 }
 
 /*
- * At multiples of so many inputs a row can be cut, so that each part is a row of its type, and is multiplied
- * with the very activations that it would be (kernels.md): INT8's activations have scales for 128 of them,
- * other blocks' for 32.
+ * Return the unit of inputs at which a row can be cut, so that each part is a row of its type and is
+ * multiplied with exactly the activations of the whole row (kernels.md): INT8's activations have scales
+ * for 128 inputs, those of other block types for 32.
  */
 static int
 row_unit(const Linear *l)
@@ -196,7 +196,7 @@ row_unit(const Linear *l)
 	return unit;
 }
 
-/* This rank's part of `total`, in units. */
+/* Return this rank's part of `total`, in whole units. */
 static ShardRange
 own_units(const Decoder *d, int total, int unit)
 {
@@ -207,7 +207,7 @@ own_units(const Decoder *d, int total, int unit)
 	return (ShardRange) {from, c->rank == c->size - 1 ? total - from : r.n * unit};
 }
 
-/* l by inputs, which this rank has from r.from on; what all have is added up */
+/* Split l by inputs, of which this rank has those in r; the ranks' results will be added up. */
 static void
 pick_inputs(Decoder *d, Linear *l, ShardRange r)
 {
@@ -217,7 +217,7 @@ pick_inputs(Decoder *d, Linear *l, ShardRange r)
 			d->sites[i].k_from = r.from;
 			d->sites[i].k_own = r.n;
 		}
-	/* it is added once */
+	/* only one rank adds the bias */
 	for (int p = 0; p < l->n_parts && d->ranks.tp->rank > 0; p++)
 		l->b[p] = NULL;
 	l->k_all = l->k;
@@ -225,7 +225,7 @@ pick_inputs(Decoder *d, Linear *l, ShardRange r)
 	l->k = r.n;
 }
 
-/* gate and up side by side, or up alone, of an MLP so wide: its columns r */
+/* Keep the columns r of gate and up side by side, or of up alone, of an MLP of width `inter`. */
 static void
 pick_up(Decoder *d, Linear *l, int inter, ShardRange r)
 {
@@ -234,7 +234,7 @@ pick_up(Decoder *d, Linear *l, int inter, ShardRange r)
 	pick(d, l, both, l->n > inter ? 2 : 1);
 }
 
-/* A vector that this rank doesn't need. */
+/* Drop a vector that this rank doesn't need. */
 static void
 leave_vector(Decoder *d, float *const *to)
 {
@@ -247,7 +247,7 @@ leave_vector(Decoder *d, float *const *to)
 	o->n_vectors = n;
 }
 
-/* elements of a vector, which may have been bound in pieces */
+/* Keep the elements r of a vector, which may have been bound in pieces. */
 static void
 pick_vector(Decoder *d, float *const *to, ShardRange r)
 {
@@ -278,8 +278,8 @@ pick_vector(Decoder *d, float *const *to, ShardRange r)
 }
 
 /*
- * r.n matrices of a stack, r.from and every step-th behind it, behind the last the first again, are all that
- * is left.
+ * Keep only r.n matrices of a stack: r.from and every step-th after it, continuing with the first after
+ * the last.
  */
 static void
 pick_matrices(Decoder *d, Stack *s, ShardRange r, int step)
@@ -310,7 +310,8 @@ pick_matrices(Decoder *d, Stack *s, ShardRange r, int step)
 
 /* ---- columns ---- */
 
-/* The rank's heads of k and v; of fewer than ranks several have the same. */
+/* Return the rank's heads of k and v; if there are fewer heads than ranks, several ranks have the
+ * same. */
 static ShardRange
 own_kv(const Decoder *d)
 {
@@ -382,7 +383,7 @@ split_experts_at(const Decoder *d, int rank)
 	return rank * (n / ranks) + (rank < n % ranks ? rank : n % ranks);
 }
 
-/* In turn: one table for all layers. */
+/* Number the slots for round-robin assignment: one table for all layers. */
 static void
 number_slots(Decoder *d)
 {
@@ -400,7 +401,7 @@ number_slots(Decoder *d)
 }
 
 /*
- * Where inner rows of MLPs are cut for their second matrix by inputs: at multiples of so many; 0 = it is cut
+ * Units at which the inner rows of MLPs are cut to split their second matrix by inputs; 0 = it is split
  * by columns.
  */
 typedef struct RowUnits
@@ -416,7 +417,8 @@ larger(int a, int b)
 	return a > b ? a : b;
 }
 
-/* Parts of an inner row so wide; where there is a choice, parts begin where vectors do. */
+/* Return a unit for parts of an inner row of this width; if possible, parts begin at vector
+ * boundaries. */
 static int
 unit_of_parts(const Decoder *d, int width, int unit)
 {
@@ -427,7 +429,8 @@ unit_of_parts(const Decoder *d, int width, int unit)
 	return width / unit >= ranks ? unit : 0;
 }
 
-/* All layers' alike; of a mixture all experts or none, as one sum has them all. */
+/* Return the units, the same for all layers; for a mixture all experts or none, as one sum has all of
+ * them. */
 static RowUnits
 row_units(const Decoder *d)
 {
@@ -454,7 +457,7 @@ row_units(const Decoder *d)
 	return u;
 }
 
-/* An MLP's two matrices. */
+/* Split an MLP's two matrices. */
 static void
 split_mlp(Decoder *d, Linear *up, Linear *down, int unit)
 {
@@ -496,14 +499,14 @@ split_moe(Decoder *d, Moe *m, const RowUnits *u)
 		if (u->experts > 0)
 			pick_inputs(d, &m->down.of[i], inter);
 		else
-			/* moe.c makes these whole, all experts' at once */
+			/* moe.c gathers all experts at once */
 			pick(d, &m->down.of[i], &columns, 1);
 	}
 	if (u->experts > 0 && d->ranks.tp->rank > 0)
 		leave_vector(d, &m->out_bias);
 }
 
-/* What attention gives, by heads, goes into o. */
+/* Split o, whose input is attention's output by heads. */
 static void
 split_o(Decoder *d, Linear *o)
 {
@@ -529,11 +532,11 @@ split_layer(Decoder *d, Layer *l, const RowUnits *u)
 	split_moe(d, &l->moe, u);
 }
 
-/* Embedding and head; where both are one, so are their parts. */
+/* Split embedding and head; if they are one matrix, so are their parts. */
 static void
 split_vocab(Decoder *d)
 {
-	/* of these the head is read in other ways, too */
+	/* in these cases other code reads the whole head, too */
 	bool		whole = d->c.no_head || d->c.head_norm || d->scores_tokens || (d->c.tied && d->ranks.lends);
 	ShardRange	r = own(d, d->embed.n);
 
@@ -574,7 +577,7 @@ can_split(const Decoder *d, Err *e)
 	return true;
 }
 
-/* Sizes that blocks of the forward pass go by. */
+/* Reduce the sizes that the blocks of the forward pass use. */
 static void
 shrink_conf(Decoder *d, const RowUnits *u)
 {
@@ -603,7 +606,7 @@ split_columns(Decoder *d, const ModelRanks *all, Err *e)
 	RowUnits	u;
 	bool		moves = all->eplb.on && all->experts && d->c.moe.n_experts > 0;
 
-	/* all heads are one vector there */
+	/* with QKNORM_WIDE all heads are one vector */
 	d->ranks.heads = d->c.qk_norm != QKNORM_WIDE;
 	d->ranks.experts = d->ranks.experts && d->c.moe.n_experts > 0;
 	d->ranks.round_robin = d->ranks.round_robin && d->ranks.experts && !moves;
@@ -624,7 +627,8 @@ split_columns(Decoder *d, const ModelRanks *all, Err *e)
 
 /* ---- layers ---- */
 
-/* Is p within the layers of another stage, or in the matrices of one of their stacks? */
+/* Return true if p lies within the layers of another stage, or in the matrices of one of their
+ * stacks. */
 static bool
 elsewhere(const Decoder *d, const void *p, int first, int end)
 {
@@ -646,7 +650,7 @@ elsewhere(const Decoder *d, const void *p, int first, int end)
 	return false;
 }
 
-/* Of everything that was bound, what other layers have is left out. */
+/* Drop from everything that was bound what belongs to other layers. */
 static void
 leave_layers(Decoder *d, int first, int end)
 {
@@ -662,7 +666,7 @@ leave_layers(Decoder *d, int first, int end)
 		if (!elsewhere(d, o->vectors[i].to, first, end))
 			o->vectors[n++] = o->vectors[i];
 	o->n_vectors = n;
-	/* last: stacks are what tells theirs */
+	/* last, as elsewhere() needs the stacks */
 	n = 0;
 	for (size_t i = 0; i < d->n_stacks; i++)
 		if (!elsewhere(d, d->stacks[i], first, end))
@@ -672,7 +676,7 @@ leave_layers(Decoder *d, int first, int end)
 	d->n_stacks = n;
 }
 
-/* A Linear that this stage doesn't need. */
+/* Drop a Linear that this stage doesn't need. */
 static void
 leave(Decoder *d, Linear *l)
 {
@@ -697,7 +701,7 @@ split_stages(Decoder *d, Err *e)
 	if (d->c.both_ways)
 		return err_set(e, ERR_UNSUPPORTED,
 					   "a model whose attention looks both ways can't be divided into %d stages", c->size);
-	/* scores are the first stage's */
+	/* the first stage computes scores */
 	if (d->scores_tokens && !d->c.tied)
 		return err_set(e, ERR_UNSUPPORTED,
 					   "a model that scores by its head's rows of tokens can't be divided into %d stages",
@@ -727,7 +731,7 @@ split_stages(Decoder *d, Err *e)
 	return true;
 }
 
-/* How ops' buffers get from rank to rank; NULL: there is one alone. */
+/* Make the communicator for the ops' buffers; NULL if the group has only one rank. */
 static KComm *
 of_ops(Decoder *d, KComm *c)
 {
@@ -741,7 +745,7 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 {
 	d->ranks.tp = of_ops(d, r->tp);
 	d->ranks.pp = of_ops(d, r->pp);
-	/* stages of one rank each have all experts of their layers */
+	/* a stage of one rank has all experts of its layers */
 	d->ranks.experts = r->experts && d->ranks.tp != NULL;
 	d->ranks.round_robin = r->round_robin;
 	d->ranks.rows = r->rows;
@@ -807,7 +811,7 @@ split_end(Decoder *d)
 		r->pp->ops->free(r->pp);
 }
 
-/* ---- do ranks have the same model? ---- */
+/* ---- digest: do ranks have the same model? ---- */
 
 static void
 digest_tensor(Blake2 *b, const KTensor *t)
@@ -904,8 +908,9 @@ split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size)
 }
 
 /*
- * Tokens are the host's, so each rank knows where whose rows begin: they are gathered owner by owner, and
- * taken from there.  Adding up would do, but for zeros' signs.
+ * Tokens are in the host's memory, so each rank knows which rank owns each row.  The rows are gathered
+ * owner by owner and copied from there.  Adding up the ranks' rows would give the same values except for
+ * the signs of zeros.
  */
 void
 split_embed(Decoder *d, float *to, float *before)
@@ -920,7 +925,7 @@ split_embed(Decoder *d, float *to, float *before)
 
 	for (int i = 0; i < d->rows; i++)
 	{
-		/* one that there can't be is a row of zeros, which the first rank has */
+		/* an invalid token gives a row of zeros, which the first rank provides */
 		int			owner = tokens[i] >= 0 && tokens[i] < e->all ? split_owner(e->all, c->size, tokens[i]) :
 			0;
 
@@ -951,7 +956,7 @@ split_sum(Decoder *d, bool parts, float *x, int rows)
 		c->ops->sum(c, d->pool, x, (size_t) rows * (size_t) d->c.hidden);
 }
 
-/* What ops have, there on the host at once. */
+/* Copy data of ops to the host and wait for it. */
 static void
 fetch(Decoder *d, void *to, const void *x, size_t size)
 {
@@ -1045,7 +1050,7 @@ split_hand_x(Decoder *d)
 	c->ops->send(c, d->pool, d->x, x_bytes(d), c->rank + 1);
 }
 
-/* Only the first of a stage's ranks sends and receives them. */
+/* Send or receive logits; only the first rank of a stage does. */
 void
 split_logits(Decoder *d, float *logits, int rows, int width)
 {

@@ -1,10 +1,9 @@
 /*
  * arena.c
- *	  Memory for weights and work space, straight from mmap(2).
+ *	  Memory for weights and work space, directly from mmap(2).
  *
- * Gigabytes of weights are streamed through once a step: huge pages save TLB
- * misses, and since nothing is touched here, each page lands on the NUMA node of
- * the thread that packs it.
+ * Every step streams gigabytes of weights: huge pages save TLB misses.  The arena touches nothing
+ * itself, so each page is allocated on the NUMA node of the thread that packs it.
  *
  * Tested by tests/unit/model/test_packcache.c.
  */
@@ -47,7 +46,7 @@ huge_pages_by_name(const char *name, HugePages *out)
 	return false;
 }
 
-/* pages of the pool that the administrator has set aside */
+/* Reserve pages from the pool that the administrator has set aside. */
 static bool
 reserve_hugetlb(MArena *a, size_t size, const char *what, Err *e)
 {
@@ -80,7 +79,7 @@ marena_reserve(MArena *a, size_t size, HugePages huge, const char *what, Err *e)
 		size = (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 		if (huge == HUGE_ON)
 			return reserve_hugetlb(a, size, what, e);
-		/* map 2 MB more, then cut off what lies outside the aligned part */
+		/* map 2 MB more, then unmap what is outside the aligned part */
 		p = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	}
@@ -119,7 +118,7 @@ marena_own(MArena *a)
 		return true;
 	if (mprotect(a->base, a->size, PROT_READ | PROT_WRITE) != 0)
 		return false;
-	/* the file hasn't its content any more */
+	/* the content now differs from the file's */
 	a->of_file = false;
 	return true;
 }
@@ -133,7 +132,7 @@ marena_take(MArena *a, size_t size)
 	if (size > a->size - a->used)
 		log_line('P', "model memory plan is too small: %zu of %zu bytes used, %zu wanted",
 				 a->used, a->size, size);
-	/* else the plan and the takes disagree, and memory would be overwritten */
+	/* otherwise the plan and the takes disagree, and memory would be overwritten */
 	ALWAYS(size <= a->size - a->used);
 	a->used += size;
 	return p;
@@ -151,9 +150,9 @@ marena_free(MArena *a)
 
 /* ---- giving memory back for a while ---- */
 
-#define PIECE ((size_t) 16 << 20)	/* written or read at once */
+#define PIECE ((size_t) 16 << 20)	/* bytes written or read at once */
 
-/* A file without a name, or one that has lost it. */
+/* Create a file without a name, or unlink one at once. */
 static int
 nameless(const char *dir)
 {
@@ -183,7 +182,8 @@ write_out(int fd, const unsigned char *from, size_t n)
 			return false;
 		at += put > 0 ? (size_t) put : 0;
 	}
-	/* else it only moves to the page cache, where it stays until it is written */
+	/* without fdatasync() the data would only move to the page cache and stay there until it is
+	 * written */
 	return fdatasync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
 }
 
@@ -210,7 +210,7 @@ map_flags(const MArena *a)
 		(a->huge == HUGE_ON ? MAP_HUGETLB | HUGE_2MB : MAP_NORESERVE);
 }
 
-/* Addresses without memory. */
+/* Reserve the addresses without memory. */
 static bool
 map_nothing(MArena *a)
 {
@@ -291,7 +291,8 @@ marena_forget(MArena *a)
 		madvise(a->base, a->size, MADV_DONTNEED);
 		return;
 	}
-	/* where the kernel has no room for another mapping the pages stay, which is all the same to who adopts */
+	/* If the kernel has no room for another mapping the pages stay allocated, which is harmless:
+	 * marena_adopt() overwrites them. */
 	map_nothing(a);
 	if (a->stored > 0)
 		close(a->stored - 1);
@@ -323,7 +324,8 @@ marena_adopt(MArena *a, MArena *from, Err *e)
 void
 marena_drop(MArena *a)
 {
-	/* reserved pages can't be given back so before Linux 5.18: then they stay, and are zeroed when used */
+	/* Before Linux 5.18 reserved huge pages can't be given back this way: then they stay, and are
+	 * zeroed. */
 	if (a->base != NULL && madvise(a->base, a->size, MADV_DONTNEED) != 0)
 		memset(a->base, 0, a->size);
 }

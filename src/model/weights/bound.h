@@ -1,19 +1,19 @@
 /*
  * bound.h
- *	  What an architecture's bind function has asked for (layers/bind.h), for those that make weights of it:
- *	  packing, placement on devices, sharing among ranks.
+ *	  The tensors that an architecture's bind function has requested (layers/bind.h), for the code that
+ *	  makes weights from them: packing, placement on devices, sharing among ranks.
  */
 #ifndef VLLM_MODEL_WEIGHTS_BOUND_H
 #define VLLM_MODEL_WEIGHTS_BOUND_H
 
 #include "model/decoder.h"
 
-/* What becomes of a table's elements. */
+/* How a table's elements are converted. */
 typedef enum BindMap
 {
 	BIND_SAME,
 	BIND_MINUS_EXP,				/* -e^x */
-	BIND_TURNED					/* [n / cols][cols] to [cols][n / cols] */
+	BIND_TURNED					/* transpose [n / cols][cols] to [cols][n / cols] */
 } BindMap;
 
 typedef struct BoundVector
@@ -23,7 +23,8 @@ typedef struct BoundVector
 	float		plus;			/* added to each element */
 	BindMap		map;
 	int			cols;
-	int			at;				/* it is a piece of a vector of `of` elements; of 0: it is all */
+	int			at;				/* offset of this piece of a vector of `of` elements; of = 0: the whole
+								 * vector */
 	int			of;
 } BoundVector;
 
@@ -33,7 +34,7 @@ struct Bound
 	size_t		n_linears;
 	BoundVector *vectors;
 	size_t		n_vectors;
-	void	  **views;			/* tensors and permutations made here, freed with this */
+	void	  **views;			/* tensors and permutations made while binding, freed with this struct */
 	size_t		n_views;
 };
 

@@ -1,9 +1,8 @@
 /*
  * device_arena.c
- *	  Memory where ops are.
+ *	  Memory of the place where ops run.
  *
- * Without a device this is what there was before there were devices: an MArena, or a mapping that gets memory
- * where it is touched.
+ * Without a device the memory is an MArena, or a mapping that gets memory when it is touched.
  *
  * Tested by tests/unit/model/test_device_arena.c.
  */
@@ -18,10 +17,10 @@
 #include "base/assert.h"
 #include "base/clock.h"
 
-#define TELL_US	20000			/* how often the wait callback is called while a step runs */
-#define SPIN_US	100000			/* steps that last longer are looked at from time to time */
+#define TELL_US	20000			/* microseconds between two calls of the wait callback while a step runs */
+#define SPIN_US	100000			/* a step that lasts longer is polled with sleeps in between */
 #define NAP_US	50
-/* a longer step hangs: the callback is called no more, so that the supervisor sees no heartbeat */
+/* a longer step hangs: the callback is no longer called, so that the supervisor sees no heartbeat */
 #define MOST_US	INT64_C(300000000)
 
 void
@@ -32,8 +31,8 @@ dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), voi
 }
 
 /*
- * Steps are short, and a nap would be a good part of one: a long one costs a CPU no more than its first tenth
- * of a second.
+ * Steps are short, and a sleep would be a good part of one.  So the thread spins for the first tenth of
+ * a second, and sleeps between polls afterwards.
  */
 void
 dev_wait_until(const Dev *dev, bool (*done) (KDevice *d), DevWait *w)
@@ -82,7 +81,8 @@ dev_unref(const Dev *dev)
 		dev->life->end(dev);
 }
 
-/* n bytes more, or less, are taken.  The device is asked here, as it may have to be waited for. */
+/* Count n bytes as taken (or given back), and ask the device for its free memory.  Here, as the device
+ * may have to be waited for. */
 static void
 count(const Dev *dev, unsigned long long n)
 {
@@ -117,7 +117,7 @@ dev_give(const Dev *dev, void *p, size_t size)
 		count(dev, -(unsigned long long) size);
 }
 
-/* ---- what ops alone touch ---- */
+/* ---- memory that only ops touch ---- */
 
 static bool
 no_room(const char *what, size_t size, Err *e)
@@ -170,9 +170,9 @@ devmem_back(DevMem *m, Err *e)
 	return m->base != NULL || no_room(m->what, m->size, e);
 }
 
-/* ---- what the host reads ---- */
+/* ---- memory that the host reads ---- */
 
-/* Address space without memory behind it until it is touched; zeroed. */
+/* Map zeroed address space, which gets memory when it is touched. */
 static void *
 map_area(size_t size)
 {

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "model/weights/bound.h"
 
-/* p of an arena as the same place of the copy */
+/* Translate p, in the arena, to the device's copy. */
 static void *
 moved(const MArena *a, const DevMem *m, const void *p)
 {
@@ -18,7 +18,7 @@ moved(const MArena *a, const DevMem *m, const void *p)
 	return p != NULL && at < a->size ? (char *) m->base + at : (void *) (uintptr_t) p;
 }
 
-/* Back from the device's copy. */
+/* Translate an address of the device's copy back to the arena. */
 static const void *
 back(const MArena *a, const DevMem *m, const void *p)
 {
@@ -48,14 +48,14 @@ move_float(const MArena *a, const DevMem *m, float **p)
 	*p = moved(a, m, *p);
 }
 
-/* A pointer that is moved whenever the weights are. */
+/* Register a pointer that moves together with the weights. */
 static void
 add_slot(Decoder *d, void **p)
 {
 	uintptr_t	at = (uintptr_t) *p - (uintptr_t) d->weights.base;
 
 	if (*p == NULL || at >= d->weights.size)
-		return;					/* of this one before */
+		return;					/* an earlier call has registered it */
 	d->placed = mem_realloc(d->placed, (d->n_placed + 1) * sizeof(*d->placed));
 	d->placed[d->n_placed++] = p;
 	*p = (char *) d->on_dev.base + at;
@@ -100,7 +100,7 @@ dec_forget_stacks(const Decoder *d)
 void
 dec_leave(Decoder *d)
 {
-	/* they may be gone already: weights in a file are forgotten, too */
+	/* the device's copy may not exist any more: storing the weights in a file drops it, too */
 	if (d->dev == NULL || d->on_dev.base == NULL)
 		return;
 	d->left = d->on_dev.base;

@@ -2,26 +2,27 @@
  * device_placement.h
  *	  Private to src/model: weights and work space in a device's memory.
  *
- * Both are laid out on the host as without a device.  Weights are packed there, or mapped from the cache, and
- * put on the device as they are; what the host has stays, for what reads a row on its own.  Of the work space
- * only tables are ever written on the host.  Then every pointer is moved by as much as the device's memory is
- * away.
+ * Both are laid out on the host as without a device.  Weights are packed on the host, or mapped from the
+ * cache, and copied to the device unchanged; the host copy stays, for functions that read single rows.
+ * In the work space the host writes only tables.  Then every pointer is moved by the distance between
+ * host memory and device memory.
  */
 #ifndef VLLM_MODEL_WEIGHTS_DEVICE_PLACEMENT_H
 #define VLLM_MODEL_WEIGHTS_DEVICE_PLACEMENT_H
 
 #include "model/decoder.h"
 
-/* Before dec_unbind(): matrices, biases and vectors.  ERR_NOMEM, ERR_LOST.  Without a device nothing. */
+/* Copy matrices, biases and vectors to the device; call before dec_unbind().  ERR_NOMEM, ERR_LOST.  Does
+ * nothing without a device. */
 bool		dec_place(Decoder *d, Err *e);
-/* The device's memory is given back, and taken again with what the host has, which comes from there. */
+/* Give the device's memory back; take it again and copy the host's weights to it. */
 void		dec_leave(Decoder *d);
 bool		dec_return(Decoder *d, Err *e);
-/* Ops have nothing of its experts' arrays any more, which are about to change or go. */
+/* Make ops forget arrays of experts, which are about to change or to be freed. */
 void		dec_forget_stacks(const Decoder *d);
-/* Where the host has a vector of the weights. */
+/* Return the host's copy of a vector of the weights. */
 const float *dec_host(const Decoder *d, const float *p);
-/* Where the host has a matrix of the weights, for mat_row. */
+/* Return the host's copy of a matrix of the weights, for mat_row. */
 KMat		dec_host_mat(const Decoder *d, const KMat *m);
 
 /* A pointer to a piece of the work space. */
@@ -31,7 +32,7 @@ typedef struct PlacePiece
 	size_t		table;			/* bytes that the host has written; 0: none */
 } PlacePiece;
 
-/* All tables are made. */
+/* Place the work space on the device, after all tables are made. */
 bool		dec_place_work(Decoder *d, const PlacePiece *p, size_t n, Err *e);
 
 #endif

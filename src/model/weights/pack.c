@@ -1,19 +1,18 @@
 /*
  * pack.c
- *	  From tensors in a file to a Decoder's packed weights.
+ *	  Convert tensors of a file to a Decoder's packed weights.
  *
- * dec_pack() plans one arena for everything, then packs matrix by matrix, 64 output
- * columns a chunk, on all threads: straight out of the file's pages where a chunk lies
- * in one tensor of the wanted type, else from a strip of 64 rows into which tensors
- * side by side (q|k|v, gate|up) or quantized ones are gathered.  So there is never a
- * copy of a tensor, and the file's pages leave this process with each matrix.
+ * dec_pack() plans one arena for everything, then packs matrix by matrix, 64 output columns a chunk, on
+ * all threads.  It packs directly from the file's pages if a chunk lies in one tensor of the wanted
+ * type, else from a strip of 64 rows into which it gathers adjacent tensors (q|k|v, gate|up) or
+ * quantized ones.  So it never copies a whole tensor, and the file's pages leave this process after each
+ * matrix.
  *
- * Chunks are numbered by columns, in packing as in products, and the pool gives each
- * thread a range of them: pinned threads pack what they will read, so its pages lie
- * on their NUMA node.
+ * Chunks are numbered by columns, in packing as in products, and the pool gives each thread a range of
+ * them: pinned threads pack what they will read later, so its pages are on their NUMA node.
  *
- * Packed weights may come from a cache on disk instead (pack_cache.c).  As a guard
- * against a layout that changed unnoticed, some strips are packed anew and compared.
+ * Packed weights may come from a cache on disk instead (pack_cache.c).  To detect an unnoticed change of
+ * the layout, some strips are packed again and compared.
  *
  * Tested by tests/unit/model/test_model.c, test_packcache.c and the goldens.
  */
@@ -44,12 +43,13 @@ typedef struct Packer
 	size_t		bytes;			/* of the arena: all packed weights */
 	uint64_t	total;			/* bytes in the file */
 	uint64_t	done;
-	uint64_t	plan;			/* digest of what lies where in the arena */
+	uint64_t	plan;			/* digest of the layout of the arena */
 	uint8_t    *strips;			/* [threads][strip_bytes] */
 	size_t		strip_bytes;
 	uint8_t    *raw;			/* [threads][raw_bytes]: rows of another type, from a reader */
 	size_t		raw_bytes;
-	uint8_t    *wholes;			/* [threads][whole_bytes]: a row of which a rank has some inputs */
+	uint8_t    *wholes;			/* [threads][whole_bytes]: a whole row, if a rank has only some of its
+								 * inputs */
 	size_t		whole_bytes;
 	float	   *floats;			/* [threads][most_k]: a row to be quantized */
 	int			most_k;
@@ -59,15 +59,15 @@ typedef struct Packer
 
 	const QuantScheme *quant;	/* NULL = as in the file */
 	int			n_kept;			/* matrices that stay as they are */
-	int			n_other;		/* matrices that get another format */
+	int			n_other;		/* matrices that got another format than requested */
 
-	/* the matrix being packed */
+	/* the matrix that is being packed */
 	KMat	   *m;
 	const KTensor *const *parts;
 	int			n_parts;
-	int			k_all;			/* rows are as long in the file, */
+	int			k_all;			/* length of the file's rows */
 	int			k_from;			/* first column of the file's rows that m has */
-	_Atomic int bad_chunk;		/* the first one with rows that src refuses, INT_MAX: none */
+	_Atomic int bad_chunk;		/* the first chunk with rows that src refuses, INT_MAX: none */
 } Packer;
 
 /* Call fn on every Linear. */
@@ -80,7 +80,7 @@ each_linear(Decoder *d, bool (*fn) (Packer *p, Linear *l), Packer *p)
 	return true;
 }
 
-/* Matrices that could not get the type that was asked for: said once, in the log. */
+/* Count matrices that could not get the requested type, for one line in the log. */
 static bool
 count_other(Packer *p, Linear *l)
 {
@@ -108,7 +108,7 @@ log_quantization(Packer *p)
 
 /* ---- the plan ---- */
 
-/* Has any part one?  The others' is zero then. */
+/* Return true if any part has a bias; parts without one have zeros then. */
 static bool
 has_bias(const Linear *l)
 {
@@ -118,7 +118,7 @@ has_bias(const Linear *l)
 	return false;
 }
 
-/* inputs in the file */
+/* Return the number of inputs in the file. */
 static int
 whole_k(const Linear *l)
 {
@@ -179,7 +179,7 @@ plan_linear(Packer *p, Linear *l)
 	return true;
 }
 
-/* Add up the sizes of all weights; buffers for packing them. */
+/* Add up the sizes of all weights, and of the buffers for packing. */
 static bool
 plan_all(Packer *p)
 {
@@ -211,8 +211,8 @@ plan_all(Packer *p)
 
 /* ---- packing ---- */
 
-/* Rows i .. of a tensor, of which all are the file's rows *first, *first + *step ...: how many,
- * at most n. */
+/* Return how many rows of a tensor, from row i on and at most n, are evenly spaced rows *first, *first +
+ * *step ... of the file. */
 static int
 even_rows(const KTensor *w, int64_t i, int n, int64_t *first, int *step)
 {
@@ -228,8 +228,8 @@ even_rows(const KTensor *w, int64_t i, int n, int64_t *first, int *step)
 	return m;
 }
 
-/* Rows i .. i+n-1 from a reader, which is asked for many at once: it may have to read as much
- * for one as for a block of them. */
+/* Read rows i .. i+n-1 from a reader, many at once: some readers must read as much for one row as for a
+ * block of rows. */
 static void
 read_rows(const KTensor *w, int64_t i, int n, size_t bytes, uint8_t *to)
 {
@@ -243,7 +243,7 @@ read_rows(const KTensor *w, int64_t i, int n, size_t bytes, uint8_t *to)
 	}
 }
 
-/* A row in another type. */
+/* Convert a row to another type. */
 static void
 convert_row(const Packer *p, KType from, const uint8_t *row, KType type, int ith, uint8_t *to)
 {
@@ -257,8 +257,9 @@ convert_row(const Packer *p, KType from, const uint8_t *row, KType type, int ith
 }
 
 /*
- * Rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed.  Of a rank that has some
- * inputs they are quantized before they are cut, so their weights are those that one rank alone would have.
+ * Copy rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed.  If a rank has only
+ * some inputs, whole rows are quantized before they are cut, so the weights equal those of a single
+ * rank.
  */
 static void
 take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t *to)
@@ -290,7 +291,7 @@ take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t 
 	}
 }
 
-/* May rows from .. to-1 of a tensor be used?  A reader has checked what it reads. */
+/* Return true if rows from .. to-1 of a tensor are valid.  Readers have already checked theirs. */
 static bool
 check_tensor(const Packer *p, const KTensor *t, int64_t from, int64_t to, Err *e)
 {
@@ -307,7 +308,7 @@ check_tensor(const Packer *p, const KTensor *t, int64_t from, int64_t to, Err *e
 	return true;
 }
 
-/* Rows n0 .. n1-1 of the matrix. */
+/* Check rows n0 .. n1-1 of the matrix. */
 static bool
 check_rows(const Packer *p, int n0, int n1, Err *e)
 {
@@ -326,7 +327,7 @@ check_rows(const Packer *p, int n0, int n1, Err *e)
 	return true;
 }
 
-/* Rows n0 .. n1-1 into m, which has room for them from its row `to` on. */
+/* Pack rows n0 .. n1-1 into m, from its row `to` on. */
 static void
 pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 {
@@ -342,7 +343,7 @@ pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 	w = p->parts[part];
 	if (w->type == m->type && w->reader == NULL && n1 - first <= w->shape[0] && m->k == p->k_all)
 	{
-		/* m's rows to .. are w's rows n0 - first .. */
+		/* shift the data so that m's rows from `to` on are w's rows from n0 - first on */
 		t.data = (const void *) ((uintptr_t) w->data - (uintptr_t) (first + to - n0) * row_bytes);
 		if (w->row_perm != NULL)
 		{
@@ -370,7 +371,7 @@ pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 	p->d->k->mat_pack(m, &t, to, to + n1 - n0);
 }
 
-/* One strip of the matrix being packed. */
+/* Pack one strip of the current matrix. */
 static void
 pack_chunk(void *arg, int chunk, int ith)
 {
@@ -390,7 +391,7 @@ pack_chunk(void *arg, int chunk, int ith)
 	pack_rows(p, p->m, n0, n0, n1, ith);
 }
 
-/* matrix i of l becomes the one being packed */
+/* Make matrix i of l the current one. */
 static void
 begin_mat(Packer *p, Linear *l, int i)
 {
@@ -402,7 +403,8 @@ begin_mat(Packer *p, Linear *l, int i)
 	atomic_store(&p->bad_chunk, INT32_MAX);
 }
 
-/* The file's pages of a tensor, or of those that it is made of, aren't needed for now. */
+/* Drop the file's pages of a tensor, or of the tensors that it is made of; they aren't needed for
+ * now. */
 static void
 drop_tensor(const Packer *p, const KTensor *t)
 {
@@ -415,7 +417,7 @@ drop_tensor(const Packer *p, const KTensor *t)
 		p->src->drop(p->src->ctx, *part);
 }
 
-/* Pack the matrix at hand, on all threads. */
+/* Pack the current matrix on all threads. */
 static bool
 pack_mat(Packer *p)
 {
@@ -435,7 +437,7 @@ pack_mat(Packer *p)
 	return true;
 }
 
-/* A vector (F32, F16 or BF16) to floats. */
+/* Convert a vector (F32, F16 or BF16) to floats. */
 static void
 vector_to_float(const KTensor *t, float *out)
 {
@@ -486,7 +488,7 @@ place_linear(Packer *p, Linear *l)
 	return true;
 }
 
-/* [rows][cols] to [cols][rows] */
+/* Transpose [rows][cols] to [cols][rows]. */
 static void
 turn(float *x, size_t rows, size_t cols)
 {
@@ -499,7 +501,7 @@ turn(float *x, size_t rows, size_t cols)
 	mem_free(was);
 }
 
-/* Everything to its place in the arena, packed unless it lies there already. */
+/* Place everything in the arena, and pack it unless the arena is a cache entry. */
 static bool
 place_all(Packer *p)
 {
@@ -532,7 +534,7 @@ place_all(Packer *p)
 
 /* ---- the cache ---- */
 
-/* Does the first strip of each matrix of l look as if packed now? */
+/* Return true if the first strip of each matrix of l equals a newly packed one. */
 static bool
 same_strips(Packer *p, Linear *l)
 {
@@ -556,7 +558,7 @@ same_strips(Packer *p, Linear *l)
 	return same;
 }
 
-/* same_strips() of some matrices, from the first to the last */
+/* Call same_strips() for some matrices, from the first to the last. */
 static bool
 same_samples(Packer *p)
 {
@@ -569,7 +571,7 @@ same_samples(Packer *p)
 	return same_strips(p, o->linears[o->n_linears - 1]);
 }
 
-/* Use the cache's entry if there is a good one. */
+/* Use the cache's entry if there is a valid one. */
 static bool
 from_cache(Packer *p, const PackCache *pc)
 {
@@ -587,8 +589,8 @@ from_cache(Packer *p, const PackCache *pc)
 	return false;
 }
 
-/* May what was packed be kept?  Weights of a file that changed meanwhile would be taken for
- * those of a file that looks the same. */
+/* Return true if the packed weights may be cached.  If the file changed meanwhile, they would be taken
+ * for those of a file that looks the same. */
 static bool
 go_on(void *ctx)
 {
@@ -607,7 +609,7 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	Buf			key = {0};
 
 	buf_printf(&quant, "%s", opt->quant != NULL ? opt->quant->name : "none");
-	/* ranks' parts differ where their plans don't, and each has an entry */
+	/* ranks' parts differ even if their plans are equal, so each rank has its own entry */
 	if (r->tp != NULL)
 		buf_printf(&quant, "\nrank %d of %d%s%s%s%s", r->tp->rank, r->tp->size,
 				   r->experts ? " by experts" : "", r->round_robin ? " in turn" : "", r->rows ? " by rows" :
@@ -624,13 +626,13 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	buf_free(&key);
 }
 
-/* More memory than there is would be found out by the kernel, which would end the engine. */
+/* Check that there is enough memory; otherwise the kernel would kill the engine later. */
 static bool
 enough_memory(const Packer *p, HugePages huge, const char *what)
 {
 	uint64_t	left = sysmem_available("");
 
-	/* reserved pages are there, or the reservation fails */
+	/* with HUGE_ON the pages are reserved, or the reservation fails */
 	if (huge == HUGE_ON || p->bytes <= left)
 		return true;
 	err_set(p->e, ERR_NOMEM, "out of memory");
@@ -638,7 +640,7 @@ enough_memory(const Packer *p, HugePages huge, const char *what)
 					  left >> 20);
 }
 
-/* From the cache, or from the files and then into the cache. */
+/* Fill the arena from the cache, or from the files; then store it in the cache. */
 static bool
 fill_arena(Packer *p, const ModelOptions *opt)
 {

@@ -1,7 +1,6 @@
 /*
  * pack_cache.c
- *	  Packed weights on disk: the arena of a model as one file, to be mapped by the
- *	  next load of the same files.
+ *	  Packed weights on disk: a model's arena as one file, which the next load of the same files maps.
  *
  *	  OFFSET	SIZE	CONTENTS
  *	  0			64		PackHead
@@ -9,17 +8,16 @@
  *	  ...		8 each	digests of the image's pieces of 4 MB
  *	  data_at	bytes	the image; data_at is a multiple of 64 kB
  *
- * An entry is used only if it is a regular file of this user that nobody else may
- * write, its head and its key are the ones that would be written now, its length is
- * right and every piece has its digest.  Reading it for the digests costs about as
- * much as `cat`, finds disk errors as errors and leaves the pages in the page cache,
- * where all engines share them.
+ * An entry is used only if it is a regular file of this user that no other user may write, its head and
+ * its key equal those that would be written now, its length is right and every piece has its digest.
+ * Reading it for the digests costs about as much as `cat`, detects disk errors and leaves the pages in
+ * the page cache, where all engines share them.
  *
- * It is written beside its place, synced and renamed, so readers see the old entry or
- * the new one; a mapped entry that is replaced or removed lives on until it is
- * unmapped.  (Truncating it in place would kill the engine: the mapping is gone.)
- * While it is written it has no name, so a writer that crashes leaves nothing; where
- * the file system can't do that, what was left is removed after an hour.
+ * A writer writes the entry under another name, syncs and renames it, so readers see the old entry or
+ * the new one; a mapped entry that is replaced or removed stays valid until it is unmapped.  (Truncating
+ * it in place would kill the engine: the mapping's pages would be lost.)  While it is written it has no
+ * name, so a writer that crashes leaves nothing; on file systems that don't support this, leftovers are
+ * removed after an hour.
  *
  * Tested by tests/unit/model/test_packcache.c.
  */
@@ -44,9 +42,9 @@
 
 #define VERSION 1
 #define PIECE ((size_t) 4 << 20)
-#define READ ((size_t) 256 << 10)	/* at once, by a thread */
+#define READ ((size_t) 256 << 10)	/* bytes that a thread reads at once */
 #define ALIGN ((size_t) 64 << 10)
-#define TMP_AGE 3600			/* seconds after which a writer is given up */
+#define TMP_AGE 3600			/* seconds after which a writer counts as crashed */
 
 typedef struct PackHead
 {
@@ -56,7 +54,7 @@ typedef struct PackHead
 	uint64_t	key_len;
 	uint64_t	bytes;
 	uint64_t	data_at;
-	uint64_t	sum;			/* of this with sum = 0, key and digests */
+	uint64_t	sum;			/* digest of this header with sum = 0, key and digests */
 	uint64_t	unused[2];
 } PackHead;
 
@@ -100,7 +98,7 @@ n_pieces(const PackCache *pc)
 	return (pc->bytes + PIECE - 1) / PIECE;
 }
 
-/* What precedes the image, but for the digests and the sum. */
+/* Make what precedes the image, except for the digests and the sum. */
 static void
 make_header(const PackCache *pc, Buf *b, uint64_t **digests)
 {
@@ -136,13 +134,13 @@ typedef struct Summing
 	const PackCache *pc;
 	const unsigned char *image; /* NULL: read it from fd */
 	int			fd;
-	size_t		at;				/* of the image in fd */
+	size_t		at;				/* offset of the image in fd */
 	unsigned char *bufs;		/* [threads][READ] */
 	uint64_t   *sums;
 	_Atomic int failed;			/* an errno, or EPIPE at the end of the file */
 } Summing;
 
-/* all n bytes or an errno */
+/* Read all n bytes; return 0 or an errno. */
 static int
 read_all(int fd, void *to, size_t n, size_t at)
 {
@@ -187,7 +185,7 @@ sum_piece(void *arg, int chunk, int ith)
 	s->sums[chunk] = sum;
 }
 
-/* 0, an errno, or EPIPE: the file ends too early */
+/* Compute the digests; return 0, an errno, or EPIPE if the file ends too early. */
 static int
 sum_image(const PackCache *pc, KPool *pool, const unsigned char *image, int fd, size_t at, uint64_t *sums)
 {
@@ -208,7 +206,7 @@ packcache_refuse(const PackCache *pc, const char *why)
 	log_line('I', "packed weights \"%s/%s\" are not used: %s", pc->dir, pc->name, why);
 }
 
-/* NULL: the file may be an entry of ours, of the right length */
+/* Return NULL if the file may be a valid entry of the right length, else the reason why not. */
 static const char *
 check_file(const PackCache *pc, int fd, size_t data_at)
 {
@@ -225,7 +223,7 @@ check_file(const PackCache *pc, int fd, size_t data_at)
 	return NULL;
 }
 
-/* NULL: all that stands in the file is what would be written now */
+/* Return NULL if all contents of the file equal what would be written now, else the reason why not. */
 static const char *
 check_entry(const PackCache *pc, KPool *pool, int fd, const Buf *want, const uint64_t *digests)
 {
@@ -277,7 +275,7 @@ packcache_map(const PackCache *pc, KPool *pool, MArena *a)
 	if (pc->dir == NULL)
 		return false;
 	if ((dir = open_dir(pc)) < 0)
-		return false;			/* packcache_write() will say why */
+		return false;			/* packcache_write() will report why */
 	fd = openat(dir, pc->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	close(dir);
 	if (fd < 0)
@@ -320,7 +318,7 @@ write_all(int fd, const void *from, size_t n)
 	return true;
 }
 
-/* Remove what writers of this entry left behind when they crashed. */
+/* Remove files that crashed writers of this entry left behind. */
 static void
 remove_old(const PackCache *pc, int dir)
 {
@@ -343,7 +341,7 @@ remove_old(const PackCache *pc, int dir)
 	closedir(d);
 }
 
-/* An unused name beside the entry's place. */
+/* Make an unused name in the entry's directory. */
 static void
 tmp_name(const PackCache *pc, char *tmp, size_t size)
 {
@@ -354,7 +352,7 @@ tmp_name(const PackCache *pc, char *tmp, size_t size)
 			 (unsigned long long) ts.tv_sec * 1000000000ull + (unsigned long long) ts.tv_nsec);
 }
 
-/* A new file in dir: without a name (tmp is empty) if it can get one later, else with one. */
+/* Create a file in dir: without a name (tmp is empty) if it can be linked later, else with one. */
 static int
 create_tmp(const PackCache *pc, int dir, char *tmp, size_t size)
 {
@@ -369,7 +367,7 @@ create_tmp(const PackCache *pc, int dir, char *tmp, size_t size)
 	return openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-/* The finished file takes the entry's place. */
+/* Rename the finished file to the entry's name. */
 static bool
 put_in_place(const PackCache *pc, int dir, int fd, char *tmp, size_t size)
 {
@@ -385,7 +383,7 @@ put_in_place(const PackCache *pc, int dir, int fd, char *tmp, size_t size)
 	return renameat(dir, tmp, dir, pc->name) == 0 && fsync(dir) == 0;
 }
 
-/* header and image to fd, synced; errno 0: go_on said no */
+/* Write header and image to fd and sync it; errno 0 means that go_on returned false. */
 static bool
 write_entry(int fd, const Buf *header, const MArena *a, size_t bytes, bool (*go_on) (void *ctx), void *ctx)
 {

@@ -13,26 +13,26 @@ typedef struct PackCache
 {
 	char	   *dir;			/* NULL = there is no cache */
 	char	   *name;			/* of the entry in dir */
-	Buf			key;			/* everything that decides the image's bytes */
+	Buf			key;			/* everything that determines the image's bytes */
 	size_t		bytes;			/* of the image */
 } PackCache;
 
 /*
- * model, kernels and quantization name the entry, which the next one of that name
- * replaces; key says what it was made from and for.  dir NULL or "": no cache.
+ * model, kernels and quantization name the entry; a new entry of that name replaces the old one.  key
+ * says what it was made from and for.  dir NULL or "": no cache.
  */
 void		packcache_init(PackCache *pc, const char *dir, const char *model, const char *kernels,
 						   const char *quantization, const char *key, size_t bytes);
 void		packcache_free(PackCache *pc);
 
-/* Map the entry; false, with a line in the log unless there just is none, when it
- * can't be used. */
+/* Map the entry.  Return false if it can't be used, with a line in the log unless it just doesn't
+ * exist. */
 bool		packcache_map(const PackCache *pc, KPool *pool, MArena *a);
-/* An entry was mapped, but it isn't what packing gives: say so. */
+/* Log that a mapped entry differs from the result of packing. */
 void		packcache_refuse(const PackCache *pc, const char *why);
 /*
- * Keep a->base[0 .. bytes-1].  A failure is a warning in the log: the load goes on.
- * go_on is asked now and then; when it says no, nothing is kept.
+ * Store a->base[0 .. bytes-1].  A failure is a warning in the log, and the load goes on.  go_on is
+ * called now and then; if it returns false, nothing is stored.
  */
 void		packcache_write(const PackCache *pc, KPool *pool, const MArena *a,
 							bool (*go_on) (void *ctx), void *ctx);
