@@ -1,14 +1,14 @@
 /*
  * grammar.c
- *	  The grammars of requests: made from what a request says, shared, locked.
+ *	  The grammars of requests: compile them from specifications, share them, lock them.
  *
- * A Grammar grows with use: states, rows, masks.  Beyond a limit of memory it starts
- * anew between two steps: it is compiled again, and what it has learnt is forgotten.  The
- * matches notice by the epoch and walk their bytes again, so nobody sees a difference.  A text
- * that needs more than the limit by itself is an error of its request.
+ * A Grammar grows with use: states, rows, masks.  Above a limit of memory it is rebuilt between two
+ * steps: it is compiled again, and everything cached is dropped.  The matches notice the new epoch and
+ * walk their bytes again, so the results don't change.  A text that alone needs more than the limit is
+ * an error of its request.
  *
- * The same happens after a limit has been hit (too many nodes, too many steps): the next
- * request begins with a whole grammar.
+ * The grammar is also rebuilt after a limit has been exceeded (too many nodes, too many steps), so the
+ * next request gets an intact grammar.
  */
 #include "grammar/grammar.h"
 
@@ -86,7 +86,7 @@ choice_build(Cfg *c, const GramSpec *s, CfgNode *out, Err *e)
 	return true;
 }
 
-/* Lark's notation has no ::= in any line. */
+/* Return true for EBNF.  Lark's notation has no ::= in any line. */
 static bool
 is_ebnf(const char *s, size_t n)
 {
@@ -135,7 +135,7 @@ build_spec(Cfg *c, const void *arg, CfgNode *out, Err *e)
 {
 	const GramSpec *s = arg;
 
-	/* what is generated goes into PostgreSQL's texts */
+	/* PostgreSQL stores generated texts, which can't contain NUL */
 	if (!s->opt.validate)
 		re_without_nul(cfg_re(c));
 	return spec_build(c, s, out, e);
@@ -143,7 +143,7 @@ build_spec(Cfg *c, const void *arg, CfgNode *out, Err *e)
 
 /* ---- grammars ---- */
 
-/* Compile; what was learnt before is gone. */
+/* Compile the grammar; everything cached is dropped. */
 static bool
 compile(Grammar *g, Err *e)
 {
@@ -275,7 +275,7 @@ grammar_begin(Grammar *g, Err *e)
 
 	if (g->empty)
 		return err_set(e, ERR_INVALID, "grammar does not match any text");
-	/* masks come back easily, so they go first */
+	/* masks are cheap to make again, so drop them first */
 	for (GramMasks *m = g->masks; over && m != NULL; m = m->next)
 		masks_forget(m);
 	if ((g->p == NULL || !parse_check(g->p, &ignored) || (over && memory(g) > g->limit / 2)) &&

@@ -6,12 +6,12 @@
  *	 GramVocab	the bytes of a model's tokens as a trie; built once a model
  *	 GramMatch	where one sequence stands: accept tokens, ask for the mask
  *
- * A Grammar learns as it is used: states and masks are made when first needed and
- * kept.  It may be shared by any number of matches in any threads (it locks inside);
- * a GramMatch belongs to one thread at a time, a GramVocab never changes.
+ * A Grammar grows while it is used: it makes states and masks when they are first needed and keeps them.
+ * Any number of matches in any threads may share it (it locks inside); a GramMatch belongs to one thread
+ * at a time; a GramVocab never changes.
  *
- * The mask of a state has a bit for every token whose bytes keep the text completable,
- * and the end tokens' bits if the text is complete as it is; never one for another special token.
+ * The mask of a state has a bit for every token whose bytes keep the text completable, and the bits of
+ * the end tokens if the text is complete; it never has a bit of another special token.
  */
 #ifndef VLLM_GRAMMAR_GRAMMAR_H
 #define VLLM_GRAMMAR_GRAMMAR_H
@@ -37,15 +37,16 @@ typedef enum GramKind
 	GRAM_STRUCTURAL_TAG			/* text: JSON */
 } GramKind;
 
-/* All false and NULL: what a request without options gets, but for strict. */
+/* All false and NULL is the default of a request without options, except for strict. */
 typedef struct GramOptions
 {
-	bool		validate;		/* JSON Schema's own meaning (any order, any white space), for texts
-								 * that exist: its masks may lead where nothing follows; else what
-								 * shall be generated */
+	bool		validate;		/* JSON Schema's own meaning (any order, any white space), for checking
+								 * existing texts: its masks may lead to dead ends; else the language for
+								 * generation */
 	bool		strict;			/* generate: objects without additionalProperties are closed */
-	bool		disable_any_whitespace; /* generate: no white space but after , and : */
-	bool		disable_additional_properties;	/* generate: as if all were false */
+	bool		disable_any_whitespace; /* generate: white space only after , and : */
+	bool		disable_additional_properties;	/* generate: as if additionalProperties were false
+												 * everywhere */
 	const char *whitespace_pattern; /* generate: a regex for white space between tokens; NULL = default */
 } GramOptions;
 
@@ -60,13 +61,14 @@ typedef struct GramSpec
 	GramOptions opt;
 } GramSpec;
 
-/* NULL with *e set: malformed, unsupported (by name), or over a limit. */
+/* Compile a grammar.  Return NULL with *e set if the specification is malformed, unsupported (the error
+ * names it), or exceeds a limit. */
 Grammar    *grammar_new(const GramSpec *spec, Err *e);
 Grammar    *grammar_ref(Grammar *g);
-void		grammar_unref(Grammar *g);	/* NULL will do */
-/* *yes = the whole text is of the language. */
+void		grammar_unref(Grammar *g);	/* NULL is allowed */
+/* Set *yes if the whole text belongs to the language. */
 bool		grammar_accepts(Grammar *g, const char *s, size_t n, bool *yes, Err *e);
-/* Bytes of memory that it holds now. */
+/* Return the bytes of memory that it uses now. */
 size_t		grammar_memory(Grammar *g);
 
 /* ---- vocabulary ---- */
@@ -82,34 +84,34 @@ typedef struct GramToken
 GramVocab  *gram_vocab_new(const GramToken *tokens, size_t n, const int32_t *end, size_t n_end);
 GramVocab  *gram_vocab_ref(GramVocab *v);
 void		gram_vocab_unref(GramVocab *v);
-/* 32-bit words of a mask: (n + 31) / 32. */
+/* Return the number of 32-bit words of a mask: (n + 31) / 32. */
 size_t		gram_vocab_words(const GramVocab *v);
 
 /* ---- matches ---- */
 
-GramMatch  *gram_match_new(Grammar *g, GramVocab *v);	/* takes references of its own */
+GramMatch  *gram_match_new(Grammar *g, GramVocab *v);	/* takes its own references */
 GramMatch  *gram_match_fork(const GramMatch *m);
 void		gram_match_free(GramMatch *m);
 
 /*
- * Advance by a token.  *ok = it was allowed; otherwise nothing changes.  False with *e
- * set only for a limit.  An end token finishes: after it nothing is allowed.
+ * Advance by a token.  *ok = the token was allowed; if not, nothing changes.  Return false with *e set
+ * only if a limit was exceeded.  After an end token nothing more is allowed.
  */
 bool		gram_match_token(GramMatch *m, int32_t id, bool *ok, Err *e);
-/* As one step of n bytes (rolled back as one). */
+/* Advance by n bytes as one step (rolled back as one). */
 bool		gram_match_bytes(GramMatch *m, const char *s, size_t n, bool *ok, Err *e);
 /* Take back the last n steps (tokens or gram_match_bytes()), at most all. */
 void		gram_match_rollback(GramMatch *m, size_t n);
 size_t		gram_match_steps(const GramMatch *m);
 
-/* The mask of the next token: gram_vocab_words() words, bit id % 32 of word id / 32. */
+/* Compute the mask of the next token: gram_vocab_words() words, bit id % 32 of word id / 32. */
 bool		gram_match_mask(GramMatch *m, uint32_t *words, Err *e);
 
-bool		gram_match_accepting(GramMatch *m); /* the text is complete; it may go on */
-bool		gram_match_finished(GramMatch *m);	/* only the end may follow, or it has come */
+bool		gram_match_accepting(GramMatch *m); /* the text is complete; it may continue */
+bool		gram_match_finished(GramMatch *m);	/* only an end token may follow, or one has come */
 /*
- * Append the longest run of bytes, at most max, that every continuation begins with
- * (none if the text may end here).  The match does not move.
+ * Append the longest run of bytes, at most max, with which every continuation begins (none if the text
+ * may end here).  The match does not advance.
  */
 bool		gram_match_forced(GramMatch *m, size_t max, Buf *out, Err *e);
 

@@ -1,9 +1,9 @@
 /*
  * matcher.c
- *	  Where a sequence stands in its grammar.
+ *	  The position of a sequence in its grammar.
  *
- * A match keeps its bytes and the state before each step, so taking steps back is looking
- * up a number, and when the grammar starts anew (grammar.c) the bytes are walked again.
+ * A match keeps its bytes and the state before each step.  So a rollback only looks up a state, and when
+ * the grammar is rebuilt (grammar.c) the match walks its bytes again.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "grammar/matcher_internal.h"
 #include "grammar/vocab_trie.h"
 
-/* What there was before a step. */
+/* The match before a step. */
 typedef struct MatcherStep
 {
 	uint32_t	state;
@@ -78,7 +78,8 @@ gram_match_steps(const GramMatch *m)
 	return m->n;
 }
 
-/* Lock, and have states of the grammar's epoch.  False with *e set, and not locked. */
+/* Lock the grammar and compute the states for its epoch.  On error return false with *e set, not
+ * locked. */
 static bool
 enter(GramMatch *m, Err *e)
 {

@@ -1,9 +1,9 @@
 /*
  * shared_walks.c
- *	  Walks of a vocabulary that all grammars share; see shared_walks.h.
+ *	  Walks over a vocabulary that all grammars share; see shared_walks.h.
  *
- * Lexemes have numbers in their grammar only.  So in what is kept a set of them is bits: places
- * in the key, where lexemes stand in the order of what is left of them.
+ * The numbers of lexemes are valid in one grammar only.  So a stored set of lexemes is a bit mask of
+ * positions in the key, which lists the lexemes in the order of their rests.
  */
 #include "grammar/shared_walks.h"
 
@@ -15,7 +15,7 @@
 #include "base/assert.h"
 
 #define MAX_KEY		((size_t) 64 << 10)	/* bytes */
-#define MAX_MEMORY	((size_t) 64 << 20)	/* of a vocabulary */
+#define MAX_MEMORY	((size_t) 64 << 20)	/* bytes for a vocabulary */
 #define BUCKETS		1024
 
 typedef struct SharedWalksEntry
@@ -23,7 +23,7 @@ typedef struct SharedWalksEntry
 	struct SharedWalksEntry *next;
 	char	   *key;
 	size_t		len;
-	Found		found;			/* endings' lexemes as bits */
+	Found		found;			/* its endings have lexemes as bits */
 } SharedWalksEntry;
 
 struct VocabShared
@@ -107,7 +107,7 @@ by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The number that a set has in this grammar. */
+/* Return the number of a set of lexemes in this grammar. */
 static uint32_t
 number_of(const SharedKey *key, Lexer *l, uint32_t bits)
 {
@@ -135,7 +135,7 @@ bits_of(const SharedKey *key, const Lexer *l, uint32_t number)
 		for (uint32_t i = 0; i < key->n; i++)
 			if (key->lexeme[i] == lexeme[k])
 				bits |= 1u << i;
-	/* a lexeme that ends is one of those that were begun */
+	/* a lexeme that ends here is one of those that have begun */
 	ASSERT((uint32_t) __builtin_popcount(bits) == n);
 	return bits;
 }
@@ -152,7 +152,7 @@ shared_find(GramVocab *v, const SharedKey *key, Lexer *l, Found *out)
 	pthread_mutex_unlock(&v->shared->lock);
 	if (x == NULL)
 		return false;
-	/* an entry never changes, nor goes before the vocabulary */
+	/* an entry never changes, and lives as long as the vocabulary */
 	*out = x->found;
 	out->ending = mem_alloc((out->n + 1) * sizeof(Ending));
 	for (uint32_t i = 0; i < out->n; i++)

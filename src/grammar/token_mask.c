@@ -1,21 +1,20 @@
 /*
  * token_mask.c
- *	  Which tokens a state allows.
+ *	  Compute which tokens a state allows.
  *
- * A state is a set of pairs (row of the parser, state of the lexer), and a token is allowed
- * if one of the pairs allows it.  For a pair the tries of the vocabulary are walked with the
- * lexer alone; that finds
+ * A state is a set of pairs (row of the parser, state of the lexer), and a token is allowed if one of
+ * the pairs allows it.  For each pair the lexer alone walks the tries of the vocabulary and finds
  *
- *	 - the tokens that stay within the lexemes, up to their end: all are allowed, whatever the
- *	   parser says, as every lexeme that may come leads somewhere;
- *	 - the nodes where a lexeme ends and tokens go on: only there the parser is asked for the row
- *	   behind the lexeme, and the subtree is walked with its states.
+ *	 - the tokens that stay within the lexemes, up to their end: all are allowed without asking the
+ *	   parser, as every lexeme that may come can be continued to a complete text;
+ *	 - the nodes where a lexeme ends and tokens continue: only there the parser computes the row
+ *	   after the lexeme, and the subtree is walked with its states.
  *
- * What the lexer finds depends on its state alone and is kept for it, so "inside a string" is
- * walked once in the life of a grammar.  States that differ only beyond the longest token of a
- * slice share what was found (vocab_trie.h).  The masks of whole states are kept as well.
+ * The result of the lexer's walk depends only on its state and is cached with it, so "inside a string"
+ * is walked once in the life of a grammar.  States that differ only beyond the longest token of a slice
+ * share the result (vocab_trie.h).  The masks of whole states are cached as well.
  *
- * Sets of tokens are bit masks, or lists if that is shorter.
+ * Sets of tokens are bit masks, or lists if these are shorter.
  */
 #include <string.h>
 
@@ -25,25 +24,26 @@
 #include "grammar/shared_walks.h"
 
 #define UNKNOWN	UINT32_MAX
-#define SHORT_WALK	2000		/* nodes; longer walks are shared between grammars */
-#define NODE_STEPS	8			/* nodes of a trie that take as long as a step of the parser */
+#define SHORT_WALK	2000		/* nodes; the results of longer walks are shared between grammars */
+#define NODE_STEPS	8			/* nodes of a trie that cost as much as a step of the parser */
 
 typedef struct Index
 {
-	uint32_t   *v;				/* of each state; UNKNOWN = not made */
+	uint32_t   *v;				/* for each state; UNKNOWN = not made */
 	uint32_t	n;
 } Index;
 
-/* What a walk finds: a list, as long as that is shorter. */
+/* The result of a walk: a list while that is shorter, else a mask. */
 typedef struct Sink
 {
 	uint32_t   *words;			/* a mask of n_words, all 0 at first */
-	uint32_t   *list;			/* room for n_words */
-	uint32_t	n;				/* of the list, or TOKENS_MASK */
+	uint32_t   *list;			/* room for n_words ids */
+	uint32_t	n;				/* length of the list, or TOKENS_MASK */
 	uint32_t	n_words;
 } Sink;
 
-/* Groups of bytes whose characters lead from a state to itself, and those that don't; others aren't known. */
+/* Groups of bytes whose characters lead from a state to itself, and groups whose don't; others are
+ * unknown. */
 typedef struct Loops
 {
 	uint64_t	yes,
@@ -63,19 +63,20 @@ typedef struct MaskTables
 	size_t		memory;
 	uint64_t	nodes;			/* walked with the lexer */
 
-	/* at work */
+	/* buffers of the current walk */
 	Sink		sink;
 	uint32_t   *stack;			/* states by depth */
 	Ending	   *ending;
 	uint32_t	n_endings,
 				cap_endings;
-	uint32_t   *after;			/* by number of lexemes that have ended: the state behind them */
-	uint64_t   *first;			/* bytes that may come in it, folded */
+	uint32_t   *after;			/* by the number of the set of lexemes that have ended: the state after
+								 * them */
+	uint64_t   *first;			/* bytes that may follow in that state, folded to 64 bits */
 	uint32_t	cap_after;
 	Loops	   *loops;			/* by state of the lexer */
 	uint32_t	cap_loops;
 	uint8_t		member[256];	/* bytes by group */
-	uint16_t	group[65];		/* where each begins */
+	uint16_t	group[65];		/* index in member[] where each group begins */
 } MaskTables;
 
 /* ---- sets of tokens ---- */
@@ -116,7 +117,7 @@ tokens_or(const Tokens *t, uint32_t *words, size_t n_words)
 			words[t->v[i] / 32] |= 1u << (t->v[i] % 32);
 }
 
-/* The tokens of nodes from .. to - 1. */
+/* Add the tokens of nodes from .. to - 1. */
 static inline void
 put(const VocabTrie *trie, uint32_t *words, uint32_t from, uint32_t to)
 {
@@ -153,7 +154,7 @@ sink_clear(Sink *s)
 	s->n = 0;
 }
 
-/* What has been found; the sink is empty again. */
+/* Return what has been found and empty the sink. */
 static Tokens
 sink_take(MaskTables *t, Sink *s)
 {
@@ -194,7 +195,8 @@ ending_push(MaskTables *t, uint32_t node, uint32_t done, bool all)
 	t->ending[t->n_endings++] = (Ending) {node, done, all};
 }
 
-/* Do all characters end in state `end` that go on with lo .. hi and then n more bytes? */
+/* Return true if all characters that continue with a byte lo .. hi and then n more bytes end in state
+ * `end`. */
 static bool
 ends_in(Lexer *lexer, const uint8_t *cls, uint32_t state, uint8_t lo, uint8_t hi, int n, uint32_t end)
 {
@@ -233,7 +235,8 @@ group_loops(const MaskTables *t, Lexer *lexer, uint32_t state, uint32_t group)
 	return true;
 }
 
-/* Do all characters of the groups lead from a state to itself?  `first` is the one to ask for first. */
+/* Return true if all characters of the groups lead from a state to itself.  Tests the group `first`
+ * first. */
 static bool
 loops(MaskTables *t, Lexer *lexer, uint32_t state, uint64_t groups, uint32_t first)
 {
@@ -266,8 +269,8 @@ loops(MaskTables *t, Lexer *lexer, uint32_t state, uint64_t groups, uint32_t fir
 }
 
 /*
- * Walk a trie with the lexer from node i on, which is 1 at first, for at most so many nodes: tokens
- * to t->sink, endings to t->ending.  Returns the node to go on with.
+ * Walk a trie with the lexer from node i on, which is 1 at first, for at most `steps` nodes.  Tokens go
+ * to t->sink, endings to t->ending.  Return the node at which to continue.
  */
 static uint32_t
 walk_lexer(MaskTables *t, const VocabTrie *trie, Lexer *lexer, uint32_t i, uint32_t steps)
@@ -296,7 +299,7 @@ walk_lexer(MaskTables *t, const VocabTrie *trie, Lexer *lexer, uint32_t i, uint3
 			i += x->skip;
 			continue;
 		}
-		/* whatever characters there are from here on, they stay in the state before */
+		/* whatever characters follow from here on, the lexer stays in the state before */
 		if (x->skip > 1 && (LEX_STATE(to) == from || x->open > 0))
 		{
 			bool		all = loops(t, lexer, from, trie->whole[i], vocab_group(x->byte));
@@ -321,7 +324,7 @@ walk_lexer(MaskTables *t, const VocabTrie *trie, Lexer *lexer, uint32_t i, uint3
 	return i;
 }
 
-/* What the lexer finds from a state; what takes long is asked of other grammars first. */
+/* Return the result of the lexer's walk from a state; for long walks try the shared results first. */
 static Found
 find_in(MaskTables *t, GramVocab *v, uint32_t slice, Lexer *lexer, uint32_t state)
 {
@@ -385,7 +388,7 @@ find(MaskTables *t, GramVocab *v, uint32_t slice, Lexer *lexer, uint32_t lex)
 
 /* ---- the parser's part ---- */
 
-/* Walk what is below a node with the parser, which stands at `state` there. */
+/* Walk the subtree of a node with the parser, which is at `state` there. */
 static void
 walk_parser(MaskTables *t, const VocabTrie *trie, uint32_t node, Parse *p, uint32_t state, uint32_t *words)
 {
@@ -411,7 +414,7 @@ walk_parser(MaskTables *t, const VocabTrie *trie, uint32_t node, Parse *p, uint3
 	parse_count(p, 1 + n / NODE_STEPS);
 }
 
-/* Room for what follows each set of lexemes; nothing is known of it. */
+/* Reset the cache of states after each set of lexemes. */
 static void
 after_reset(MaskTables *t, uint32_t n)
 {
@@ -508,7 +511,7 @@ masks_fill(GramMasks *m, Parse *p, uint32_t state, uint32_t *words, Err *e)
 		tokens_or(&t->mask[at], words, n_words);
 		return true;
 	}
-	/* walks make states, which move the pairs */
+	/* a copy, as walks make states, which moves the pairs */
 	parse_pairs(p, state, &n);
 	pair = mem_alloc((n + 1) * sizeof(ParsePair));
 	if (n > 0)

@@ -1,6 +1,6 @@
 /*
  * vocab_trie.c
- *	  Making the tries of a vocabulary; see vocab_trie.h.
+ *	  Make the tries of a vocabulary; see vocab_trie.h.
  */
 #include "grammar/vocab_trie.h"
 
@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "grammar/shared_walks.h"
 
-/* Longest token of each slice; the last has no bound. */
+/* longest token of each slice; the last slice has no limit */
 static const size_t cut[VOCAB_SLICES - 1] = {6, 12, 24, 48};
 
 typedef struct VocabTrieKey
@@ -55,7 +55,7 @@ vocab_group(uint8_t b)
 	for (; letters[2 * group] != '\0'; group++)
 		if (b >= (uint8_t) letters[2 * group] && b <= (uint8_t) letters[2 * group + 1])
 			return group;
-	if (b >= 0x80)				/* parts of characters */
+	if (b >= 0x80)				/* bytes of longer characters */
 	{
 		for (size_t i = 0; i < sizeof(high) && b >= high[i]; i++)
 			group++;
@@ -64,7 +64,7 @@ vocab_group(uint8_t b)
 	group += sizeof(high) + 1;
 	if (b < ' ')
 		return b == '\t' ? group : b == '\n' ? group + 1 : b == '\r' ? group + 2 : group + 3;
-	/* each of the others by itself */
+	/* each of the others has its own group */
 	group += 4;
 	return group + (b < '0' ? b - ' ' : b < 'A' ? 16 + b - ':' : b < 'a' ? 23 + b - '[' : 29 + b - '{');
 }
@@ -79,7 +79,8 @@ vocab_utf8(uint8_t lead, uint8_t *lo, uint8_t *hi)
 	return lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
 }
 
-/* How a node's byte goes on with the characters that lead to it: sets x->open; false: it doesn't. */
+/* Set x->open, the bytes that the character still needs.  Return false if the node's byte doesn't
+ * continue the character before. */
 static bool
 follows(const VocabNode *up, VocabNode *x)
 {
@@ -98,7 +99,7 @@ follows(const VocabNode *up, VocabNode *x)
 	return vocab_utf8(up->byte, &lo, &hi) == 0 || (x->byte >= lo && x->byte <= hi);
 }
 
-/* What is below each node. */
+/* Compute for each node what is below it. */
 static void
 trie_below(VocabTrie *t)
 {
@@ -130,12 +131,12 @@ trie_below(VocabTrie *t)
 	mem_free(broken);
 }
 
-/* The trie of key[0..n), in order. */
+/* Make the trie of key[0..n), which are sorted. */
 static void
 trie_make(VocabTrie *t, const VocabTrieKey *key, uint32_t n)
 {
 	size_t		room = 2;
-	uint32_t   *open;			/* node of each depth on the way to the last one */
+	uint32_t   *open;			/* nodes on the path to the last one, by depth */
 	uint32_t	depth = 0;
 
 	for (uint32_t i = 0; i < n; i++)
@@ -161,7 +162,7 @@ trie_make(VocabTrie *t, const VocabTrieKey *key, uint32_t n)
 			uint8_t		b = (uint8_t) key[i].s[depth];
 
 			depth++;
-			/* the last node is behind all of them */
+			/* a sentinel after the last node */
 			ALWAYS(t->n + 1 < room);
 			open[depth] = t->n;
 			t->node[t->n++] = (VocabNode) {i, 0, (uint16_t) depth, b, 0};
@@ -199,7 +200,7 @@ gram_vocab_new(const GramToken *tokens, size_t n, const int32_t *end, size_t n_e
 	for (size_t i = 0; i < n; i++)
 	{
 		v->first[i] = at;
-		/* one that is too long for any use can't be written */
+		/* drop tokens that are too long for any use */
 		if (!tokens[i].special && !v->end[i] && tokens[i].len < UINT16_MAX)
 			at += tokens[i].len;
 	}

@@ -1,16 +1,15 @@
 /*
  * cfg.c
- *	  Grammars: building, settling, and transitions of nodes.
+ *	  Grammars: building, finishing, and transitions of nodes.
  *
- * Nodes are hash-consed, and parts have lower numbers than what is made of them, but
- * for references to rules.  cfg_finish() finds which nodes may be empty and which can
- * match at all (the least fixed point, by a list of nodes whose facts have changed);
- * nodes made afterwards get their facts as they are made.
+ * Nodes are hash-consed, and parts have lower numbers than the nodes made of them, except for references
+ * to rules.  cfg_finish() determines which nodes may be empty and which can match at all (the least
+ * fixed point, with a queue of nodes whose facts may change); nodes made afterwards get their facts when
+ * they are made.
  *
- * Transitions are the derivative of a body by a symbol: x{m,n} goes over to (what is
- * left of x) x{m-1,n-1}, so counts need no unrolling, and a set of members to the set
- * without the one that has been.  Parts that may be empty are passed over here, so the parser
- * never meets an empty match.
+ * Transitions are the derivative of a body by a symbol: x{m,n} leads to (the rest of x) x{m-1,n-1}, so
+ * counts need no unrolling, and a set of members leads to the set without the one that has occurred.
+ * Parts that may be empty are skipped here, so the parser never meets an empty match.
  */
 #include "grammar/cfg/cfg_internal.h"
 
@@ -37,7 +36,7 @@ typedef enum CfgKind
 	C_REP,						/* a{min,max} */
 	C_MEMBERS,					/* a: state */
 	C_NEXT,						/* the state after entry b of state a */
-	C_ENTRY						/* one more entry in state a, then what C_NEXT is */
+	C_ENTRY						/* one more entry in state a, followed by what C_NEXT is */
 } CfgKind;
 
 typedef struct CfgTreeNode
@@ -149,7 +148,7 @@ node_empty(const void *arg, CfgNode a)
 	return ((const Cfg *) arg)->node[a].nullable;
 }
 
-/* Does it match anything, and the empty text, given what its parts do? */
+/* Determine whether the node matches anything, and the empty text, from the same facts of its parts. */
 static void
 facts(Cfg *c, const CfgTreeNode *x, bool *alive, bool *nullable)
 {
@@ -244,7 +243,7 @@ make(Cfg *c, CfgKind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
 	CfgTreeNode	x = {.kind = (uint8_t) kind,.a = a,.b = b,.min = min,.max = max};
 
 	ALWAYS((kind != C_SEQ && kind != C_REP) || (a < c->n && b < c->n));
-	if (kind == C_SEQ)			/* a chain is walked, not descended */
+	if (kind == C_SEQ)			/* a chain is walked by a loop, not by recursion */
 		x.depth = c->node[a].depth + 1 > c->node[b].depth ? c->node[a].depth + 1 : c->node[b].depth;
 	else if (kind == C_REP)
 		x.depth = c->node[a].depth + 1;
@@ -375,7 +374,7 @@ cfg_seq(Cfg *c, CfgNode a, CfgNode b)
 		return b;
 	if (b == CFG_EMPTY)
 		return a;
-	/* leans to the right */
+	/* sequences lean to the right */
 	while (c->node[a].kind == C_SEQ)
 	{
 		if (n == 64)
@@ -412,7 +411,7 @@ by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* v[0..n) with alternatives in place of alternatives; returns how many, at most room. */
+/* Copy a[0..n) to v, replacing alternatives by their parts; return how many, at most `room`. */
 static size_t
 flatten(const Cfg *c, const CfgNode *a, size_t n, CfgNode *v)
 {
@@ -468,7 +467,7 @@ cfg_alts(Cfg *c, const CfgNode *a, size_t n)
 	if (x.b == 1)
 		return v[0];
 	r = intern(c, &x);
-	/* new if it owns the list */
+	/* the node is new if it owns the list */
 	if (c->node[r].kind == C_ALT && c->node[r].a == c->n_kids)
 		c->n_kids += x.b;
 	if (c->n_kids > MAX_TRANS)
@@ -528,11 +527,11 @@ cfg_members(Cfg *c, const CfgMembers *m)
 	return make(c, C_MEMBERS, members_add(c->members, m), UNKNOWN, 0, 0);
 }
 
-/* ---- settling ---- */
+/* ---- finding facts ---- */
 
 typedef struct Settle
 {
-	uint32_t   *first;			/* [n + 1] of each node's users in user[] */
+	uint32_t   *first;			/* [n + 1] first user of each node in user[] */
 	uint32_t   *user;
 	uint32_t   *queue;
 	uint32_t	n;
@@ -587,7 +586,8 @@ add_user(Settle *s, uint32_t part, uint32_t user)
 	s->user[s->first[part]++] = user;
 }
 
-/* Facts of all nodes: false until shown true; who uses a node is looked at again then. */
+/* Determine the facts of all nodes: false until proved; when a node changes its users are examined
+ * again. */
 static void
 settle(Cfg *c)
 {
@@ -602,7 +602,7 @@ settle(Cfg *c)
 	s.user = mem_alloc((s.first[c->n] + 1) * sizeof(uint32_t));
 	for (uint32_t i = 0; i < c->n; i++)
 		each_part(c, i, add_user, &s);
-	/* first[] has moved on by one: node i's users end at first[i] */
+	/* first[] has advanced by one: node i's users end at first[i] */
 	s.queue = mem_alloc(c->n * sizeof(uint32_t));
 	for (uint32_t i = c->n; i-- > 0;)
 	{
@@ -626,7 +626,7 @@ settle(Cfg *c)
 		{
 			CfgTreeNode *u = &c->node[s.user[k]];
 
-			/* to look at many alternatives again for each of them would take their square */
+			/* examining an alternative again for each of its many parts would take quadratic time */
 			if (u->queued || (u->alive && (u->nullable || !nullable)))
 				continue;
 			u->queued = true;
@@ -705,7 +705,7 @@ trans_push(Trans *t, CfgSym sym, CfgNode to)
 	t->v[t->n++] = (CfgTrans) {sym, to};
 }
 
-/* Add the transitions of a, with `then` behind each. */
+/* Add the transitions of a, each followed by `then`. */
 static void
 trans_add(Cfg *c, Trans *t, CfgNode a, CfgNode then)
 {
@@ -768,7 +768,7 @@ by_sym(const void *a, const void *b)
 	return x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* Keep what has been found. */
+/* Store the transitions found. */
 static void
 trans_keep(Cfg *c, CfgNode a, Trans *t)
 {

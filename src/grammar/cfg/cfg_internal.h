@@ -1,17 +1,17 @@
 /*
  * cfg_internal.h
- *	  A finished grammar as the parser sees it: nodes with transitions.
+ *	  A finished grammar as the parser uses it: nodes with transitions.
  *
- * A node is what remains to be matched.  By a symbol (a lexeme or a rule, matched to a
- * text that isn't empty) it goes over to other nodes, as an expression does by a byte to its
- * derivative; they are made when they are first asked for.
+ * A node is what remains to be matched.  A symbol (a lexeme or a rule that has matched a nonempty text)
+ * leads to other nodes, as a byte leads from an expression to its derivative.  Transitions are made when
+ * they are first requested.
  */
 #ifndef VLLM_GRAMMAR_CFG_CFG_INTERNAL_H
 #define VLLM_GRAMMAR_CFG_CFG_INTERNAL_H
 
 #include "grammar/cfg/cfg.h"
 
-/* Of a transition: lexemes are even, rules odd. */
+/* The symbol of a transition: lexemes are even, rules odd. */
 typedef uint32_t CfgSym;
 
 typedef struct CfgTrans
@@ -32,19 +32,19 @@ cfg_sym_rule(CfgRule r)
 	return r << 1 | 1;
 }
 
-/* May the node match the empty text?  After cfg_finish(). */
+/* Return true if the node may match the empty text.  Call after cfg_finish(). */
 bool		cfg_nullable(const Cfg *c, CfgNode a);
 /*
- * Transitions in order of symbols.  What can't be completed is not among them.  Stays
- * valid until the next call of anything.
+ * Return the transitions, sorted by symbol, without those that can't be completed.  The result is valid
+ * until the next call of any function.
  */
 const CfgTrans *cfg_trans(Cfg *c, CfgNode a, uint32_t *n);
 CfgNode		cfg_body(const Cfg *c, CfgRule r);
 CfgNode		cfg_root(const Cfg *c);
-/* False with *e set if room has run out. */
+/* Return false with *e set if memory for nodes has run out. */
 bool		cfg_check(const Cfg *c, Err *e);
 size_t		cfg_memory(const Cfg *c);
-/* A new piece of work begins (re_begin()); all steps so far. */
+/* Begin a new unit of work (re_begin()); return all steps so far. */
 void		cfg_begin(Cfg *c);
 uint64_t	cfg_work(const Cfg *c);
 
@@ -55,25 +55,26 @@ typedef struct Members Members;	/* all sets of members of a grammar, and their s
 Members    *members_new(void);
 void		members_free(Members *m);
 size_t		members_memory(const Members *m);
-/* A new piece of work: its steps are counted from 0.  Beyond a limit no end can be reached. */
+/* Begin a new unit of work: its steps are counted from 0.  Above the limit no end can be reached. */
 void		members_begin(Members *m);
 bool		members_full(const Members *m);
 uint64_t	members_work(const Members *m);
-/* The state before the first entry. */
+/* Return the state before the first entry. */
 uint32_t	members_add(Members *m, const CfgMembers *spec);
-/* Which members, rest and sep can match; before any of the below.  False if an entry may be empty. */
+/* Determine which members, rest and sep can match; call before the functions below.  Return false if an
+ * entry may be empty. */
 typedef bool (*MembersAlive) (const void *arg, CfgNode a);
 bool		members_finish(Members *m, MembersAlive alive, MembersAlive empty, const void *arg);
-/* The parts of the set that a state belongs to. */
+/* Return the parts of the set that a state belongs to. */
 const CfgMembers *members_spec(const Members *m, uint32_t state);
-/* The state after entry i (n = an instance of rest). */
+/* Return the state after entry i (n = an instance of rest). */
 uint32_t	members_next(Members *m, uint32_t state, uint32_t i);
-/* May entry i come next, so that an end can be reached? */
+/* Return true if entry i may come next so that an end can be reached. */
 bool		members_may(Members *m, uint32_t state, uint32_t i);
-/* The list may end after entry i of state; CFG_INF: in the state itself. */
+/* Return true if the list may end after entry i of state; CFG_INF: in the state itself. */
 bool		members_may_end(Members *m, uint32_t state, uint32_t i);
 bool		members_started(const Members *m, uint32_t state);	/* there are entries */
-/* Can it be completed from its beginning, given what can match so far? */
+/* Return true if the list can be completed from its beginning, given what can match so far. */
 bool		members_alive(Members *m, uint32_t state, MembersAlive alive, const void *arg);
 
 #endif

@@ -1,14 +1,13 @@
 /*
  * cfg_object_members.c
- *	  Entries in any order or in a given one, each at most once.
+ *	  Entries in any order or in a given order, each at most once.
  *
- * A state is the set of members that have been, the number of entries and, in ordered
- * sets, the place from which on members may come.  What makes no difference is not
- * kept, so that few states differ: a count beyond what bounds it, and in ordered sets
- * all members but those in dependencies.
+ * A state is the set of members that have occurred, the number of entries and, in ordered sets, the
+ * first member that may still come.  What makes no difference is not stored, so that there are few
+ * states: a count beyond its bounds, and in ordered sets all members except those in dependencies.
  *
- * What must come yet is the closure of the required members and those that have been under
- * the dependencies.  An entry may come if afterwards all that must come still can.
+ * The members that must still come are the closure of the required members and those that have occurred
+ * under the dependencies.  An entry may come if afterwards all these members still can.
  */
 #include "grammar/cfg/cfg_internal.h"
 
@@ -27,15 +26,15 @@ typedef struct ObjectMembersSpec
 	uint64_t   *required;
 	uint64_t   *depends;		/* members in dependencies */
 	bool		rest_alive;
-	uint32_t	max;			/* of entries: one if nothing can separate two */
+	uint32_t	max;			/* most entries: one if no separator can match */
 } ObjectMembersSpec;
 
 typedef struct ObjectMembersState
 {
 	uint32_t	spec;
-	uint32_t	count;			/* of entries, clipped */
+	uint32_t	count;			/* number of entries, clipped */
 	uint32_t	from;			/* ordered: the first member that may come */
-	uint32_t	bits;			/* index of the set of members that have been */
+	uint32_t	bits;			/* index of the set of members that have occurred */
 } ObjectMembersState;
 
 struct Members
@@ -51,9 +50,9 @@ struct Members
 				cap_bits;
 	uint32_t   *hash;
 	uint32_t	hash_cap;
-	uint64_t   *work[3];		/* sets of members */
+	uint64_t   *work[3];		/* scratch sets of members */
 	uint32_t	cap_work;
-	uint64_t	steps,			/* words and dependencies looked at in this piece of work */
+	uint64_t	steps,			/* words and dependencies examined in this unit of work */
 				steps_before;
 	bool		full;
 };
@@ -133,7 +132,7 @@ put(uint64_t *set, uint32_t i)
 	set[i / 64] |= (uint64_t) 1 << (i % 64);
 }
 
-/* The members from `from` on, of word i of a set. */
+/* Return the members from `from` on, in word i of a set. */
 static uint64_t
 from_on(uint32_t from, uint32_t i)
 {
@@ -172,7 +171,7 @@ rehash(Members *m)
 	}
 }
 
-/* Room for one more set of bits behind those there are. */
+/* Make room for one more set after the existing ones. */
 static uint64_t *
 bits_room(Members *m, uint32_t words)
 {
@@ -185,7 +184,7 @@ bits_room(Members *m, uint32_t words)
 	return m->bits + m->n_bits;
 }
 
-/* The state with these parts; its bits have been put behind those there are. */
+/* Return the state with these parts; the caller has put its set after the existing ones. */
 static uint32_t
 intern(Members *m, ObjectMembersState s)
 {
@@ -237,7 +236,7 @@ members_add(Members *m, const CfgMembers *spec)
 	*s = (ObjectMembersSpec) {.m = *spec,.words = words};
 	s->m.member = member;
 	s->m.dep = dep;
-	/* a bound that can't be reached is none */
+	/* a bound that can't be reached doesn't matter */
 	if (spec->rest == CFG_NONE && spec->max >= spec->n)
 		s->m.max = CFG_INF;
 	s->alive = mem_zalloc(3 * words * sizeof(uint64_t));
@@ -301,7 +300,7 @@ members_finish(Members *m, MembersAlive alive, MembersAlive empty, const void *a
 
 /* ---- what may come ---- */
 
-/* Take in what the members of the set ask for; false if they can't be at all. */
+/* Add the members that those of the set depend on; return false if one of them can't occur. */
 static bool
 close_set(Members *m, const ObjectMembersSpec *s, uint64_t *set)
 {
@@ -330,8 +329,8 @@ close_set(Members *m, const ObjectMembersSpec *s, uint64_t *set)
 }
 
 /*
- * The parts after entry i (CFG_INF: as they are): count and from, and what has been in
- * work[0].
+ * Compute the parts after entry i (CFG_INF: unchanged): count and from, and in work[0] the members that
+ * have occurred.
  */
 static ObjectMembersState
 parts_after(Members *m, uint32_t state, uint32_t i)
@@ -355,14 +354,14 @@ parts_after(Members *m, uint32_t state, uint32_t i)
 	return s;
 }
 
-/* Can member i still come in a state with these parts? */
+/* Return true if member i can still come in a state with these parts. */
 static bool
 available(const ObjectMembersSpec *p, const ObjectMembersState *s, const uint64_t *been, uint32_t i)
 {
 	return has(p->alive, i) && !has(been, i) && (!p->m.ordered || i >= s->from);
 }
 
-/* The members of word i that can still come. */
+/* Return the members of word i that can still come. */
 static uint64_t
 available_word(const ObjectMembersSpec *p, const ObjectMembersState *s, const uint64_t *been, uint32_t i)
 {
@@ -370,8 +369,8 @@ available_word(const ObjectMembersSpec *p, const ObjectMembersState *s, const ui
 }
 
 /*
- * How many members come along if i comes, itself counted, with what they ask for; 0 = it can't
- * come.  work[1] has what comes anyway, work[2] will have those besides.
+ * Return how many members must come if i comes, including itself and its dependencies; 0 = it can't
+ * come.  work[1] has the members that must come anyway; work[2] gets the additional ones.
  */
 static uint32_t
 comes_with(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t i)
@@ -394,7 +393,8 @@ comes_with(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, 
 	return n;
 }
 
-/* The member in dependencies that brings the fewest along; *least = how many, 0: there is none. */
+/* Return the member in dependencies that needs the fewest others; *least = how many, 0: there is
+ * none. */
 static uint32_t
 lightest(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t *least)
 {
@@ -418,8 +418,9 @@ lightest(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, ui
 }
 
 /*
- * Can there be as many entries as there must be, if what must come (work[1]) makes `count`?
- * Takes first those that bring none along, then what brings the fewest, so that the upper bound is kept.
+ * Return true if there can be at least `min` entries when those that must come (work[1]) make `count`.
+ * Takes members without dependencies first, then those that need the fewest others, so that the upper
+ * bound holds.
  */
 static bool
 can_fill(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t count)
@@ -452,8 +453,8 @@ can_fill(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, ui
 }
 
 /*
- * In a state with these parts (work[0]): *missing = members that must come.  False if
- * no end can be reached.
+ * For a state with these parts (work[0]) set *missing to the number of members that must still come.
+ * Return false if no end can be reached.
  */
 static bool
 viable(Members *m, const ObjectMembersState *s, uint32_t *missing)
@@ -470,8 +471,8 @@ viable(Members *m, const ObjectMembersState *s, uint32_t *missing)
 	for (uint32_t i = 0; i < p->words; i++)
 	{
 		uint64_t	gone = p->m.ordered ? ~from_on(s->from, i) : 0;
-		/* ordered sets remember members of dependencies only: the others before `from` have
-		 * been if they had to */
+		/* ordered sets remember only members in dependencies: the others before `from` have occurred if
+		 * they had to */
 		uint64_t	must = need[i] & ~m->work[0][i] & (~gone | p->depends[i]);
 
 		if ((must & (gone | ~p->alive[i])) != 0)
@@ -492,7 +493,7 @@ members_may(Members *m, uint32_t state, uint32_t i)
 
 	if (i == p->m.n ? !p->rest_alive : !available(p, &s, m->bits + s.bits, i))
 		return false;
-	/* in order, none that is required may be left out */
+	/* in order, no required member may be skipped */
 	for (uint32_t k = 0; p->m.ordered && k < p->words; k++)
 		if ((p->required[k] & from_on(s.from, k) & ~from_on(i, k)) != 0)
 			return false;

@@ -2,26 +2,26 @@
  * earley.c
  *	  Earley's algorithm over lexemes, with rows as values.
  *
- * A row stands for a place where a lexeme has ended.  It is a set of edges
- * (symbol, node behind it, rule to return to, row where that rule began): what may come,
- * lexeme or rule, and how to go on.  Three things make rows equal that mean the same, so
- * that a list of a thousand entries needs a handful:
+ * A row stands for a position where a lexeme has ended.  It is a set of edges (symbol, node after it,
+ * rule to return to, row where that rule began): which lexeme or rule may come, and how to continue.
+ * Three things make rows with the same meaning equal, so that a list of a thousand entries needs a
+ * handful of rows:
  *
- *	 - A row is its content, and the rows it refers to are values themselves.
- *	   "Began here" is written as SELF.
- *	 - Seeds that have been seen before (the nodes reached by the lexemes) lead to the row
- *	   that they led to then, without looking.
- *	 - Tail calls: a rule at the end of another returns to where that one returns, so
- *	   recursion on the right does not pile up rows.  The rule's completion is then that of
- *	   the outermost one.
+ *	- A row is identified by its content, and the rows it refers to are identified the same way.
+ *	  "Began here" is written as SELF.
+ *	- Seeds (the nodes reached by the lexemes) that have been seen before lead to the same row
+ *	  again, without computing it.
+ *	- Tail calls: a rule at the end of another returns to where the outer one returns, so
+ *	  recursion on the right does not pile up rows.  The rule's completion is then that of
+ *	  the outermost one.
  *
- * Nodes have no transitions by empty matches (cfg.c), so a rule that returns to SELF has
- * matched nothing and needs no completion.
+ * Nodes have no transitions by empty matches (cfg.c), so a rule that returns to SELF has matched nothing
+ * and needs no completion.
  *
- * A state is a set of pairs (row, state of the lexer over the lexemes that began there) and
- * whether the text may end.  All places where a lexeme may end are followed; at one byte all
- * lexemes that end there, whatever row they began at, make one new row together.  So there
- * are at most as many pairs as there are bytes in the longest open lexeme.
+ * A state is a set of pairs (row, state of the lexer over the lexemes that began there) and a flag
+ * whether the text may end.  The parser follows all positions where a lexeme may end; all lexemes that
+ * end at one byte, whatever row they began at, make one new row together.  So there are at most as many
+ * pairs as there are bytes in the longest open lexeme.
  */
 #include "grammar/cfg/earley.h"
 
@@ -38,7 +38,7 @@
 #define START		(UINT32_MAX - 2)	/* before everything */
 #define MAX_EDGES	200000		/* of a row */
 #define MAX_PAIRS	4000		/* of a state */
-#define MAX_STEPS	5000000	/* items looked at in a piece of work */
+#define MAX_STEPS	5000000	/* items examined in a unit of work */
 
 typedef struct Item
 {
@@ -57,13 +57,13 @@ typedef struct Edge
 
 typedef struct EarleyRow
 {
-	uint32_t	lex;			/* the lexer at its beginning; LEX_DEAD = nothing may come */
+	uint32_t	lex;			/* the lexer's state at its beginning; LEX_DEAD = nothing may come */
 	bool		accepts;
 } EarleyRow;
 
 typedef struct EarleyState
 {
-	uint32_t   *next;			/* by class; NULL = none asked for */
+	uint32_t   *next;			/* by class; NULL = none computed */
 } EarleyState;
 
 struct Parse
@@ -72,24 +72,24 @@ struct Parse
 	Lexer	   *lexer;
 	const uint8_t *cls;
 	uint32_t	n_cls;
-	Ids			rows;			/* accepts, then edges */
+	Ids			rows;			/* content: accepts, then edges */
 	EarleyRow  *row;
 	uint32_t	n_rows,
 				cap_rows;
 	Ids			seeds;			/* items */
-	uint32_t   *seed_row;		/* row of each */
+	uint32_t   *seed_row;		/* the row that each leads to */
 	uint32_t	cap_seed_row;
-	Ids			states;			/* accepts, then pairs */
+	Ids			states;			/* content: accepts, then pairs */
 	EarleyState *state;
 	uint32_t	n_states,
 				cap_states;
 	size_t		tables;			/* bytes of next[] */
 	uint32_t	start;
-	uint64_t	steps,			/* of this piece of work */
+	uint64_t	steps,			/* of this unit of work */
 				steps_before;
 	bool		full;
 
-	/* at work */
+	/* working data */
 	Item	   *item;			/* of the row that is being made */
 	uint32_t	n_items,
 				cap_items;
@@ -119,7 +119,7 @@ hash_item(const Item *i)
 static void
 items_reset(Parse *p)
 {
-	/* each item's slot is at or behind its home, over those that are free again already */
+	/* Each item's slot is at or after its home, after slots that have been freed already. */
 	for (uint32_t i = 0; i < p->n_items; i++)
 	{
 		uint32_t	h = hash_item(&p->item[i]) & (p->item_hash_cap - 1);
@@ -147,7 +147,7 @@ item_rehash(Parse *p)
 	}
 }
 
-/* Add an item to the row that is being made, unless it is there. */
+/* Add an item to the row that is being made, unless it is already there. */
 static void
 item_add(Parse *p, CfgNode node, CfgRule ret, uint32_t origin)
 {
@@ -202,7 +202,7 @@ row_edges(const Parse *p, uint32_t row, uint32_t *n)
 	return (const Edge *) (w + 1);
 }
 
-/* The first edge of a row with a symbol that isn't below sym. */
+/* Return the first edge of a row with a symbol >= sym. */
 static uint32_t
 edge_find(const Edge *e, uint32_t n, CfgSym sym)
 {
@@ -220,7 +220,7 @@ edge_find(const Edge *e, uint32_t n, CfgSym sym)
 	return lo;
 }
 
-/* A rule that began at a row has been matched: who waited there goes on. */
+/* A rule that began at a row has been matched: advance the edges that wait for it there. */
 static void
 complete(Parse *p, CfgRule rule, uint32_t origin)
 {
@@ -271,7 +271,7 @@ close_items(Parse *p, bool *accepts)
 		{
 			bool		rule = t[k].sym & 1;
 
-			/* at the end of a rule, the next returns where this one would */
+			/* tail call: at the end of a rule, the next one returns where this one would */
 			if (rule && t[k].to == CFG_EMPTY)
 				item_add(p, cfg_body(p->c, t[k].sym >> 1), x.ret, x.origin);
 			else
@@ -284,7 +284,7 @@ close_items(Parse *p, bool *accepts)
 	}
 }
 
-/* The lexer's state over the lexemes among the edges, which are in order. */
+/* Return the lexer's state over the lexemes among the edges, which are sorted. */
 static uint32_t
 row_lexer(Parse *p)
 {
@@ -300,7 +300,7 @@ row_lexer(Parse *p)
 	return r;
 }
 
-/* The row of the items there are. */
+/* Return the row of the current items. */
 static uint32_t
 row_make(Parse *p)
 {
@@ -334,7 +334,7 @@ row_make(Parse *p)
 	return r;
 }
 
-/* ---- seeds: what lexemes that have ended lead to ---- */
+/* ---- seeds: the nodes after lexemes that have ended ---- */
 
 static void
 seed_add(Parse *p, const Edge *e, uint32_t row)
@@ -378,7 +378,7 @@ by_item(const void *a, const void *b)
 	return x->origin < y->origin ? -1 : x->origin > y->origin;
 }
 
-/* The row that the seeds lead to. */
+/* Return the row that the seeds lead to. */
 static uint32_t
 seeds_row(Parse *p)
 {
@@ -429,7 +429,7 @@ pair_put(Parse *p, uint32_t i, uint32_t row, uint32_t lex)
 	p->pair[i] = (ParsePair) {row, lex};
 }
 
-/* The state of pair[0..n) and of a row that begins here (UNKNOWN = none). */
+/* Return the state of pair[0..n) and of a row that begins here (UNKNOWN = none). */
 static uint32_t
 state_make(Parse *p, uint32_t n, uint32_t row)
 {
@@ -548,7 +548,7 @@ parse_can_go_on(Parse *p, uint32_t state)
 	uint32_t	n;
 	const ParsePair *pair = parse_pairs(p, state, &n);
 
-	/* a lexeme may be complete, and what is left of it nothing that looks like more */
+	/* a pair doesn't prove it: its lexeme may be complete without a possible continuation */
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t c = 0; c < p->n_cls; c++)
 			if (lexer_step(p->lexer, pair[i].lex, c) != LEX_DEAD)
@@ -564,7 +564,7 @@ parse_only(Parse *p, uint32_t state)
 	uint32_t	only = UNKNOWN;
 	int			b = -1;
 
-	/* most states allow the first few of the classes already */
+	/* most states already allow two of the first few classes */
 	for (uint32_t c = 0; c < p->n_cls; c++)
 		for (uint32_t i = 0; i < n; i++)
 			if (lexer_step(p->lexer, pair[i].lex, c) != LEX_DEAD)
@@ -600,7 +600,7 @@ parse_first(Parse *p, uint32_t state, uint32_t set[8])
 			set[b / 32] |= 1u << (b % 32);
 }
 
-/* ---- the whole ---- */
+/* ---- the parser ---- */
 
 Parse *
 parse_new(Cfg *c)

@@ -1,9 +1,9 @@
 /*
  * lexer.c
- *	  Lexemes side by side, a byte at a time; see lexer.h.
+ *	  Match lexemes in parallel, byte by byte; see lexer.h.
  *
- * State 0 is LEX_DEAD, the empty set of pairs.  A pair whose rest is only the empty text is
- * kept: it says that the lexeme has ended here.
+ * State 0 is LEX_DEAD, the empty set of pairs.  A pair whose rest is only the empty text is kept: it
+ * means that the lexeme has ended here.
  */
 #include "grammar/cfg/lexer.h"
 
@@ -29,7 +29,7 @@ struct Lexer
 	bool		read_only;
 };
 
-/* The state of these pairs. */
+/* Return the state of these pairs. */
 static uint32_t
 intern(Lexer *l, const uint32_t *pair, uint32_t n)
 {

@@ -1,6 +1,6 @@
 /*
  * sequence_ids.h
- *	  Numbers for sequences of 32-bit words: equal sequences, equal numbers.
+ *	  Numbers for sequences of 32-bit words: equal sequences have equal numbers.
  */
 #ifndef VLLM_GRAMMAR_CFG_SEQUENCE_IDS_H
 #define VLLM_GRAMMAR_CFG_SEQUENCE_IDS_H
@@ -10,7 +10,7 @@
 
 typedef struct Ids
 {
-	uint32_t   *word;			/* of all sequences, one behind the other */
+	uint32_t   *word;			/* all sequences, one after the other */
 	uint32_t	n_words,
 				cap_words;
 	uint32_t   *first;			/* [n + 1] */
@@ -23,7 +23,7 @@ typedef struct Ids
 void		ids_init(Ids *s);
 void		ids_free(Ids *s);
 size_t		ids_memory(const Ids *s);
-/* The number of w[0..n); numbers count from 0 as sequences come. */
+/* Return the number of w[0..n); new sequences get the numbers 0, 1, ... */
 uint32_t	ids_get(Ids *s, const uint32_t *w, uint32_t n);
 
 static inline const uint32_t *

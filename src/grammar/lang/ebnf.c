@@ -1,6 +1,6 @@
 /*
  * ebnf.c
- *	  Grammars of rules `name ::= ...`, as GBNF and its relatives write them.
+ *	  Grammars of rules `name ::= ...`, as in GBNF and its relatives.
  *
  *	 "text" 'text'		literals, with escapes
  *	 [a-z] [^"\\] .		one character
@@ -61,7 +61,7 @@ name_len(const NoteText *t)
 	return n;
 }
 
-/* Does a rule begin here? */
+/* Return true if a rule begins here. */
 static bool
 at_rule(const NoteText *t)
 {
@@ -74,7 +74,7 @@ at_rule(const NoteText *t)
 	return note_looking_at(&u, "::=");
 }
 
-/* [...]: as in patterns, which read it. */
+/* Read [...] with the parser of patterns. */
 static bool
 char_class(Ebnf *p, NoteNode *out)
 {
@@ -165,7 +165,7 @@ atom(Ebnf *p, NoteNode *out)
 	}
 }
 
-/* {n}, {n,}, {n,m}, {,m} behind the brace */
+/* Read {n}, {n,}, {n,m}, {,m} after the brace. */
 static bool
 counts(Ebnf *p, uint32_t *min, uint32_t *max)
 {

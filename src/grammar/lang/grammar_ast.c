@@ -1,11 +1,10 @@
 /*
  * grammar_ast.c
- *	  Written grammars to Cfg; see grammar_ast.h.
+ *	  Convert written grammars to Cfg; see grammar_ast.h.
  *
- * A tree is either regular, then it becomes one expression, or not.  In sequences
- * neighbours that are regular become one lexeme, in alternatives all that are.  A rule is
- * regular if its body is, if it doesn't come back to itself, and if all that it refers to
- * makes up no more than so many nodes.
+ * A regular tree becomes one expression.  In a sequence adjacent regular parts become one lexeme, in
+ * alternatives all regular ones.  A rule is regular if its body is regular, if it isn't recursive, and
+ * if everything that it refers to has at most MAX_REGULAR nodes.
  */
 #include "grammar/lang/grammar_ast.h"
 
@@ -21,7 +20,7 @@
 #define MAX_NODES		1000000
 #define MAX_REGULAR		2000	/* nodes of a rule that becomes an expression */
 #define MAX_DEPTH		300		/* of trees */
-#define MAX_LEVELS		3000	/* of the trees of rules that are built within one another */
+#define MAX_LEVELS		3000	/* nesting of the trees of rules that are built within one another */
 #define MAX_NUMBER		1000000
 
 typedef enum GrammarAstKind
@@ -39,7 +38,7 @@ typedef struct GrammarAstNode
 	uint32_t	depth;
 } GrammarAstNode;
 
-/* A tree as an expression or as a node of the grammar. */
+/* A tree, built as an expression or as a node of the grammar. */
 typedef struct Built
 {
 	bool		regular;
@@ -77,7 +76,7 @@ struct Notation
 				cap_rules;
 	uint32_t   *hash;			/* of names */
 	uint32_t	hash_cap;
-	uint32_t	levels;			/* of the trees being built */
+	uint32_t	levels;			/* nesting of the trees being built */
 	bool		full;
 };
 
@@ -280,7 +279,7 @@ build_ref(Notation *n, uint32_t rule)
 	Built		b;
 
 	ASSERT(r->defined);
-	/* what is too deep here is built later, by note_build() */
+	/* a rule nested too deeply is built later, by note_build() */
 	if (r->progress == P_NEW && n->levels + levels <= MAX_LEVELS)
 	{
 		r->progress = P_AT_WORK;
@@ -296,7 +295,7 @@ build_ref(Notation *n, uint32_t rule)
 	return (Built) {false, ref_cfg(n, rule), 0};
 }
 
-/* Neighbours that are regular are one. */
+/* Build a sequence; adjacent regular parts become one expression. */
 static Built
 build_seq(Notation *n, GrammarAstNode x)
 {
@@ -397,7 +396,7 @@ note_build(Notation *n, uint32_t start, CfgNode *out, Err *e)
 		if (!n->rule[i].defined)
 			return err_set(e, ERR_INVALID, "rule \"%.100s\" of the grammar is not defined", n->rule[i].name);
 	*out = as_cfg(n, build_ref(n, start));
-	/* rules that something refers to, and those they refer to in turn */
+	/* build the rules that others refer to, and those that these refer to */
 	while (more)
 	{
 		more = false;
@@ -471,7 +470,7 @@ note_number(NoteText *t, uint32_t *v)
 	return t->i > at;
 }
 
-/* Behind a backslash. */
+/* Read an escape after the backslash. */
 static bool
 literal_escape(NoteText *t, Buf *out)
 {

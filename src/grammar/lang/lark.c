@@ -11,10 +11,10 @@
  *	 %import common.NAME	Lark's library
  *	 // and # to the end of the line are comments
  *
- * Names of terminals are in capitals; nothing is ignored inside them.  The start rule is
- * `start`, or the first.  Priorities and aliases make no difference to which texts match and are
- * skipped; so do ?, ! and _ before names.  Where Lark's lexer takes the longest terminal, here
- * all splits are followed: no text is lost, some are gained.
+ * Names of terminals are in capitals; nothing is ignored inside them.  The start rule is `start`, or the
+ * first.  Priorities and aliases don't change which texts match and are skipped, as are ?, ! and _
+ * before names.  Lark's lexer takes the longest terminal; this parser follows all splits, so it accepts
+ * all of Lark's texts, and some more.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ typedef struct Lark
 	Regex	   *re;
 	NoteNodes	ignore;			/* terminals */
 	uint32_t	ignored;		/* rule: any of them, any number of times */
-	bool		terminal;		/* in the body of one */
+	bool		terminal;		/* in the body of a terminal */
 	int			depth;
 } Lark;
 
@@ -40,7 +40,7 @@ static bool alternatives(Lark *p, NoteNode *out);
 
 /* ---- words of the notation ---- */
 
-/* White space and comments; ends of lines only if `lines`. */
+/* Skip white space and comments; skip line ends only if `lines`. */
 static void
 space(NoteText *t, bool lines)
 {
@@ -60,7 +60,7 @@ space(NoteText *t, bool lines)
 	}
 }
 
-/* A line break, unless the next line goes on with an alternative. */
+/* Consume a line break, unless the next line continues with an alternative. */
 static bool
 line_ends(NoteText *t)
 {
@@ -98,7 +98,7 @@ name_len(const NoteText *t)
 	return n;
 }
 
-/* Terminals are in capitals, by the first letter. */
+/* Return true for a terminal, which begins with a capital letter. */
 static bool
 is_terminal(const char *s, size_t n)
 {
@@ -152,7 +152,7 @@ import_one(Lark *p, const char *name, size_t n, const char *as, size_t as_len)
 					  (int) (n < 100 ? n : 100), name);
 }
 
-/* Behind %import: common.A, common.A -> B, common (A, B) */
+/* Read the rest of %import: common.A, common.A -> B, common (A, B). */
 static bool
 import(Lark *p)
 {
@@ -191,7 +191,7 @@ import(Lark *p)
 
 /* ---- terminals ---- */
 
-/* A terminal in a rule: what is ignored may stand before it. */
+/* A terminal in a rule: ignored text may come before it. */
 static NoteNode
 terminal(Lark *p, NoteNode x)
 {
@@ -433,7 +433,7 @@ directive(Lark *p)
 	return note_error(t, ERR_UNSUPPORTED, "%.*s is not supported", (int) n, t->s + t->i);
 }
 
-/* A rule or a terminal; *rule = its number. */
+/* Read a rule or a terminal; *rule = its number. */
 static bool
 definition(Lark *p, uint32_t *rule)
 {
@@ -469,7 +469,7 @@ definition(Lark *p, uint32_t *rule)
 	return true;
 }
 
-/* Everything there is; *start = the rule to begin with. */
+/* Read all definitions; *start = the start rule. */
 static bool
 definitions(Lark *p, uint32_t *start)
 {
@@ -512,7 +512,7 @@ lark_build(Cfg *c, const char *text, size_t n, CfgNode *out, Err *e)
 	bool		ok;
 
 	e->cls = ERR_NONE;
-	/* names that can't be written */
+	/* names that no grammar can contain */
 	p.ignored = note_rule(p.n, "%ignore", 7);
 	ok = definitions(&p, &start);
 	if (ok)

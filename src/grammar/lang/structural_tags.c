@@ -1,17 +1,16 @@
 /*
  * structural_tags.c
- *	  Structural tags: free text in which some beginnings oblige.
+ *	  Structural tags: free text in which certain beginnings require a certain continuation.
  *
  * Old form: {"structures": [{"begin", "schema", "end"}, ...], "triggers": [...]}.  New form:
  * {"format": ...} with formats const_string, json_schema, regex, grammar, any_text, sequence,
  * or, tag, triggered_tags, tags_with_separator.
  *
- * Free text before a tag and the trigger at its end are one lexeme: a text in which a trigger
- * ends at the end, and none before.  What follows is the rest of a tag that begins with
- * this trigger, so the text can't go on as if there had been none.  any_text that is a tag's content ends the
- * same way: at the first place where the tag's end stands.  In all
- * free text within a tag, however deep, none of the ends of the innermost tag stands, nor
- * one of its own `excludes`.
+ * Free text before a tag and the trigger at its end are one lexeme: a text in which a trigger ends at
+ * the end, and none before.  The rest of a tag that begins with this trigger must follow, so the text
+ * can't continue as if there had been no trigger.  any_text as a tag's content ends the same way: at the
+ * first occurrence of the tag's end.  Free text within a tag, at any depth, must not contain any end of
+ * the innermost tag, nor any of its own `excludes`.
  *
  * Tested by tests/unit/grammar/test_gram_tags.c, which compares with a plain matcher, and
  * tests/unit/grammar/test_grammar.c.
@@ -33,7 +32,7 @@ typedef struct Tags
 	Regex	   *re;
 	const GramOptions *o;
 	Err		   *e;
-	ReNode		ends;			/* of the tag at hand; RE_NONE: none */
+	ReNode		ends;			/* ends of the current tag; RE_NONE: none */
 } Tags;
 
 static bool format(Tags *t, const Jv *f, int depth, CfgNode *out);
@@ -64,7 +63,7 @@ starts_with(const Jv *v, const Jv *start)
 	return v->len >= start->len && memcmp(v->s, start->s, start->len) == 0;
 }
 
-/* *to = a switch, off if it is not there. */
+/* Read a boolean; false if it is absent. */
 static bool
 flag(Tags *t, const Jv *o, const char *key, bool *to)
 {
@@ -77,7 +76,7 @@ flag(Tags *t, const Jv *o, const char *key, bool *to)
 	return false;
 }
 
-/* Has the object no other keys than type and these, with spaces between? */
+/* Return true if the object has no keys other than "type" and these, separated by spaces. */
 static bool
 known(Tags *t, const Jv *o, const char *keys)
 {
@@ -100,7 +99,7 @@ known(Tags *t, const Jv *o, const char *keys)
 	return true;
 }
 
-/* A text as it stands; `what` names it in errors. */
+/* Match a text literally; `what` names it in errors. */
 static bool
 text_re(Tags *t, const char *what, const char *s, size_t n, ReNode *out)
 {
@@ -111,7 +110,7 @@ text_re(Tags *t, const char *what, const char *s, size_t n, ReNode *out)
 															   "contain a NUL", what);
 }
 
-/* One of the texts of a list. */
+/* Match one of the texts of a list. */
 static bool
 texts_re(Tags *t, const char *what, const Jv *list, ReNode *out)
 {
@@ -127,7 +126,7 @@ texts_re(Tags *t, const char *what, const Jv *list, ReNode *out)
 	return ok;
 }
 
-/* The texts of a list that aren't empty, as one; RE_NONE if there are none. */
+/* Match one of the nonempty texts of a list; RE_NONE if there are none. */
 static bool
 marks_of(Tags *t, const char *what, const Jv *list, ReNode *out)
 {
@@ -145,7 +144,7 @@ marks_of(Tags *t, const char *what, const Jv *list, ReNode *out)
 	return true;
 }
 
-/* What must not stand in free text: the tag's ends, and what the format excludes. */
+/* What free text must not contain: the tag's ends, and what the format excludes. */
 static bool
 excluded(Tags *t, const Jv *f, ReNode *out)
 {
@@ -165,7 +164,7 @@ excluded(Tags *t, const Jv *f, ReNode *out)
 	return true;
 }
 
-/* Texts that end with mark where one of marks ends for the first time. */
+/* Texts that end with mark, and in which one of marks ends there for the first time. */
 static ReNode
 up_to(Tags *t, ReNode mark, ReNode marks)
 {
@@ -180,7 +179,7 @@ up_to(Tags *t, ReNode mark, ReNode marks)
 						 re_cat(t->re, RE_ALL, re_cat(t->re, marks, re_repeat(t->re, byte, 1, RE_INF)))));
 }
 
-/* Texts in which none of marks stands; RE_NONE: any. */
+/* Texts that contain none of marks; RE_NONE: any. */
 static ReNode
 without(Tags *t, ReNode marks)
 {
@@ -198,7 +197,7 @@ sub_spec(Tags *t, GramKind kind, const Jv *text, CfgNode *out)
 	return spec_build(t->c, &s, out, t->e);
 }
 
-/* As it is written: its numbers are exact. */
+/* Compile a schema from its text, as its numbers are exact. */
 static bool
 schema(Tags *t, const Jv *s, CfgNode *out)
 {
@@ -220,7 +219,7 @@ all_strings(const Jv *list)
 	return true;
 }
 
-/* One end, or one of several. */
+/* Read one end, or a list of ends. */
 static bool
 end_re(Tags *t, const Jv *tag, ReNode *out)
 {
@@ -233,7 +232,7 @@ end_re(Tags *t, const Jv *tag, ReNode *out)
 	return invalid(t, "a tag's end must be a string or strings");
 }
 
-/* A tag's content, and which texts end it. */
+/* Build a tag's content; its ends apply to the text within. */
 static bool
 content_of(Tags *t, const Jv *tag, int depth, CfgNode *out)
 {
@@ -248,7 +247,7 @@ content_of(Tags *t, const Jv *tag, int depth, CfgNode *out)
 	return ok;
 }
 
-/* What follows a tag's begin. */
+/* Build what follows a tag's begin. */
 static bool
 tag_body(Tags *t, const Jv *tag, int depth, CfgNode *out)
 {
@@ -275,7 +274,7 @@ tag_body(Tags *t, const Jv *tag, int depth, CfgNode *out)
 	return true;
 }
 
-/* A tag but the first `skip` bytes of its begin, before its body. */
+/* Build a tag without the first `skip` bytes of its begin, followed by its body. */
 static bool
 tag_from(Tags *t, const Jv *tag, size_t skip, CfgNode body, CfgNode *out)
 {
@@ -284,7 +283,7 @@ tag_from(Tags *t, const Jv *tag, size_t skip, CfgNode body, CfgNode *out)
 
 	if (begin == NULL)
 		return invalid(t, "a tag's begin must be a string");
-	/* check_triggers() has seen that the trigger is its beginning */
+	/* check_triggers() has checked that the tag begins with the trigger */
 	ALWAYS(skip <= begin->len);
 	if (!text_re(t, "tag's begin", begin->s + skip, begin->len - skip, &re))
 		return false;
@@ -300,7 +299,7 @@ tag_whole(Tags *t, const Jv *tag, int depth, CfgNode *out)
 	return tag_body(t, tag, depth, &body) && tag_from(t, tag, 0, body, out);
 }
 
-/* Each tag has a trigger that it begins with. */
+/* Check that each tag begins with one of the triggers. */
 static bool
 check_triggers(Tags *t, const Jv *triggers, const Jv *tags)
 {
@@ -328,7 +327,7 @@ check_triggers(Tags *t, const Jv *triggers, const Jv *tags)
 	return true;
 }
 
-/* The tags that begin with the trigger, behind it; part[] has room for all. */
+/* Build what follows the trigger, for the tags that begin with it; part[] has room for all. */
 static bool
 behind_trigger(Tags *t, const Jv *trigger, const Jv *tags, const CfgNode *body, CfgNode *part, CfgNode *out)
 {
@@ -342,18 +341,18 @@ behind_trigger(Tags *t, const Jv *trigger, const Jv *tags, const CfgNode *body, 
 	return cfg_check(t->c, t->e);
 }
 
-/* Triggered tags, as far as they are compiled. */
+/* Triggered tags, while they are compiled. */
 typedef struct Triggered
 {
 	ReNode		marks;			/* the triggers */
-	ReNode		none;			/* what must not stand in free text */
+	ReNode		none;			/* what free text must not contain */
 	CfgNode    *body;			/* [tags] */
 	CfgNode    *part;			/* room for as many */
-	CfgNode		tag;			/* one of the tags, at once */
+	CfgNode		tag;			/* one of the tags, without text before it */
 	CfgNode		any;			/* one of the tags, after free text up to its trigger */
 } Triggered;
 
-/* One of the tags, with nothing before it. */
+/* Build one of the tags, without text before it. */
 static bool
 tag_at_once(Tags *t, const Jv *tags, Triggered *k)
 {
@@ -367,7 +366,7 @@ tag_at_once(Tags *t, const Jv *tags, Triggered *k)
 	return cfg_check(t->c, t->e);
 }
 
-/* Free text up to a trigger, and what follows it. */
+/* Build free text up to a trigger, and what follows it. */
 static bool
 any_tag(Tags *t, const Jv *triggers, const Jv *tags, Triggered *k)
 {
@@ -393,7 +392,7 @@ any_tag(Tags *t, const Jv *triggers, const Jv *tags, Triggered *k)
 	return ok;
 }
 
-/* Its bodies, each compiled once, however many triggers its tag has, and what can stand where. */
+/* Compile each tag's body once, however many triggers it has, and what may come where. */
 static bool
 compile_tags(Tags *t, const Jv *triggers, const Jv *tags, int depth, Triggered *k)
 {
@@ -410,7 +409,7 @@ compile_tags(Tags *t, const Jv *triggers, const Jv *tags, int depth, Triggered *
 	return ok;
 }
 
-/* With at_least_one the first tag is at the beginning, as xgrammar has it: no text comes before. */
+/* With at_least_one the first tag is at the beginning, as in xgrammar: no text comes before it. */
 static bool
 triggered(Tags *t, const Jv *f, const Jv *tags, int depth, CfgNode *out)
 {
@@ -433,7 +432,7 @@ triggered(Tags *t, const Jv *f, const Jv *tags, int depth, CfgNode *out)
 	return true;
 }
 
-/* All that a list says, one behind the other or one of them. */
+/* Build all elements of a list, as a sequence or as alternatives. */
 static bool
 parts(Tags *t, const Jv *list, bool (*make) (Tags *, const Jv *, int, CfgNode *), bool all, int depth,
 	  CfgNode *out)
@@ -479,7 +478,7 @@ elements(Tags *t, const Jv *f, bool all, int depth, CfgNode *out)
 		invalid(t, "elements must be an array that is not empty");
 }
 
-/* Formats that hold others. */
+/* Build formats that contain others. */
 static bool
 compound(Tags *t, const Jv *f, const Jv *type, int depth, CfgNode *out)
 {
@@ -552,7 +551,7 @@ tags_build(Cfg *c, const char *text, size_t n, const GramOptions *o, CfgNode *ou
 		ok = known(&t, root, "structures triggers") && triggered(&t, root, jv_get(root, "structures"), 0,
 																 out);
 	arena_free(a);
-	/* each tag has put back the ends of the one around it */
+	/* each tag has restored the ends of the enclosing one */
 	ASSERT(!ok || t.ends == RE_NONE);
 	return ok;
 }

@@ -1,10 +1,10 @@
 /*
  * char_class.c
- *	  Characters and texts as expressions over bytes.
+ *	  Expressions over bytes for characters and texts.
  *
- * A set of code points becomes the automaton of its spellings: a number written in
- * digits of some base (six bits for UTF-8, four for \uXXXX), most significant first,
- * where digits with the same rest share it.
+ * A set of code points becomes the automaton of its spellings: a number written in digits of some base
+ * (six bits for UTF-8, four for \uXXXX), most significant first; digits with the same continuation share
+ * it.
  */
 #include "grammar/regex/regex_internal.h"
 
@@ -16,7 +16,7 @@
 #include "base/assert.h"
 
 #define MAX_CP		0x10FFFF
-#define SHARE_DEPTH	400			/* of beginnings shared by texts; deeper ones aren't */
+#define SHARE_DEPTH	400			/* depth of prefixes that texts share; deeper ones aren't shared */
 
 typedef struct CharClassMade
 {
@@ -28,7 +28,7 @@ typedef struct CharClassMade
 
 struct ReChars
 {
-	CharClassMade *made;			/* classes, so that \w is spelled out once */
+	CharClassMade *made;			/* cache of classes, so that \w is spelled out once */
 	size_t		n,
 				cap;
 	ReNode		ascii[3][128];	/* by mode; RE_NONE = not made yet */
@@ -88,7 +88,7 @@ re_ranges_sort(ReRange *r, size_t n)
 	return m;
 }
 
-/* What of r lies in lo .. hi, as offsets from lo; returns how many. */
+/* Clip r to lo .. hi, as offsets from lo; return how many ranges are left. */
 static size_t
 clip(const ReRange *r, size_t n, uint32_t lo, uint32_t hi, ReRange *out)
 {
@@ -105,7 +105,7 @@ clip(const ReRange *r, size_t n, uint32_t lo, uint32_t hi, ReRange *out)
 typedef struct Digits
 {
 	int			bits;			/* of a digit */
-	uint8_t		lead;			/* UTF-8: added to the first; hex: 0 */
+	uint8_t		lead;			/* UTF-8: added to the first digit; hex: 0 */
 } Digits;
 
 static void
@@ -126,7 +126,7 @@ add_digit(uint32_t set[8], const Digits *d, bool first, uint32_t v)
 	}
 }
 
-/* All numbers of 1 + more digits, which are not the first ones. */
+/* All numbers of 1 + more digits, of which the first one isn't the number's first. */
 static ReNode
 all_digits(Regex *re, const Digits *d, int more)
 {
@@ -140,7 +140,7 @@ all_digits(Regex *re, const Digits *d, int more)
 	return r;
 }
 
-/* The numbers of r (in order) in 1 + more digits. */
+/* The numbers of r (sorted) in 1 + more digits. */
 static ReNode
 digits(Regex *re, const Digits *d, const ReRange *r, size_t n, int more, bool first)
 {
@@ -152,7 +152,7 @@ digits(Regex *re, const Digits *d, const ReRange *r, size_t n, int more, bool fi
 	size_t		n_alt = 0;
 	ReRange    *sub = mem_alloc((n + 1) * sizeof(ReRange));
 
-	/* a digit too many would be left out */
+	/* more than 64 digits would be cut off */
 	ALWAYS(n > 0 && r[n - 1].hi / unit - r[0].lo / unit < 64);
 	for (uint32_t v = r[0].lo / unit; v <= r[n - 1].hi / unit && count < 64; v++)
 	{
@@ -224,7 +224,7 @@ utf8(Regex *re, const ReRange *r, size_t n)
 	return re_or_list(re, alt, 4);
 }
 
-/* \uXXXX without the backslash; r within 16 bits */
+/* \uXXXX without the backslash; r has at most 16 bits */
 static ReNode
 hex4(Regex *re, const ReRange *r, size_t n)
 {
@@ -234,8 +234,8 @@ hex4(Regex *re, const ReRange *r, size_t n)
 }
 
 /*
- * Code points beyond 16 bits as pairs of surrogates; r counts from 0x10000.  High ones with
- * the same low ones share them.
+ * Code points beyond 16 bits as pairs of surrogates; r counts from 0x10000.  High surrogates with the
+ * same low ones share them.
  */
 static ReNode
 surrogates(Regex *re, const ReRange *r, size_t n)
@@ -251,7 +251,7 @@ surrogates(Regex *re, const ReRange *r, size_t n)
 
 		for (size_t i = 0; i < m; i++)
 			sub[i] = (ReRange) {sub[i].lo + 0xDC00, sub[i].hi + 0xDC00};
-		/* most are the same as the one before */
+		/* most have the same low surrogates as the one before */
 		if (m == 1 && h > 0 && low[h - 1] != RE_NONE && sub[0].lo == 0xDC00 && sub[0].hi == 0xDFFF &&
 			clip(r, n, (h - 1) << 10, ((h - 1) << 10) + 1023, high) == 1 && high[0].lo == 0 &&
 			high[0].hi == 1023)
@@ -282,7 +282,7 @@ surrogates(Regex *re, const ReRange *r, size_t n)
 	return all;
 }
 
-/* What of r needs no escape in a JSON string; sub has room for 3 * (n + 3). */
+/* Return the ranges of r that need no escape in a JSON string; sub has room for 3 * (n + 3). */
 static size_t
 plain_ranges(const ReRange *r, size_t n, ReRange *sub)
 {
@@ -299,7 +299,7 @@ plain_ranges(const ReRange *r, size_t n, ReRange *sub)
 	return m;
 }
 
-/* Everything that stands for one of these between the quotes of a JSON string. */
+/* All spellings of one of these characters in a JSON string. */
 static ReNode
 json_char(Regex *re, const ReRange *r, size_t n)
 {
@@ -310,7 +310,7 @@ json_char(Regex *re, const ReRange *r, size_t n)
 	ReNode		raw = m > 0 ? utf8(re, sub, m) : RE_NONE;
 	ReNode		escaped;
 
-	/* the first three are their own escapes */
+	/* the escape of each of the first three is the character itself */
 	for (int i = 0; i < (int) sizeof(shorts) - 1; i += i < 3 ? 1 : 2)
 		if (clip(r, n, (uint8_t) shorts[i], (uint8_t) shorts[i], sub) > 0)
 		{
@@ -327,7 +327,7 @@ json_char(Regex *re, const ReRange *r, size_t n)
 	return re_or(re, raw, re_cat(re, re_bytes(re, "\\", 1), escaped));
 }
 
-/* The same, each spelled in one way: with an escape only if it needs one, the short one if there is one. */
+/* The same with one spelling each: an escape only if needed, the short one if there is one. */
 static ReNode
 usual_char(Regex *re, const ReRange *r, size_t n)
 {
@@ -397,7 +397,7 @@ re_class(Regex *re, const ReRange *r, size_t n, ReMode mode)
 		node = RE_NONE;
 	else
 		node = mode == RE_RAW ? utf8(re, v, m) : mode == RE_JSON ? json_char(re, v, m) : usual_char(re, v, m);
-	/* single characters are soon made again, and many */
+	/* don't cache single characters: they are many and quickly made */
 	if (m == 0 || (m == 1 && v[0].lo == v[0].hi) || c->n >= 256)
 	{
 		mem_free(v);
@@ -441,7 +441,7 @@ one_char(Regex *re, uint32_t cp, ReMode mode)
 
 /* ---- texts ---- */
 
-/* The characters of a text: code points, or in RE_RAW bytes. */
+/* The characters of a text: code points, or bytes in RE_RAW. */
 typedef struct Chars
 {
 	uint32_t   *cp;
@@ -511,7 +511,7 @@ by_chars(const void *a, const void *b)
 	return x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* c[0..n), in order, agree before `from`. */
+/* The texts c[0..n), sorted, which are equal before `from`. */
 static ReNode
 texts(Regex *re, const Chars *c, size_t n, size_t from, ReMode mode, int depth)
 {

@@ -1,6 +1,6 @@
 /*
  * char_set.c
- *	  Sets of characters that patterns name, from utf8proc's tables.
+ *	  Sets of characters that patterns can name, from utf8proc's tables.
  */
 #include "grammar/regex/char_set.h"
 
@@ -13,7 +13,7 @@
 #include "grammar/regex/regex_internal.h"
 
 #define MAX_CP	0x10FFFF
-#define MAX_FOLD	4096		/* characters of a range that are asked for their cases */
+#define MAX_FOLD	4096		/* characters of a range whose cases are looked up */
 
 void
 re_ranges_add(ReRanges *v, uint32_t lo, uint32_t hi)
@@ -87,7 +87,7 @@ typedef struct CharSetRun
 	uint8_t		cat;
 } CharSetRun;
 
-/* All code points, in runs of one category. */
+/* All code points, as runs of one category. */
 static CharSetRun *runs;
 static size_t n_runs;
 
@@ -112,7 +112,7 @@ find_runs(void)
 	}
 }
 
-/* Add what has one of the categories (bits). */
+/* Add all characters of the categories (bits). */
 static void
 add_categories(ReRanges *v, uint32_t cats)
 {

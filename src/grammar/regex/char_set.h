@@ -1,13 +1,13 @@
 /*
  * char_set.h
- *	  Sets of characters that patterns name.
+ *	  Sets of characters that patterns can name.
  */
 #ifndef VLLM_GRAMMAR_REGEX_CHAR_SET_H
 #define VLLM_GRAMMAR_REGEX_CHAR_SET_H
 
 #include "grammar/regex/regex.h"
 
-/* Growing list of ranges; zeroed = empty. */
+/* A growing list of ranges; zeroed = empty. */
 typedef struct ReRanges
 {
 	ReRange    *r;
@@ -17,23 +17,24 @@ typedef struct ReRanges
 
 void		re_ranges_add(ReRanges *v, uint32_t lo, uint32_t hi);
 void		re_ranges_free(ReRanges *v);
-/* In order, apart; then all others in place of these. */
+/* Sort the ranges, merge them, and replace them by all other characters. */
 void		re_ranges_negate(ReRanges *v);
-/* The other cases of all letters. */
+/* Add the other cases of all letters. */
 void		re_ranges_fold(ReRanges *v);
 
 typedef enum RePerl
 {
 	RE_PERL_ASCII,
-	RE_PERL_ECMA,				/* ASCII, but white space is ECMA-262's */
+	RE_PERL_ECMA,				/* ASCII, but with ECMA-262's white space */
 	RE_PERL_UNICODE
 } RePerl;
 
-/* \d, \w, \s by letter (small). */
+/* Add \d, \w or \s, by its lower-case letter. */
 void		re_ranges_perl(ReRanges *v, char letter, RePerl of);
-/* [:name:]; false if there is none. */
+/* Add [:name:]; return false if there is no such class. */
 bool		re_ranges_posix(ReRanges *v, const char *name, size_t n);
-/* \p{name}: general categories, short or long, Any, ASCII, Alphabetic, White_Space; false if unknown. */
+/* Add \p{name}: general categories, short or long, Any, ASCII, Alphabetic, White_Space; return false if
+ * the name is unknown. */
 bool		re_ranges_property(ReRanges *v, const char *name, size_t n);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * derivative.c
- *	  Regular expressions by derivatives.
+ *	  Regular expressions with derivatives.
  *
- * Brzozowski: the derivative of x by byte b matches what may follow b in x.  There
- * are finitely many of an expression if alternatives are treated as sets, which is
- * why nodes are hash-consed after these laws:
+ * Brzozowski: the derivative of x by byte b matches what may follow b in x.  An expression has finitely
+ * many derivatives if alternatives are treated as sets, which is why nodes are hash-consed after these
+ * laws:
  *
  *	 - or, and: flat, sorted, each once; none and all taken out; single bytes merged.
  *	 - "or empty" is always x{0,1}; an or never holds the empty text itself.
@@ -15,10 +15,11 @@
  *	 - and of texts that can't have the same length is none; counted characters and any number
  *	   of some of the characters are counted ones of those.
  *
- * The number of nodes is limited, and so is the sum of lengths of lists that have been
- * looked through; beyond, `full` is set and everything is RE_NONE.
+ * The number of nodes is limited, and so is the sum of lengths of lists examined; above a limit `full`
+ * is set and every result is RE_NONE.
  *
- * Derivatives are kept in one table (node, 16 classes of bytes) -> nodes, as who asks for one asks for more.
+ * Derivatives are cached in one table (node, 16 classes of bytes) -> nodes, as a caller that asks for
+ * one soon asks for others.
  */
 #include "grammar/regex/regex_internal.h"
 
@@ -29,25 +30,25 @@
 #include "base/assert.h"
 
 #define MAX_NODES	400000
-#define MAX_WORK	((uint64_t) 8000000)	/* elements of lists in a piece of work; below a second */
+#define MAX_WORK	((uint64_t) 8000000)	/* elements of lists in a unit of work; below a second */
 #define DERIV_GROUP 16			/* classes */
-/* what a derivative counts, beside its lists: alone in its group it takes 100 bytes */
+/* cost of a derivative, beside its lists: alone in its group it takes 100 bytes */
 #define DERIV_WORK	8
-#define MAX_DEPTH	1500		/* of nesting, as recursion goes */
-#define MAX_COUNT	(UINT32_MAX / 2)	/* products of counts beyond aren't merged */
+#define MAX_DEPTH	1500		/* of nesting, which limits recursion */
+#define MAX_COUNT	(UINT32_MAX / 2)	/* counts with larger products aren't merged */
 #define UNKNOWN		UINT32_MAX
 
-/* as they are called here */
+/* short names for this file */
 typedef ReKind Kind;
 typedef ReParts Node;
 typedef ReSet Set;
 
-/* Derivatives of a node by DERIV_GROUP classes each. */
+/* Derivatives of a node by DERIV_GROUP classes. */
 typedef struct ReDeriv
 {
 	uint32_t	node;			/* UNKNOWN = free */
 	uint32_t	group;
-	uint32_t	place;			/* in derivs[], of groups */
+	uint32_t	place;			/* index in derivs[], in groups */
 } DerivKey;
 
 typedef struct DerivativeList
@@ -81,7 +82,7 @@ sat_add(uint32_t a, uint32_t b)
 	return a == RE_INF || b == RE_INF || a > RE_INF - b ? RE_INF : a + b;
 }
 
-/* Of lengths: saturates.  0 * infinity = 0. */
+/* Multiply lengths: saturates.  0 * infinity = 0. */
 static uint32_t
 sat_mul(uint32_t a, uint32_t b)
 {
@@ -147,7 +148,7 @@ rehash(Regex *re)
 	}
 }
 
-/* What follows from the parts. */
+/* Compute a node's facts from its parts. */
 static void
 derive_facts(const Regex *re, Node *x)
 {
@@ -171,7 +172,7 @@ derive_facts(const Regex *re, Node *x)
 			x->residue = a->residue || b->residue;
 			x->min_len = sat_add(a->min_len, b->min_len);
 			x->max_len = sat_add(a->max_len, b->max_len);
-			/* a chain is walked, not descended */
+			/* a chain is walked by a loop, not by recursion */
 			x->depth = a->depth + 1 > b->depth ? a->depth + 1 : b->depth;
 			x->top = a->top > b->top ? a->top : b->top;
 			break;
@@ -228,7 +229,8 @@ derive_facts(const Regex *re, Node *x)
 	}
 }
 
-/* The node equal to *x, made if there is none.  *found tells; what it owns is the caller's then. */
+/* Return the node equal to *x, made if there is none.  *found: it existed, and the caller still owns
+ * what *x owns. */
 static ReNode
 intern(Regex *re, Node *x, bool *found)
 {
@@ -271,7 +273,7 @@ make(Regex *re, Kind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
 	return intern(re, &x, &found);
 }
 
-/* An or, and of these parts, which are in order. */
+/* Make an or, or an and, of these parts, which are sorted. */
 static ReNode
 make_list(Regex *re, Kind kind, const uint32_t *v, uint32_t n)
 {
@@ -286,7 +288,7 @@ make_list(Regex *re, Kind kind, const uint32_t *v, uint32_t n)
 		re->kids = mem_realloc(re->kids, re->cap_kids * sizeof(uint32_t));
 	}
 	memcpy(re->kids + re->n_kids, v, n * sizeof(uint32_t));
-	/* lists count as much as their room: an alternative of 1,000 is no single node */
+	/* a list counts as many nodes as its length: an alternative of 1,000 is no single node */
 	count_work(re, n);
 	if (re->n_kids > re->max * 8)
 		re->full = true;
@@ -342,7 +344,7 @@ re_new(uint32_t max_nodes)
 	re->chars = re_chars_new();
 	make(re, K_NONE, 0, 0, 0, 0);
 	make(re, K_EMPTY, 0, 0, 0, 0);
-	/* RE_ALL refers to the set of all bytes, which comes behind it: keep its place */
+	/* RE_ALL refers to the set of all bytes, which is made after it: reserve its number */
 	make(re, K_NOT, RE_NONE, 0, 0, 0);
 	memset(&all, 0xff, sizeof(all));
 	re->node[RE_ALL] = (Node) {.kind = K_REP,.nullable = true,.a = re_byte_set(re, all.w),.max = RE_INF,
@@ -483,7 +485,7 @@ re_repeat(Regex *re, ReNode a, uint32_t min, uint32_t max)
 	if (x->kind == K_REP && x->min <= 1 &&
 		(max == RE_INF || x->max == RE_INF || (uint64_t) x->max * max < MAX_COUNT))
 		return re_repeat(re, x->a, x->min * min, sat_mul(x->max, max));
-	/* what holds the empty text gains nothing from once or not at all */
+	/* an expression that matches the empty text doesn't change if it becomes optional */
 	if (x->nullable && max == 1)
 		return a;
 	return make(re, K_REP, a, 0, min, max);
@@ -513,7 +515,7 @@ sort_unique(DerivativeList *l)
 	l->n = n;
 }
 
-/* Add a to the parts of an alternative; *empty = the empty text is among them. */
+/* Add a to the parts of an alternative; *empty = one of them is the empty text. */
 static void
 or_add(Regex *re, DerivativeList *l, ReNode a, bool *empty)
 {
@@ -538,7 +540,7 @@ or_add(Regex *re, DerivativeList *l, ReNode a, bool *empty)
 		push(l, a);
 }
 
-/* All bytes that are alternatives of their own become one set. */
+/* Merge all single bytes among the alternatives to one set. */
 static void
 or_bytes(Regex *re, DerivativeList *l)
 {
@@ -604,7 +606,7 @@ is_counted(const Regex *re, ReNode a, DerivativeCounted *c)
 	return true;
 }
 
-/* Repetitions of the same with the same behind them become one where their counts touch. */
+/* Merge repetitions of the same expression with the same tail if their counts touch. */
 static void
 or_counts(Regex *re, DerivativeList *l)
 {
@@ -644,7 +646,7 @@ or_counts(Regex *re, DerivativeList *l)
 	mem_free(c);
 }
 
-/* The alternative of the parts; frees the list. */
+/* Make the alternative of the parts; free the list. */
 static ReNode
 or_make(Regex *re, DerivativeList *l, bool empty)
 {
@@ -711,7 +713,7 @@ and_add(const Regex *re, DerivativeList *l, ReNode a)
 		push(l, a);
 }
 
-/* Is it settled already?  Bytes that meet become one set. */
+/* Return true with *out if the and is trivial.  Sets of bytes are intersected. */
 static bool
 and_simple(Regex *re, DerivativeList *l, ReNode *out)
 {
@@ -762,8 +764,8 @@ and_simple(Regex *re, DerivativeList *l, ReNode *out)
 }
 
 /*
- * Is each text of y one of x, and no text of x the beginning of another?  Then a text of y* is cut
- * into those of x in one way only, so x{m,n} and y* is y{m,n}.
+ * Return true if each text of y is a text of x, and no text of x is a prefix of another.  Then a text of
+ * y* can be split into texts of x in only one way, so x{m,n} and y* is y{m,n}.
  */
 static bool
 is_letters(Regex *re, ReNode x, ReNode y)
@@ -782,7 +784,7 @@ is_letters(Regex *re, ReNode x, ReNode y)
 	return re->pair_yes;
 }
 
-/* Counted letters that are some of the letters: one repetition. */
+/* x{m,n} and y*, where y is some of the letters x: one repetition. */
 static bool
 and_counts(Regex *re, const DerivativeList *l, ReNode *out)
 {
@@ -849,7 +851,7 @@ re_residue(Regex *re, uint32_t m, uint32_t r)
 {
 	static const char each[] = "0123456789.-";
 
-	/* each of them is a class of its own */
+	/* give each of them its own class */
 	for (size_t i = 0; i + 1 < sizeof(each); i++)
 		re_bytes(re, each + i, 1);
 	return make(re, K_RESIDUE, 0, 0, m, r % m);
@@ -903,7 +905,7 @@ re_classes(Regex *re, uint32_t *n)
 
 /* ---- derivatives ---- */
 
-/* Where the derivative of a by a class is kept: valid until the next call. */
+/* Return the cache slot of the derivative of a by a class; valid until the next call. */
 static ReNode *
 memo_slot(Regex *re, ReNode a, uint32_t cls)
 {
@@ -943,7 +945,7 @@ memo_slot(Regex *re, ReNode a, uint32_t cls)
 
 static ReNode deriv(Regex *re, ReNode a, uint32_t cls);
 
-/* Of a b c ...: of a, and of what comes behind as long as all before may be empty. */
+/* Derive a b c ...: a, and each following part as long as all before it may be empty. */
 static ReNode
 deriv_cat(Regex *re, ReNode a, uint32_t cls)
 {
@@ -1069,7 +1071,7 @@ re_match(Regex *re, ReNode a, const char *s, size_t n)
 	return re->node[a].nullable && !re->full;
 }
 
-/* ---- counts cut ---- */
+/* ---- clamping counts ---- */
 
 ReNode
 re_clamp(Regex *re, ReNode a, uint32_t k)
@@ -1084,7 +1086,7 @@ re_clamp(Regex *re, ReNode a, uint32_t k)
 	switch (x.kind)
 	{
 		case K_CAT:
-			/* what begins behind k bytes doesn't matter, nor its counts */
+			/* parts that begin after k bytes don't matter, nor do their counts */
 			for (; re->node[a].kind == K_CAT && l.n <= k; a = re->node[a].b)
 				push(&l, re_clamp(re, re->node[a].a, k));
 			r = l.n <= k ? re_clamp(re, a, k) : a;

@@ -1,14 +1,14 @@
 /*
  * emptiness.c
- *	  Does an expression match anything?
+ *	  Find out whether an expression matches anything.
  *
- * Only and/not can hide that nothing is matched; all else that isn't RE_NONE has a text.  So
- * derivatives are searched for one that is nullable, holds no and/not, or is known to live, the one
- * that seems nearest to an end first.  What has been found is kept with the nodes: those on the way live;
- * if there is no way, all that have been seen are dead.
+ * Only and/not can hide that nothing is matched; any other expression that isn't RE_NONE matches a text.
+ * So the search looks for a derivative that is nullable, contains no and/not, or is known to match
+ * something, trying first the one that seems nearest to an end.  The results are stored in the nodes:
+ * all nodes on the path to a match are live; if there is no match, all visited nodes are dead.
  *
- * Digits with a remainder (re_residue()) would take as many derivatives as there are remainders, so where
- * any digits may follow it is calculated whether some of them give a multiple.
+ * Digits with a remainder (re_residue()) would take as many derivatives as there are remainders.  So if
+ * any digits may follow, the code calculates whether some of them give a multiple.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -19,15 +19,15 @@
 #define GUESS_LIST	100
 #define KNOWN_DEPTH 6
 
-/* node.live, beside 0 unknown, 1 yes, 2 no */
+/* value of node.live, beside 0 unknown, 1 yes, 2 no */
 #define SEEN		3
 
 typedef struct EmptinessSeen
 {
 	ReNode		node;
-	uint32_t	from;			/* index of the one that it is a derivative of; 0: the first */
-	uint32_t	far;			/* guessed length of a text */
-	uint32_t	cls;			/* classes below have been tried */
+	uint32_t	from;			/* index of the node whose derivative it is; 0: the first */
+	uint32_t	far;			/* estimated length of a text */
+	uint32_t	cls;			/* smaller classes have been tried */
 } EmptinessSeen;
 
 typedef struct EmptinessSearch
@@ -35,7 +35,7 @@ typedef struct EmptinessSearch
 	EmptinessSeen *v;
 	uint32_t	n,
 				cap;
-	uint32_t   *heap;			/* indexes of those to go on from, the nearest on top */
+	uint32_t   *heap;			/* heap of indexes to continue from, the nearest on top */
 	uint32_t	n_heap,
 				cap_heap;
 	uint32_t	steps;
@@ -47,7 +47,8 @@ add(uint32_t a, uint32_t b)
 	return a > RE_INF - b ? RE_INF : a + b;
 }
 
-/* A text's length, guessed: of what meets the parts add up, as they seldom go the same way. */
+/* Estimate the length of a text.  For an and the parts' lengths are added, as they seldom share a
+ * text. */
 static uint32_t
 guess_length(const Regex *re, ReNode a, int deep)
 {
@@ -74,7 +75,7 @@ guess_length(const Regex *re, ReNode a, int deep)
 
 /* ---- remainders ---- */
 
-#define DIGITS		40			/* of one number, looked at */
+#define DIGITS		40			/* most digits of one number that are considered */
 
 typedef enum EmptinessKnown
 {
@@ -83,11 +84,11 @@ typedef enum EmptinessKnown
 	DEAD
 } EmptinessKnown;
 
-/* Can n digits be written behind remainder r so that m divides the whole? */
+/* Return true if n digits can be appended to a number with remainder r so that m divides the result. */
 static bool
 has_multiple(uint64_t m, uint64_t r, int n)
 {
-	uint64_t	all = 1;		/* numbers of n digits */
+	uint64_t	all = 1;		/* count of numbers of n digits */
 
 	for (; n > 0 && all < m; n--)
 	{
@@ -97,7 +98,8 @@ has_multiple(uint64_t m, uint64_t r, int n)
 	return all >= m || (m - r) % m < all;
 }
 
-/* What may follow any digit; RE_NONE: no digit does.  False: it depends on the digit. */
+/* Set *next to what may follow any digit; RE_NONE: no digit may come.  Return false if it depends on the
+ * digit. */
 static bool
 any_digit(Regex *re, ReNode a, ReNode *next)
 {
@@ -108,7 +110,8 @@ any_digit(Regex *re, ReNode a, ReNode *next)
 	return true;
 }
 
-/* Digits of remainder x that other expressions match as well, as far as those take any digits. */
+/* Decide for digits of remainder x that must also match `other`, as far as `other` accepts any
+ * digits. */
 static EmptinessKnown
 residue_known(Regex *re, ReParts x, ReNode other)
 {
@@ -148,7 +151,7 @@ residue_known(Regex *re, ReParts x, ReNode other)
 	return all ? DEAD : UNKNOWN;
 }
 
-/* Does anything match both a and other? */
+/* Decide whether anything matches both a and other. */
 static EmptinessKnown
 known(Regex *re, ReNode a, ReNode other, int deep)
 {
@@ -193,7 +196,7 @@ known(Regex *re, ReNode a, ReNode other, int deep)
 	return residues == 1 ? known(re, residue, other, deep - 1) : UNKNOWN;
 }
 
-/* ---- the nearest first ---- */
+/* ---- heap: the nearest first ---- */
 
 static bool
 nearer(const EmptinessSearch *s, uint32_t i, uint32_t j)
@@ -254,7 +257,7 @@ search_add(Regex *re, EmptinessSearch *s, ReNode a, uint32_t from)
 	heap_push(s, s->n++);
 }
 
-/* It lives, and all on the way to it. */
+/* Mark a node and all nodes on the path to it as live. */
 static void
 mark_live(Regex *re, const EmptinessSearch *s, uint32_t i)
 {
@@ -263,12 +266,12 @@ mark_live(Regex *re, const EmptinessSearch *s, uint32_t i)
 		re->node[s->v[i].node].live = 1;
 		if (i == 0)
 			return;
-		/* each was found from one before it, so this ends */
+		/* each was found from an earlier one, so this ends */
 		ALWAYS(s->v[i].from < i);
 	}
 }
 
-/* Try classes of the one that is nearest, until another is nearer.  True: there is a text. */
+/* Try classes of the nearest node, until another is nearer.  Return true if there is a text. */
 static bool
 search_on(Regex *re, EmptinessSearch *s)
 {

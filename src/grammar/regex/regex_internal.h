@@ -7,7 +7,7 @@
 
 #include "grammar/regex/regex.h"
 
-/* Classes of characters that have been made already (char_class.c). */
+/* Cache of character classes (char_class.c). */
 typedef struct ReChars ReChars;
 
 ReChars    *re_chars_new(void);
@@ -15,7 +15,7 @@ void		re_chars_free(ReChars *c);
 ReChars    *re_chars(Regex *re);
 size_t		re_chars_memory(const ReChars *c);
 
-/* ---- what a universe is (derivative.c) ---- */
+/* ---- the universe (derivative.c) ---- */
 
 typedef enum ReKind
 {
@@ -27,16 +27,16 @@ typedef enum ReKind
 	K_AND,
 	K_NOT,						/* a */
 	K_REP,						/* a{min,max} */
-	K_RESIDUE					/* digits that, behind max of them, are a multiple of min */
+	K_RESIDUE					/* digits that, after max of them, are a multiple of min */
 } ReKind;
 
 typedef struct ReParts
 {
 	uint8_t		kind;
 	bool		nullable;
-	bool		meets;			/* and, not inside: may be dead without being RE_NONE */
-	bool		residue;		/* K_RESIDUE, not inside */
-	uint8_t		live;			/* of those that meet: 0 unknown, 1 yes, 2 no */
+	bool		meets;			/* contains and, not: may match nothing without being RE_NONE */
+	bool		residue;		/* contains K_RESIDUE */
+	uint8_t		live;			/* if `meets`: 0 unknown, 1 matches something, 2 nothing */
 	uint16_t	depth;
 	uint32_t	a,
 				b;
@@ -73,21 +73,21 @@ struct Regex
 	uint8_t		cls[256];
 	uint8_t		rep[256];		/* a byte of each class */
 	uint32_t	n_cls;
-	bool		settled;		/* cls covers all sets */
+	bool		settled;		/* cls is valid for all sets */
 	bool		full;
-	uint64_t	work,			/* of this piece */
+	uint64_t	work,			/* of this unit of work */
 				work_before;
 	bool		no_nul;
-	bool		searching;		/* in re_live(), which must not be begun again */
+	bool		searching;		/* in re_live(), which must not be entered again */
 	uint32_t	pair_x,
-				pair_y;			/* the last question of is_letters(), and its answer */
+				pair_y;			/* arguments and result of the last is_letters() */
 	bool		pair_yes;
 	ReChars    *chars;
 };
 
-/* ---- for the files ---- */
+/* ---- shared functions ---- */
 
-/* Ranges in order, apart from one another; returns how many are left. */
+/* Sort and merge ranges; return how many are left. */
 size_t		re_ranges_sort(ReRange *r, size_t n);
 
 #endif

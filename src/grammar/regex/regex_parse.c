@@ -1,12 +1,12 @@
 /*
  * regex_parse.c
- *	  Patterns to expressions.
+ *	  Parse patterns to expressions.
  *
- * ^ and $ say where in the text the pattern stands, which an expression can't.  So a
- * part of a pattern is four expressions: what it matches anywhere, what it matches if it
- * begins where the text begins, if it ends where the text ends, and if both.  In a b, where b
- * stands at the beginning of the text a must match the empty text; the same holds at the end.
- * The pattern's own four then meet the text: "anywhere" has any text on both sides.
+ * ^ and $ depend on the position in the text, which an expression can't express.  So a part of a pattern
+ * consists of four expressions: what it matches anywhere, what it matches if it begins at the text's
+ * beginning, if it ends at the text's end, and if both.  In a b, if b is at the beginning of the text a
+ * must match the empty text; the same holds at the end.  Finally the pattern's four expressions are
+ * combined with the text: "anywhere" has any text on both sides.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "grammar/regex/regex_internal.h"
 #include "grammar/regex/char_set.h"
 
-#define MAX_GROUPS	200			/* within one another */
+#define MAX_GROUPS	200			/* nesting */
 #define MAX_COUNT	1000000		/* of a quantifier */
 
 typedef struct RegexParsePart
@@ -91,7 +91,7 @@ accept(RegexParsePattern *p, const char *s)
 	return true;
 }
 
-/* The next character, not at the end. */
+/* Return the next character.  Must not be called at the end. */
 static uint32_t
 next_char(RegexParsePattern *p)
 {
@@ -159,7 +159,8 @@ part_or(Regex *re, const Parts *v)
 	return r;
 }
 
-/* x, min .. max times less those that are taken; as few as one likes if others may match nothing. */
+/* Repeat x min .. max times less `taken`; without a lower bound if the other rounds may match
+ * nothing. */
 static ReNode
 other_rounds(Regex *re, ReNode x, uint32_t min, uint32_t max, uint32_t taken, bool any)
 {
@@ -168,8 +169,9 @@ other_rounds(Regex *re, ReNode x, uint32_t min, uint32_t max, uint32_t taken, bo
 }
 
 /*
- * Rounds that are anchored can only be the first and the last.  What stands before the first or behind
- * the last matches nothing: so an anchored round that may match nothing there can be met any number of times.
+ * Anchored rounds can only be the first and the last: what comes before the first or after the last
+ * matches nothing.  So an anchored round that may match the empty text there can be repeated any number
+ * of times.
  */
 static RegexParsePart
 part_repeat(Regex *re, const RegexParsePart *a, uint32_t min, uint32_t max)
@@ -196,7 +198,7 @@ part_repeat(Regex *re, const RegexParsePart *a, uint32_t min, uint32_t max)
 
 /* ---- characters ---- */
 
-/* Hex digits, at most max; false if there is none. */
+/* Read hex digits, at most max; return false if there are none. */
 static bool
 hex(RegexParsePattern *p, int max, uint32_t *v)
 {
@@ -216,7 +218,7 @@ hex(RegexParsePattern *p, int max, uint32_t *v)
 	return n > 0;
 }
 
-/* Behind \x, \u, \U: digits or digits in braces. */
+/* Read the rest of \x, \u, \U: digits or digits in braces. */
 static bool
 hex_escape(RegexParsePattern *p, int digits, uint32_t *v)
 {
@@ -240,7 +242,7 @@ hex_escape(RegexParsePattern *p, int digits, uint32_t *v)
 	return true;
 }
 
-/* \p{...}, \pL; behind the p. */
+/* Read \p{...}, \pL, after the p. */
 static bool
 property(RegexParsePattern *p, ReRanges *v, bool negate)
 {
@@ -278,7 +280,7 @@ property(RegexParsePattern *p, ReRanges *v, bool negate)
 	return true;
 }
 
-/* \d, \W ...; true if it was one */
+/* Add \d, \W ...; return true if c is one. */
 static bool
 perl_class(RegexParsePattern *p, char c, ReRanges *v)
 {
@@ -298,8 +300,8 @@ perl_class(RegexParsePattern *p, char c, ReRanges *v)
 }
 
 /*
- * An escape that is a set of characters, in a class or out of it; the backslash has been
- * taken.  *single = it is one character.
+ * Read an escape that is a set of characters, in a class or outside; the backslash has been consumed.
+ * *single = it is one character.
  */
 static bool
 escape(RegexParsePattern *p, ReRanges *v, bool *single)
@@ -338,7 +340,7 @@ escape(RegexParsePattern *p, ReRanges *v, bool *single)
 	return true;
 }
 
-/* One item of a class: a character, or a set (*single false). */
+/* Read one item of a class: a character, or a set (*single false). */
 static bool
 class_item(RegexParsePattern *p, ReRanges *v, bool *single)
 {
@@ -382,7 +384,7 @@ class_item(RegexParsePattern *p, ReRanges *v, bool *single)
 	return true;
 }
 
-/* Behind [ */
+/* Read a class after the [. */
 static bool
 char_class(RegexParsePattern *p, ReRanges *v)
 {
@@ -395,11 +397,11 @@ char_class(RegexParsePattern *p, ReRanges *v)
 		bool		single_hi;
 		size_t		at = v->n;
 
-		/* [] matches nothing in ECMA-262 and begins with ] elsewhere: the former needs its end at once */
+		/* [] matches nothing in ECMA-262 and begins with ] elsewhere: the former needs its ] at once */
 		if (first && p->s[p->i] == ']' && !p->syntax.rust &&
 			memchr(p->s + p->i + 1, ']', p->n - p->i - 1) == NULL)
 			break;
-		/* a difference where Rust reads it; [a--] has the hyphen */
+		/* Rust reads it as a difference; in [a--] it is a hyphen */
 		if (!first && p->syntax.rust && looking_at(p, "--") && p->i + 2 < p->n && p->s[p->i + 2] != ']')
 			return unsupported(p, "set operation in a class");
 		first = false;
@@ -461,7 +463,7 @@ dot(RegexParsePattern *p)
 
 /* ---- groups ---- */
 
-/* Flags behind (?, up to : or ). */
+/* Read flags after (?, up to : or ). */
 static bool
 flags(RegexParsePattern *p, bool *group)
 {
@@ -497,7 +499,7 @@ flags(RegexParsePattern *p, bool *group)
 	return true;
 }
 
-/* Behind (?: what kind of group it is.  *group = it has a body. */
+/* Read the kind of a group after (?.  *group = it has a body. */
 static bool
 group_kind(RegexParsePattern *p, bool *group)
 {
@@ -527,7 +529,7 @@ group_kind(RegexParsePattern *p, bool *group)
 	return flags(p, group);
 }
 
-/* Behind ( */
+/* Read a group after the (. */
 static bool
 group(RegexParsePattern *p, RegexParsePart *out)
 {
@@ -627,7 +629,7 @@ number(RegexParsePattern *p, uint32_t *v)
 	return p->i > at;
 }
 
-/* {n}, {n,}, {n,m}, {,m}; otherwise the brace is a character and nothing is taken */
+/* Read {n}, {n,}, {n,m}, {,m}.  Otherwise the brace is a character and nothing is consumed. */
 static bool
 braces(RegexParsePattern *p, uint32_t *min, uint32_t *max)
 {
@@ -672,7 +674,7 @@ quantified(RegexParsePattern *p, RegexParsePart *out)
 			return bad(p, ERR_TOO_LONG, "count above %d", MAX_COUNT);
 		if (min > max)
 			return bad(p, ERR_INVALID, "counts out of order");
-		/* the shortest match or the longest: the same texts match */
+		/* lazy or greedy: the same texts match */
 		accept(p, "?");
 		if (looking_at(p, "+") || looking_at(p, "*"))
 			return unsupported(p, "possessive or repeated quantifier");

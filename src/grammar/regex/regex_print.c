@@ -1,6 +1,6 @@
 /*
  * regex_print.c
- *	  Expressions written down, so that those of different universes can be compared.
+ *	  Print expressions, so that those of different universes can be compared.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ by_text(const void *a, const void *b)
 	return c != 0 ? c : x->len < y->len ? -1 : x->len > y->len;
 }
 
-/* Parts of an or, and: their order is that of this universe, so they are sorted. */
+/* Print the parts of an or or and, sorted by text: their order in the node is specific to this
+ * universe. */
 static bool
 write_list(const Regex *re, const ReParts *x, size_t max, Buf *out)
 {
@@ -49,7 +50,7 @@ re_write(const Regex *re, ReNode a, size_t max, Buf *out)
 	for (;;)
 	{
 		const ReParts *x = &re->node[a];
-		/* with the number of parts, it can be read in one way only */
+		/* with the number of parts the text is unambiguous */
 		uint32_t	head[4] = {x->kind, x->kind == K_OR || x->kind == K_AND ? x->b : 0, x->min, x->max};
 
 		if (out->len > max)

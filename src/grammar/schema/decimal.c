@@ -8,9 +8,9 @@
 #include <string.h>
 
 #define MAX_EXP		1000000000L
-#define MAX_SHIFT	2000		/* digits that a multiple is followed through */
+#define MAX_SHIFT	2000		/* digits that a test for a multiple follows */
 
-/* The exponent's text: a sign and digits. */
+/* Read an exponent: a sign and digits. */
 static bool
 read_exp(const char *s, const char *end, long *to)
 {
@@ -33,7 +33,7 @@ bool
 dec_read(const char *s, size_t n, char buf[DEC_MAX_TEXT], Dec *to)
 {
 	const char *end = s + n;
-	long		point = 0,		/* digits before the point, from the first that isn't 0 */
+	long		point = 0,		/* digits before the point, from the first nonzero one */
 				exp = 0;
 	bool		fraction = false;
 
@@ -101,14 +101,14 @@ dec_is_multiple(const Dec *a, const Dec *b, bool *known)
 {
 	uint64_t	m = 0,
 				r = 0;
-	long		shift;			/* zeros behind a's digits, in units of b's last digit */
+	long		shift;			/* zeros to append to a's digits, in units of b's last digit */
 
 	*known = true;
 	if (a->n == 0)
 		return true;
 	shift = (a->exp - a->n) - (b->exp - b->n);
 	if (shift < 0)
-		return false;			/* a's last digit isn't 0, and lies behind b's */
+		return false;			/* a's last digit isn't 0, and comes after b's */
 	*known = b->n <= 18 && shift <= MAX_SHIFT;
 	if (!*known)
 		return false;

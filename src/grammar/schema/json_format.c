@@ -1,10 +1,10 @@
 /*
  * json_format.c
- *	  The formats of JSON Schema strings, by the RFCs that define them.
+ *	  The formats of JSON Schema strings, as the RFCs define them.
  *
- * A format that is not known is an annotation and says nothing; the one that is known and
- * no regular language ("regex") is refused.  Leap seconds are taken where RFC 3339 has them:
- * 23:59:60 UTC of the days on which there was one.
+ * An unknown format is an annotation without effect; the known format that is no regular language
+ * ("regex") is refused.  Leap seconds are accepted as in RFC 3339: 23:59:60 UTC of the days on which
+ * there was one.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -67,7 +67,7 @@ static const struct
 {
 	const char *name;
 	const char *pattern;		/* of the whole string; NULL: not a regular language */
-	int			max;			/* characters; 0 = no bound of its own */
+	int			max;			/* most characters; 0 = no bound */
 }			formats[] = {
 	{"date", DATE, 0},
 	{"time", "(?:" TIME "|23:59:60" FRAC UTC ")", 0},

@@ -1,6 +1,6 @@
 /*
  * json_schema.h
- *	  JSON Schema to a grammar.
+ *	  Compile JSON Schema to a grammar.
  */
 #ifndef VLLM_GRAMMAR_SCHEMA_JSON_SCHEMA_H
 #define VLLM_GRAMMAR_SCHEMA_JSON_SCHEMA_H
@@ -9,12 +9,11 @@
 #include "grammar/grammar.h"
 
 /*
- * The node of all texts that are valid under the schema (a JSON text), as the options say.
- * Keywords that can't be expressed are refused by name (ERR_UNSUPPORTED), a malformed schema
- * is ERR_INVALID.
+ * Build the node of all JSON texts that are valid under the schema, as the options say.  Keywords that
+ * can't be expressed are ERR_UNSUPPORTED by name, a malformed schema is ERR_INVALID.
  */
 bool		schema_build(Cfg *c, const char *schema, size_t n, const GramOptions *o, CfgNode *out, Err *e);
-/* Any JSON object (object) or any JSON value. */
+/* Build any JSON object (object) or any JSON value. */
 bool		schema_any(Cfg *c, bool object, const GramOptions *o, CfgNode *out, Err *e);
 
 #endif

@@ -2,11 +2,11 @@
  * number_regex.c
  *	  Sets of numbers as expressions over their JSON texts.
  *
- * A number has endlessly many spellings: 1e2 is 100 and 1000e-1.  The set of all that
- * are at least some bound is not regular once digits before an exponent are free, so where
- * there is a bound a text with an exponent has to be written as programs write it: one digit
- * before the point that isn't 0 (or the value 0).  Within that everything is exact.  What is
- * generated has no exponent, as many digits as a double keeps, and 19 if it is an integer.
+ * A number has infinitely many spellings: 1e2 is 100 and 1000e-1.  With an arbitrary number of digits
+ * before an exponent, the set of all numbers above some bound is not regular.  So if there is a bound, a
+ * text with an exponent must be written as programs write it: one nonzero digit before the point (or the
+ * value 0).  Within that everything is exact.  Generated numbers have no exponent, as many digits as a
+ * double keeps, and at most 19 if they are integers.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -18,8 +18,8 @@
 #include "base/buf.h"
 #include "grammar/schema/schema_internal.h"
 
-#define MAX_FACTOR ((uint64_t) 1 << 28)	/* of multipleOf, without its zeros */
-#define FRACTION 17				/* digits behind the point that an exponent may move before it */
+#define MAX_FACTOR ((uint64_t) 1 << 28)	/* limit of multipleOf, without its zeros */
+#define FRACTION 17				/* digits after the point that an exponent may move before it */
 
 static ReNode
 rx(Regex *re, const char *pattern)
@@ -29,7 +29,7 @@ rx(Regex *re, const char *pattern)
 	Err			e = {0};
 	bool		ok = re_parse(re, pattern, strlen(pattern), &syntax, &r, &e);
 
-	/* the patterns are ours: only room can be wanting */
+	/* the patterns are correct: only memory can be lacking */
 	ASSERT(ok || !re_check(re, &e));
 	(void) ok;
 	return r;
@@ -52,7 +52,7 @@ number_any(Regex *re, bool generate)
 				 re_and(re, rx(re, "-?(?:0|[1-9][0-9]{0,14})\\.[0-9]{1,15}"), rx(re, "-?[0-9.]{1,16}")));
 }
 
-/* Those whose order is regular: see above. */
+/* Numbers whose order is regular: see above. */
 ReNode
 number_ordered(Regex *re)
 {
@@ -61,7 +61,7 @@ number_ordered(Regex *re)
 
 /* ---- whole numbers: exponents ---- */
 
-/* Digits, of any number of zeros before them, of at least n. */
+/* Any number of zeros, then digits, with a value of at least n. */
 static ReNode
 natural_min(Regex *re, long n)
 {
@@ -102,8 +102,8 @@ exponent_is(Regex *re, long n)
 /* ---- order ---- */
 
 /*
- * Digits whose value is that of d, or more; strict: more.  The text has `ints` digits
- * before its point; ints = 0: the point lies before.
+ * Digits with a value of at least d; strict: greater.  The text has `ints` digits before its point; ints
+ * = 0: the point comes before the digits.
  */
 static ReNode
 digits_min(Regex *re, const char *d, int n, int ints, bool strict)
@@ -137,7 +137,7 @@ digits_min(Regex *re, const char *d, int n, int ints, bool strict)
 	return r;
 }
 
-/* Texts without a sign of a value that is d's, or more; d has a value, its sign doesn't matter. */
+/* Texts without a sign of a value of at least d's; d isn't zero, its sign is ignored. */
 static ReNode
 magnitude_min(Regex *re, const Dec *d, bool strict, bool generate)
 {
@@ -188,7 +188,7 @@ number_min(Regex *re, const Dec *d, bool strict, bool generate)
 	return re_and(re, any, magnitude_min(re, d, strict, generate));
 }
 
-/* The usual spelling. */
+/* The usual spelling of a number. */
 static ReNode
 spelled(Regex *re, const Dec *d)
 {
@@ -245,7 +245,7 @@ number_integer(Regex *re, bool plain, bool generate)
 	if (plain || generate)
 		return r;
 	r = re_or(re, rx(re, "-?(?:0|[1-9][0-9]*)(?:\\.0+)?"), zero(re));
-	/* k digits behind the point and an exponent that moves them before it */
+	/* k digits after the point and an exponent that moves them before it */
 	for (uint32_t k = 0; k <= FRACTION; k++)
 	{
 		ReNode		frac = re_cat(re, re_bytes(re, ".", 1),
@@ -264,7 +264,7 @@ gcd(uint64_t a, uint64_t b)
 	return b == 0 ? a : gcd(b, a % b);
 }
 
-/* A text of f digits behind the point that, the point aside, is a multiple of p. */
+/* A text with f digits after the point that is a multiple of p if the point is ignored. */
 static ReNode
 multiple_of(Regex *re, uint64_t p, int f)
 {
@@ -277,7 +277,7 @@ multiple_of(Regex *re, uint64_t p, int f)
 	return re_and(re, shape, re_residue(re, (uint32_t) p, 0));
 }
 
-/* d = p * 10^*s; 0: p is too large. */
+/* Compute d = p * 10^*s; return 0 if p is too large. */
 static uint64_t
 factor(const Dec *d, long *s)
 {
@@ -301,7 +301,7 @@ number_multiple_known(const Dec *d, bool generate)
 	return p > 0 && p < MAX_FACTOR && s <= 30 && s >= (generate ? -15 : -30);
 }
 
-/* Generated: with at most as many digits behind the point as d has, and no zeros for their own sake. */
+/* For generation: at most as many digits after the point as d has, and no superfluous zeros. */
 static ReNode
 generated_multiple(Regex *re, uint64_t p, long s)
 {
@@ -336,7 +336,7 @@ number_multiple(Regex *re, const Dec *d, bool generate)
 	uint64_t	scale = 1;
 	ReNode		r = zero(re);
 
-	/* its maker has asked number_multiple_known() */
+	/* the caller has checked number_multiple_known() */
 	ALWAYS(p > 0);
 	if (p == 1 && s == 0)
 		return number_integer(re, false, generate);
@@ -347,7 +347,8 @@ number_multiple(Regex *re, const Dec *d, bool generate)
 				  re_cat(re, re_cat(re, multiple_of(re, p, 0),
 									re_repeat(re, span(re, '0', '0'), (uint32_t) s, (uint32_t) s)),
 								rx(re, "(?:\\.0+)?")));
-	/* with f digits behind the point the value is digits / 10^f; 10^(-s - f) is wanting */
+	/* with f digits after the point the value is digits / 10^f; a factor of 10^(-s - f) is still
+	 * missing */
 	for (int f = (int) -s; s < 0 && f >= 0; f--)
 	{
 		ReNode		x = multiple_of(re, p / gcd(p, scale), f);

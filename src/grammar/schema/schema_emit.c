@@ -1,10 +1,10 @@
 /*
  * schema_emit.c
- *	  Goals as rules of a grammar, and arrays.
+ *	  Emit goals as rules of a grammar, and emit arrays.
  *
- * White space belongs to the token before it, so that a token is one lexeme.  In texts that are
- * generated it belongs to brackets, commas and colons, on their inner sides: none can stand behind
- * the whole, where a model would go on with it for nothing.
+ * White space belongs to the token before it, so that a token is one lexeme.  In generated texts it
+ * belongs to brackets, commas and colons, on their inner sides: none can come after the whole, where a
+ * model could go on with white space for ever.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -64,12 +64,12 @@ typedef struct Arr
 	const Clauses *c;
 	uint32_t	min,
 				max;
-	uint32_t	first;			/* items with a goal of their own */
+	uint32_t	first;			/* items with their own goal */
 	const Clause *contains;
 	bool		unique;
 } Arr;
 
-/* A goal's and one literal more. */
+/* Return a goal with one more literal. */
 static Goal *
 goal_with(Builder *b, const Goal *g, Lit more)
 {
@@ -95,7 +95,7 @@ items_from(Arr *a, uint32_t first)
 	return cfg_repeat(b->cfg, cfg_seq(b->cfg, b->comma, item), min, max);
 }
 
-/* The first ones each with its own goal, then the others. */
+/* The first items each with its own goal, then the others. */
 static CfgNode
 tuple(Arr *a, uint32_t at, Lit more)
 {
@@ -117,7 +117,7 @@ tuple(Arr *a, uint32_t at, Lit more)
 	return r;
 }
 
-/* All items alike, n .. max of them meet the clause. */
+/* All items have the same goal; n .. max of them satisfy the clause. */
 static CfgNode
 counted(Arr *a)
 {
@@ -155,7 +155,7 @@ with_contains(Arr *a)
 									 "counts.");
 		return r;
 	}
-	/* the one that meets it is one of the first, or among the others */
+	/* the item that satisfies the clause is one of the first, or among the others */
 	for (uint32_t i = k->from; i < a->first && !b->failed; i++)
 	{
 		Arr			x = *a;
@@ -165,7 +165,7 @@ with_contains(Arr *a)
 			r = cfg_alt(b->cfg, r, tuple(&x, i, k->lit));
 	}
 	{
-		/* any number of others, that one, any number of others */
+		/* any number of others, that item, any number of others */
 		uint32_t	first = a->first > k->from ? a->first : k->from;
 		Arr			x = *a;
 		Goal	   *g = schema_item(b, a->c, first);
@@ -188,7 +188,7 @@ with_contains(Arr *a)
 	return r;
 }
 
-/* Items of which no two are equal: where there are few values, each is a member. */
+/* Items of which no two are equal: if there are few values, each value becomes a member. */
 static CfgNode
 unique(Arr *a)
 {
@@ -261,7 +261,7 @@ schema_array(Builder *b, const Clauses *c)
 			a.first = x->from;
 		a.unique |= x->kind == C_UNIQUE;
 	}
-	/* items beyond the first that can't be */
+	/* the array ends before the first item that has no value */
 	for (uint32_t i = 0; i <= a.first && i < a.max && !b->failed; i++)
 		if (schema_item(b, c, i)->nothing || schema_empty(b, schema_item(b, c, i)))
 			a.max = i;
@@ -352,7 +352,7 @@ schema_node(Builder *b, Goal *g)
 		g->is_node = true;
 		return g->node = body(b, u);
 	}
-	/* in the queue once */
+	/* a goal is in the queue only once */
 	ASSERT(g->queue_next == NULL && *b->queue_end == NULL);
 	g->has_rule = true;
 	g->rule = cfg_rule_new(b->cfg);
@@ -361,7 +361,7 @@ schema_node(Builder *b, Goal *g)
 	return cfg_ref(b->cfg, g->rule);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole schema ---- */
 
 static bool
 is_space(Regex *re, ReNode x)

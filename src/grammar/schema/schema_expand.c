@@ -1,6 +1,6 @@
 /*
  * schema_expand.c
- *	  A place's keywords as a union of shapes, and the negation of them.
+ *	  Expand a place's keywords to a union of shapes, and the same for the negation.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -83,7 +83,7 @@ type_union(Builder *b, const Place *p, const Jv *type, bool neg)
 
 /* ---- values ---- */
 
-/* The clauses of an array or object that is exactly v. */
+/* The clauses of an array or object that equals v. */
 static Union *
 exact(Builder *b, const Jv *v, bool neg)
 {
@@ -145,7 +145,7 @@ exact(Builder *b, const Jv *v, bool neg)
 	return u;
 }
 
-/* Sets of numbers write out zeros up to a number's first digit, so its exponent has bounds. */
+/* Check the range of an exponent: sets of numbers write out the zeros up to a number's first digit. */
 static bool
 check_number(Builder *b, const Jv *v)
 {
@@ -226,7 +226,7 @@ enum_union(Builder *b, const Jv *list, bool neg)
 
 /* ---- negation of clauses ---- */
 
-/* An item that is not as the clause has it. */
+/* An item that violates the clause. */
 static Union *
 items_not(Builder *b, const Clause *c)
 {
@@ -266,7 +266,7 @@ items_not(Builder *b, const Clause *c)
 	return u;
 }
 
-/* A member that is not as the clause has it. */
+/* A member that violates the clause. */
 static Union *
 props_not(Builder *b, const Clause *c)
 {
@@ -389,7 +389,7 @@ any_of(Builder *b, const Place *p, const Jv *list)
 	return u;
 }
 
-/* Of s, what no other of the schemas accepts as well. */
+/* The part of s that no other schema of the list accepts. */
 static Union *
 alone(Builder *b, const Place *p, const Jv *list, uint32_t i, Shape *s)
 {
@@ -435,7 +435,7 @@ one_of(Builder *b, const Place *p, const Jv *list)
 	return u;
 }
 
-/* None of them, or two of them at once. */
+/* None of them, or at least two of them. */
 static Union *
 one_of_not(Builder *b, const Place *p, const Jv *list)
 {
@@ -460,7 +460,7 @@ all_of(Builder *b, const Place *p, const Jv *list)
 	return u;
 }
 
-/* Some (any), or all, of the schemas are not met. */
+/* Some (any), or all, of the schemas are not satisfied. */
 static Union *
 not_list(Builder *b, const Place *p, const Jv *list, bool any)
 {
@@ -495,7 +495,7 @@ if_union(Builder *b, const Place *p, bool neg)
 	return u;
 }
 
-/* dependentSchemas, and what dependencies has of them. */
+/* dependentSchemas, and the schemas in dependencies. */
 static Union *
 dependent(Builder *b, const Place *p, const Jv *map, bool names, bool neg)
 {
@@ -506,7 +506,7 @@ dependent(Builder *b, const Place *p, const Jv *map, bool names, bool neg)
 		Clause	   *c;
 		Union	   *x;
 
-		/* of "dependencies" these are schema_clauses()'s */
+		/* schema_clauses() handles these entries of "dependencies" */
 		if (names && (v->type == JV_ARR || v->type == JV_STR))
 			continue;
 		c = clause_new(b, neg ? C_REQUIRED : C_FORBIDDEN);
@@ -548,7 +548,7 @@ static const struct
 {
 	const char *name;
 	Applicator	what;
-	SchemaDialect from;			/* the first that has it */
+	SchemaDialect from;			/* the first dialect that has it */
 }			applicators[] = {
 	{"type", A_TYPE, D_4}, {"const", A_CONST, D_6}, {"enum", A_ENUM, D_4}, {"$ref", A_REF, D_4},
 	{"$recursiveRef", A_REF, D_2019}, {"$dynamicRef", A_REF, D_2020}, {"allOf", A_ALL, D_4},
@@ -575,7 +575,7 @@ apply(Builder *b, const Place *p, Applicator what, const Jv *v, const char *name
 		case A_REF:
 			if (v->type != JV_STR)
 				schema_fail(b, ERR_INVALID, "\"%s\" must be a string", name);
-			/* what it means is up to the documents that one comes through */
+			/* its meaning depends on the documents through which it is reached */
 			if (strcmp(name, "$ref") != 0 && b->n_resources > 1)
 				schema_refuse(b, name, "It is supported in schemas that hold no others with an $id.");
 			to = b->failed ? NULL : schema_ref(b, v, p->resource);

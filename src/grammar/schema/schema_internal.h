@@ -4,24 +4,22 @@
  *
  * A schema becomes a grammar in three steps.
  *
- * 1. Places (schema_resolve.c).  A subschema or a constant is a Place; equal subschemas
- *	  are one Place, $ref is followed.  A literal is a Place or its negation; a Goal
- *	  is a set of literals that a value shall satisfy all at once.
+ * 1.  Places (schema_resolve.c).  A subschema or a constant is a Place; equal subschemas are one Place,
+ * and $ref is followed.  A literal is a Place or its negation; a Goal is a set of literals that a value
+ * must satisfy all at once.
  *
- * 2. Shapes (schema_shape.c, schema_expand.c, schema_keywords.c).  A Goal is the union of Shapes.  A
- *	  Shape says which types a value may have and, per type, which clauses must hold:
- *	  what remains of all keywords that apply to the value itself, while members and
- *	  items are only named by the Goals that they have to meet.  So allOf, $ref with
- *	  neighbours, if, not and oneOf need no grammar that can intersect: intersections
- *	  of objects and arrays are sets of clauses, those of strings and numbers are
- *	  regular expressions.  Recursion ends because Goals are interned.
+ * 2.  Shapes (schema_shape.c, schema_expand.c, schema_keywords.c).  A Goal is the union of Shapes.  A
+ * Shape says which types a value may have and, per type, which clauses must hold: what remains of all
+ * keywords that apply to the value itself.  Members and items are only named by the Goals that they must
+ * satisfy.  So allOf, $ref with other keywords, if, not and oneOf need no grammar that can intersect:
+ * intersections of objects and arrays are sets of clauses, those of strings and numbers are regular
+ * expressions.  Recursion ends because Goals are interned.
  *
  * 3. Emission (schema_emit.c, schema_object.c, schema_scalar.c).
  *	  Each Goal becomes one rule: the alternatives of its Shapes.
  *
- * All memory is the arena's.  Errors are sticky: the first one sets b->failed, after
- * which functions return something harmless.  Work is counted (schema_work()), so that no
- * schema can take unbounded time.
+ * The arena owns all memory.  Errors are sticky: the first one sets b->failed, after which functions
+ * return a harmless value.  Work is counted (schema_work()), so that no schema can take unbounded time.
  */
 #ifndef VLLM_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
 #define VLLM_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
@@ -33,7 +31,7 @@
 
 typedef enum SchemaDialect
 {
-	D_ANY,						/* no $schema: 2020-12, and what older drafts wrote otherwise */
+	D_ANY,						/* no $schema: 2020-12, with older drafts' spellings where they differ */
 	D_4,
 	D_6,
 	D_7,
@@ -52,7 +50,7 @@ typedef uint32_t Lit;
 
 /* ---- places ---- */
 
-/* Shapes of which one has to fit. */
+/* Shapes, of which a value must fit one. */
 typedef struct Union
 {
 	Shape	  **s;
@@ -66,23 +64,23 @@ struct Place
 	bool		constant;		/* the value v itself, not a schema */
 	uint32_t	resource;
 	uint32_t	id;
-	Place	   *target;			/* only a $ref: where it leads */
+	Place	   *target;			/* only for a $ref: the place it refers to */
 	Union	   *made[2];		/* positive, negated */
-	bool		busy[2];		/* being made: a $ref that comes back has no meaning */
-	const Clause *props;		/* its clause of members and of items, if it has one */
+	bool		busy[2];		/* being made: a $ref that leads back here has no meaning */
+	const Clause *props;		/* its clauses of members and of items, if it has some */
 	const Clause *items;
 	bool		props_made,
 				items_made;
 	Place	   *hash_next;
 };
 
-/* A document or a part of it with an $id. */
+/* A document or a part of one with an $id. */
 typedef struct Resource
 {
 	const Jv   *root;
 	const char *id;				/* without fragment; NULL: none */
 	size_t		id_len;
-	uint32_t	up;				/* the one that it lies in */
+	uint32_t	up;				/* the enclosing one */
 	SchemaDialect dialect;
 } Resource;
 
@@ -96,15 +94,15 @@ typedef struct Anchor
 
 struct Goal
 {
-	Lit		   *lit;			/* in order, each once */
+	Lit		   *lit;			/* sorted, each once */
 	uint32_t	n;
 	uint32_t	id;
 	bool		nothing;		/* no value satisfies it */
 	Union	   *shapes;
-	uint8_t		empty;			/* 0 unknown, 1 being looked at, 2 no, 3 yes */
+	uint8_t		empty;			/* 0 unknown, 1 being determined, 2 no, 3 yes */
 	bool		has_rule;
 	CfgRule		rule;
-	bool		is_node;		/* scalars alone: no rule */
+	bool		is_node;		/* scalars only: no rule */
 	CfgNode		node;
 	Goal	   *hash_next;
 	Goal	   *queue_next;
@@ -130,7 +128,7 @@ typedef enum ClauseKind
 	C_MIN,						/* dec, strict: greater than dec */
 	C_MAX,
 	C_MULTIPLE,					/* dec */
-	C_INTEGER,					/* n: 1 = as draft-04 has it, without fraction */
+	C_INTEGER,					/* n: 1 = as in draft-04, without fraction */
 	C_NUM_IN,					/* values */
 	/* strings */
 	C_LEN,						/* n .. max characters */
@@ -138,7 +136,7 @@ typedef enum ClauseKind
 	C_FORMAT,					/* text */
 	C_STR_IN,					/* values */
 	/* arrays */
-	C_ITEMS,					/* list: the first ones; lit: the others */
+	C_ITEMS,					/* list: the first items; lit: the others */
 	C_COUNT_ITEMS,				/* n .. max */
 	C_CONTAINS,					/* lit: n .. max items from index `from` on */
 	C_UNIQUE,
@@ -147,10 +145,11 @@ typedef enum ClauseKind
 	C_COUNT_PROPS,				/* n .. max */
 	C_REQUIRED,					/* text */
 	C_FORBIDDEN,				/* text */
-	C_VALUE,					/* text, lit: if there is such a member */
+	C_VALUE,					/* text, lit: applies if there is such a member */
 	C_NAMES,					/* lit: of each name as a string */
 	C_DEP,						/* text, text2 */
-	C_SOME						/* props, which (pattern, or -1 the others), lit: of one member */
+	C_SOME						/* props, which (pattern, or -1 = the others), lit: some member satisfies
+								 * lit */
 } ClauseKind;
 
 typedef struct Prop
@@ -158,15 +157,15 @@ typedef struct Prop
 	const char *name;			/* or pattern */
 	size_t		len;
 	Lit			lit;
-	uint32_t	rank;			/* place in the schema, for generation */
+	uint32_t	rank;			/* position in the schema, for generation */
 } Prop;
 
 struct Clause
 {
 	ClauseKind	kind;
-	bool		neg;			/* numbers, strings: must not hold */
+	bool		neg;			/* numbers, strings: the clause must not hold */
 	bool		strict;
-	bool		closed_by_default;	/* C_PROPS: nothing is said of other members */
+	bool		closed_by_default;	/* C_PROPS: the schema doesn't mention other members */
 	Lit			lit;
 	uint32_t	n,
 				max;			/* CFG_INF = no bound */
@@ -187,7 +186,7 @@ struct Clause
 	uint32_t	n_patterns;
 	const Clause *props;
 	int			which;
-	/* made once */
+	/* set once */
 	bool		probed;
 	ReNode		probe;
 };
@@ -217,14 +216,14 @@ struct Builder
 	Arena	   *arena;
 	Cfg		   *cfg;
 	Regex	   *re;				/* the grammar's universe */
-	Regex	   *probe;			/* for questions that come up on the way; raw text */
+	Regex	   *probe;			/* for questions during compilation; raw text */
 	const GramOptions *opt;
 	Err		   *e;
 	bool		failed;
-	const char *keyword;		/* being applied, for messages */
+	const char *keyword;		/* the keyword being applied, for messages */
 	uint64_t	work;
-	int			depth;			/* of in-place schemas */
-	int			looking;		/* how deep emptiness is being looked for */
+	int			depth;			/* nesting of in-place schemas */
+	int			looking;		/* depth of the search for emptiness */
 
 	Resource   *resource;
 	uint32_t	n_resources,
@@ -246,10 +245,10 @@ struct Builder
 
 	/* emission */
 	ReNode		space;
-	ReNode		after_colon;	/* and behind a comma */
+	ReNode		after_colon;	/* also after a comma */
 	CfgNode		comma;
 	ReMode		mode;			/* how strings are spelled */
-	ReNode		any_string;		/* inside of a string */
+	ReNode		any_string;		/* the inside of a string */
 };
 
 /* All return false. */
@@ -257,12 +256,12 @@ bool		schema_fail(Builder *b, ErrClass cls, const char *fmt,...) __attribute__((
 bool		schema_refuse(Builder *b, const char *keyword, const char *why);
 /* Refuse the keyword being applied: it makes too many alternatives. */
 bool		schema_too_many(Builder *b);
-/* Count n steps; false once there have been too many. */
+/* Count n steps; return false if there have been too many. */
 bool		schema_work(Builder *b, uint64_t n);
 
 /* schema_resolve.c */
 bool		schema_load(Builder *b, const Jv *root, Lit *lit);
-/* NULL if it leads nowhere (b->failed is set). */
+/* Return NULL if it refers to nothing (b->failed is set). */
 Place	   *schema_ref(Builder *b, const Jv *ref, uint32_t resource);
 Lit			schema_lit(Builder *b, const Jv *v, uint32_t resource);
 Lit			schema_const(Builder *b, const Jv *v);
@@ -277,7 +276,7 @@ lit_not(Lit l)
 /* schema_expand.c, schema_shape.c */
 Union	   *schema_expand(Builder *b, Lit lit);
 Union	   *schema_shapes(Builder *b, Goal *g);
-/* Surely without any value? */
+/* Return true if the goal certainly has no value. */
 bool		schema_empty(Builder *b, Goal *g);
 bool		schema_shape_empty(Builder *b, const Shape *s);
 Shape	   *shape_any(Builder *b);
@@ -292,7 +291,7 @@ void		union_or(Builder *b, Union *u, const Union *x);
 Union	   *union_and(Builder *b, const Union *x, const Union *y);
 
 /* schema_keywords.c */
-/* What the place's keywords ask of the value beyond applicators. */
+/* Return what the place's keywords require of the value, except for applicators. */
 Clauses		schema_clauses(Builder *b, Place *p);
 void		schema_sort_props(Builder *b, Clause *c);
 
@@ -300,18 +299,19 @@ void		schema_sort_props(Builder *b, Clause *c);
 /* Some of the values, or none of them (neg). */
 bool		schema_busy(const Builder *b, Lit lit);
 
-/* schema_object.c, schema_emit.c: what clauses ask of one member (more[]: in addition), of one item */
+/* schema_object.c, schema_emit.c: what clauses require of one member (more[]: additional literals), of
+ * one item */
 Goal	   *schema_member(Builder *b, const Clauses *c, const char *name, size_t len, const Lit *more,
 						  uint32_t n_more);
 Goal	   *schema_item(Builder *b, const Clauses *c, uint32_t i);
 
 /* schema_scalar.c */
-/* The set of a shape's numbers, strings (inside the quotes). */
+/* The set of a shape's numbers, or strings (inside the quotes). */
 ReNode		schema_numbers(Builder *b, const Clauses *c);
 ReNode		schema_strings(Builder *b, const Clauses *c);
 bool		schema_numbers_empty(Builder *b, const Clauses *c);
 bool		schema_strings_empty(Builder *b, const Clauses *c);
-/* Is s one of the strings that g allows? */
+/* Return true if s is one of the strings that g allows. */
 bool		schema_goal_has(Builder *b, Goal *g, const char *s, size_t n);
 ReNode		schema_goal_strings(Builder *b, Goal *g);
 ReNode		schema_pattern(Builder *b, Regex *re, ReMode mode, const char *s, size_t n);
@@ -324,7 +324,7 @@ CfgNode		schema_node(Builder *b, Goal *g);
 CfgNode		schema_open(Builder *b, const char *bracket);
 CfgNode		schema_close(Builder *b, const char *bracket);
 
-/* json_format.c: formats that are not known say nothing */
+/* json_format.c: unknown formats have no effect */
 bool		schema_format_known(const char *name, size_t n);
 bool		schema_format(Regex *re, ReMode mode, const char *name, size_t n, ReNode *out, Err *e);
 
@@ -334,7 +334,7 @@ ReNode		number_ordered(Regex *re);
 ReNode		number_integer(Regex *re, bool plain, bool generate);
 ReNode		number_min(Regex *re, const Dec *d, bool strict, bool generate);
 ReNode		number_equal(Regex *re, const Dec *d, bool generate);
-/* Is the factor one that number_multiple() can do? */
+/* Return true if number_multiple() supports the factor. */
 bool		number_multiple_known(const Dec *d, bool generate);
 ReNode		number_multiple(Regex *re, const Dec *d, bool generate);
 

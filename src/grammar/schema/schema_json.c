@@ -1,6 +1,6 @@
 /*
  * schema_json.c
- *	  Reads JSON into a tree (schema_json.h).
+ *	  Read JSON into a tree (schema_json.h).
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -16,7 +16,7 @@
 #include "grammar/schema/decimal.h"
 
 #define MAX_TEXT	(4 << 20)	/* bytes of a schema */
-#define MAX_DEPTH	200			/* values within values */
+#define MAX_DEPTH	200			/* nesting */
 #define FEW			16			/* members that are compared pairwise */
 
 /* ---- memory ---- */
@@ -74,7 +74,7 @@ arena_alloc(Arena *a, size_t n)
 		a->total += size;
 		if (a->first != NULL && size != PIECE)
 		{
-			/* a piece of its own: the one under way goes on */
+			/* a large allocation gets its own piece; the current piece stays in use */
 			p->next = a->first->next;
 			a->first->next = p;
 		}
@@ -137,13 +137,13 @@ hash_bytes(const char *s, size_t n, uint64_t h)
 	return mix(h, n);
 }
 
-/* What the string or key says that was just read, with a NUL behind it. */
+/* Decode the string or key just read, with a NUL after it. */
 static bool
 read_text(SchemaJsonReader *r, const char **s, size_t *len)
 {
 	char	   *to = arena_alloc(r->a, r->r.n + 1);
 
-	/* the reader knows the escapes: only half a pair is left */
+	/* the reader has checked the escapes: only half a surrogate pair can fail */
 	if (!json_unescape(r->r.s, r->r.n, JSON_NUL_OK, to, len))
 		return bad(r, "half a surrogate pair");
 	ALWAYS(*len <= r->r.n);
@@ -170,7 +170,7 @@ same_key(const Jv *a, const Jv *b)
 	return a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
 }
 
-/* Drop members that a later one of the same name replaces; all[] in the order of the text. */
+/* Drop members that a later one of the same name replaces; all[] is in the order of the text. */
 static uint32_t
 drop_replaced(Jv **all, uint32_t n)
 {
@@ -186,7 +186,7 @@ drop_replaced(Jv **all, uint32_t n)
 	}
 	else
 	{
-		/* n carries the place in the text through the sort */
+		/* n stores the position in the text during the sort */
 		Jv		  **sorted = mem_alloc(n * sizeof(Jv *));
 		uint32_t   *place = mem_alloc(n * sizeof(uint32_t));
 
@@ -203,7 +203,7 @@ drop_replaced(Jv **all, uint32_t n)
 				uint32_t	a = sorted[i]->n,
 							b = sorted[i + 1]->n;
 
-				/* of equal ones the last stays: hand the later one on */
+				/* of equal names the last one stays: compare it with the next */
 				gone[a < b ? a : b] = true;
 				if (a > b)
 				{
@@ -244,7 +244,7 @@ push(Items *to, Jv *v)
 	to->v[to->n++] = v;
 }
 
-/* Up to the container's end. */
+/* Read up to the container's end. */
 static bool
 read_items(SchemaJsonReader *r, Items *to)
 {
@@ -301,7 +301,7 @@ read_container(SchemaJsonReader *r, bool object, Jv *v)
 	return true;
 }
 
-/* The value whose first token was read; NULL with an error. */
+/* Read the value whose first token has been read; NULL with an error. */
 static Jv *
 read_value(SchemaJsonReader *r, JsonToken token)
 {
@@ -359,7 +359,7 @@ jv_read(Arena *a, const char *s, size_t n, Err *e)
 	return NULL;
 }
 
-/* ---- looking ---- */
+/* ---- access ---- */
 
 const Jv *
 jv_get_n(const Jv *v, const char *key, size_t len)
@@ -397,7 +397,7 @@ equal_numbers(const Jv *a, const Jv *b)
 	return dec_cmp(&p, &q) == 0;
 }
 
-/* The members from m and o on, as many of each, in whatever order. */
+/* Compare the members from m and o on, as many of each, in any order. */
 static bool
 equal_members(const Jv *m, const Jv *o)
 {
@@ -405,7 +405,7 @@ equal_members(const Jv *m, const Jv *o)
 	uint32_t	n = 0;
 	bool		equal = true;
 
-	/* mostly they stand in the same order */
+	/* mostly they have the same order */
 	for (; m != NULL && same_key(m, o); m = m->next, o = o->next)
 		if (!jv_equal(m, o))
 			return false;
@@ -417,7 +417,7 @@ equal_members(const Jv *m, const Jv *o)
 		x[i] = m;
 		x[n + i] = o;
 	}
-	/* both had as many */
+	/* both had the same number */
 	ALWAYS(m == NULL && o == NULL);
 	qsort(x, n, sizeof(Jv *), by_key);
 	qsort(x + n, n, sizeof(Jv *), by_key);

@@ -1,12 +1,12 @@
 /*
  * schema_json.h
- *	  A schema's JSON text as a tree that loses nothing.
+ *	  A schema's JSON text as a tree without loss.
  *
- * json.h keeps what is written, too, but a grammar's values have a hash and are compared as JSON Schema has
- * it: numbers by their exact decimals, as bounds of 64-bit integers are exact, and of several members of
- * one name the last one counts.
+ * json.h keeps the text, too, but these values have a hash and are compared as JSON Schema defines:
+ * numbers by their exact decimals, since bounds of 64-bit integers are exact; of several members with
+ * one name the last counts.
  *
- * All memory of a compilation is taken from one arena and goes at once.
+ * All memory of a compilation comes from one arena and is freed at once.
  */
 #ifndef VLLM_GRAMMAR_SCHEMA_SCHEMA_JSON_H
 #define VLLM_GRAMMAR_SCHEMA_SCHEMA_JSON_H
@@ -44,25 +44,27 @@ typedef struct Jv Jv;
 struct Jv
 {
 	JvType		type;
-	uint32_t	n;				/* array, object: how many */
-	const char *s;				/* string: decoded, UTF-8; others: as they are written */
+	uint32_t	n;				/* array, object: number of elements */
+	const char *s;				/* string: decoded, UTF-8; others: as in the text */
 	size_t		len;
 	const Jv   *child;			/* array, object: the first one */
 	const Jv   *next;
 	const char *key;			/* of an object's member */
 	size_t		key_len;
-	uint64_t	hash;			/* equal values have equal ones (numbers: equal texts) */
+	uint64_t	hash;			/* equal values have equal hashes (numbers: equal texts) */
 };
 
-/* Of several members with one name the last counts.  NULL with ERR_INVALID or ERR_TOO_LONG. */
+/* Read a JSON text.  Of several members with one name the last counts.  Return NULL with ERR_INVALID or
+ * ERR_TOO_LONG. */
 const Jv   *jv_read(Arena *a, const char *s, size_t n, Err *e);
-/* The member, or NULL (also if v is no object). */
+/* Return the member, or NULL (also if v is no object). */
 const Jv   *jv_get(const Jv *v, const char *key);
 const Jv   *jv_get_n(const Jv *v, const char *key, size_t len);
 bool		jv_is(const Jv *v, JvType type);	/* v may be NULL */
-/* Equal as JSON Schema has it: 1 and 1.0 are, and members may stand in any order. */
+/* Return true if the values are equal by JSON Schema: 1 and 1.0 are, and the order of members doesn't
+ * matter. */
 bool		jv_equal(const Jv *a, const Jv *b);
-/* As a JSON text, with escapes only where they are needed. */
+/* Print a value as JSON, with escapes only where needed. */
 struct Buf;
 
 #endif

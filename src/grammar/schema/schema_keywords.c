@@ -55,7 +55,7 @@ number(Out *o, const Jv *v, const char *name, Dec *to)
 	return true;
 }
 
-/* A count; one beyond what can be counted is as good as none. */
+/* Read a count; one too large to be counted has no effect. */
 static bool
 count(Out *o, const char *name, SchemaDialect from, uint32_t *to)
 {
@@ -160,7 +160,7 @@ scalars(Out *o)
 
 /* ---- arrays ---- */
 
-/* Are there keywords that apply schemas to the value itself? */
+/* Return true if there are keywords that apply schemas to the value itself. */
 static bool
 applies(const Jv *v)
 {
@@ -175,7 +175,7 @@ applies(const Jv *v)
 	return false;
 }
 
-/* An unevaluated... keyword that decides something, as the one for the rest; NULL: there is none. */
+/* Return an unevaluated... keyword that acts like the keyword for the rest; NULL: there is none. */
 static const Jv *
 unevaluated(Out *o, const char *name)
 {

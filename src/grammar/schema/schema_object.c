@@ -1,11 +1,11 @@
 /*
  * schema_object.c
- *	  Clauses of an object as members (cfg.h).
+ *	  Emit the clauses of an object as members (cfg.h).
  *
- * All names that some clause mentions are members; every other name falls into a class by
- * the patterns that it matches, and each class has a Goal for its values.  "Some member
- * that ..." (what a negated keyword asks for) is either one of the named ones, which is a
- * choice between grammars, or a required member more whose name is a pattern.
+ * All names that a clause mentions are members; every other name falls into a class by the patterns that
+ * it matches, and each class has a Goal for its values.  A clause "some member ..." (required by a
+ * negated keyword) means either one of the named members, which is a choice between grammars, or an
+ * additional required member whose name is a pattern.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -18,7 +18,7 @@
 #include "base/assert.h"
 
 #define MAX_PATTERNS	12
-#define MAX_CHOICES		64		/* grammars of one shape */
+#define MAX_CHOICES		64		/* grammars for one shape */
 #define MAX_SOMES		16
 #define MAX_NAMES		20000
 
@@ -32,26 +32,26 @@ typedef struct Name
 	CfgNode		node;			/* key and value, once made */
 } Name;
 
-/* One shape on its way. */
+/* One shape while it is emitted. */
 typedef struct Obj
 {
 	Builder    *b;
 	const Clauses *c;
-	Name	   *name;			/* in the order of names while they are looked up */
+	Name	   *name;			/* sorted by name while names are looked up */
 	uint32_t	n;
 	uint32_t	min,
 				max;
-	const Prop **pattern;		/* of all clauses, each text once */
+	const Prop **pattern;		/* patterns of all clauses, each text once */
 	uint32_t	n_patterns;
-	Goal	   *names;			/* what names have to be */
-	bool		closed;			/* generation: no others */
+	Goal	   *names;			/* goal of the names */
+	bool		closed;			/* generation: no other members */
 	const Clause *some[MAX_SOMES];
 	int			chosen[MAX_SOMES];	/* a name, or -1: one of the others */
 	uint32_t	n_somes;
 	uint32_t	choices;
 } Obj;
 
-/* ---- what clauses say of a member ---- */
+/* ---- what clauses require of a member ---- */
 
 static const Prop *
 find_prop(const Clause *c, const char *s, size_t n)
@@ -209,7 +209,7 @@ find_name(const Obj *o, const char *s, size_t n)
 	return -1;
 }
 
-/* A clause's patterns among those of all. */
+/* Add a clause's patterns to those of the object. */
 static void
 add_patterns(Obj *o, const Clause *c)
 {
@@ -274,7 +274,7 @@ collect(Obj *o)
 
 /* ---- members ---- */
 
-/* "name": with the white space behind it */
+/* "name": with white space after it */
 static CfgNode
 key(Builder *b, ReNode inside)
 {
@@ -295,7 +295,7 @@ member(Builder *b, ReNode name, Goal *g)
 	return cfg_seq(b->cfg, key(b, name), schema_node(b, g));
 }
 
-/* Names that are not listed and match just the patterns of the mask. */
+/* Names that are not listed and match exactly the patterns of the mask. */
 static ReNode
 class_names(Obj *o, Regex *re, ReMode mode, ReNode named, uint32_t mask)
 {
@@ -337,7 +337,7 @@ class_goal(Obj *o, uint32_t mask, const Lit *more, uint32_t n_more)
 	return schema_goal(b, lit, n);
 }
 
-/* Does the "some" ask for a member of this class?  mask: as class_names() */
+/* Return true if the "some" clause covers members of this class.  mask: as in class_names() */
 static bool
 some_in_class(const Obj *o, const Clause *some, uint32_t mask)
 {
@@ -359,7 +359,7 @@ some_in_class(const Obj *o, const Clause *some, uint32_t mask)
 	return some->which == -1;
 }
 
-/* Can the name be the member that the "some" asks for? */
+/* Return true if the name can be the member that the "some" clause requires. */
 static bool
 some_is_name(Obj *o, const Clause *some, const Name *name)
 {
@@ -379,7 +379,8 @@ some_is_name(Obj *o, const Clause *some, const Name *name)
 }
 
 /*
- * Names of the members that aren't named and match just the patterns of the mask, and what their values are.
+ * Names of the unnamed members that match exactly the patterns of the mask; *g is the goal of their
+ * values.
  */
 static ReNode
 class_of(Obj *o, ReNode named, ReNode raw_named, const Clause *some, uint32_t mask, Goal **g)
@@ -402,7 +403,7 @@ class_of(Obj *o, ReNode named, ReNode raw_named, const Clause *some, uint32_t ma
 	return name;
 }
 
-/* The members that aren't named; some != NULL: those that it asks for; with names in `part`. */
+/* The unnamed members, with names in `part`; some != NULL: only those that satisfy this clause. */
 static CfgNode
 others(Obj *o, ReNode named, ReNode raw_named, const Clause *some, ReNode part)
 {
@@ -419,7 +420,7 @@ others(Obj *o, ReNode named, ReNode raw_named, const Clause *some, ReNode part)
 	return r;
 }
 
-/* ---- generation: as many names as there must be ---- */
+/* ---- generation: as many names as minProperties requires ---- */
 
 #define MAX_PARTS	26
 
@@ -432,7 +433,8 @@ begins(Builder *b, uint32_t lo, uint32_t hi)
 	return re_cat(b->re, re_class(b->re, &r, 1, b->mode), b->any_string);
 }
 
-/* Divide names into k parts by their first letter, else by their length; false if a part would have none. */
+/* Divide names into k parts by their first letter, else by their length.  Return false if a part would
+ * be empty. */
 static bool
 divide(Builder *b, ReNode names, uint32_t k, ReNode *part)
 {
@@ -462,8 +464,8 @@ divide(Builder *b, ReNode names, uint32_t k, ReNode *part)
 }
 
 /*
- * Members of which at least o->min have different names: a grammar can't tell names apart that
- * aren't listed, so the first of those are taken from different parts of them.
+ * Members of which at least o->min have different names.  A grammar can't compare names that aren't
+ * listed, so the required additional names come from disjoint parts of the set.
  */
 static CfgNode
 distinct(Obj *o, CfgMembers *all, CfgMember *m, ReNode named, ReNode raw)
@@ -498,7 +500,7 @@ distinct(Obj *o, CfgMembers *all, CfgMember *m, ReNode named, ReNode raw)
 	return cfg_alt(b->cfg, listed, cfg_members(b->cfg, all));
 }
 
-/* One grammar: every "some" has been settled. */
+/* Build one grammar, after a choice for every "some" clause. */
 static CfgNode
 one_object(Obj *o)
 {
@@ -552,7 +554,7 @@ one_object(Obj *o)
 	return named;
 }
 
-/* Settle the "some" clauses from the i-th on. */
+/* Choose for the "some" clauses from the i-th on. */
 static CfgNode
 choose(Obj *o, uint32_t i)
 {
@@ -572,7 +574,7 @@ choose(Obj *o, uint32_t i)
 		{
 			Lit			l = o->some[i]->lit;
 
-			/* a choice that can't be met costs nothing */
+			/* skip choices that can't be satisfied */
 			if (schema_empty(o->b, schema_member(o->b, o->c, o->name[k].s, o->name[k].len, &l,
 												 o->some[i]->which != -2)))
 				continue;

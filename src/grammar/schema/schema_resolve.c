@@ -1,10 +1,10 @@
 /*
  * schema_resolve.c
- *	  Places of a schema: documents within documents, anchors, references; goals.
+ *	  The places of a schema: documents within documents, anchors, references; goals.
  *
- * Real schemas carry ids that are no addresses ("id": "name").  By the letter each of them
- * is a document of its own, and "#/definitions/x" below it leads nowhere.  So what isn't
- * found in the innermost document is looked for in those around it.
+ * Real schemas have ids that are no addresses ("id": "name").  By the standard each of them is a
+ * separate document, and "#/definitions/x" below it refers to nothing.  So what isn't found in the
+ * innermost document is looked up in the enclosing ones.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -21,7 +21,7 @@
 
 static Place *schema_place(Builder *b, const Jv *v, uint32_t resource);
 
-#define HASH_SIZE		4096		/* places, goals */
+#define HASH_SIZE		4096		/* of places, of goals */
 #define MAX_RESOURCES	1000
 #define MAX_ANCHORS		1000
 #define MAX_HOPS		10000		/* references that lead to references */
@@ -82,7 +82,7 @@ has_scheme(const char *s, size_t n)
 	return false;
 }
 
-/* The address that s means at base; both without fragment. */
+/* Resolve the reference s against base; both are without fragment. */
 static const char *
 resolve(Builder *b, const char *base, size_t base_len, const char *s, size_t n, size_t *len)
 {
@@ -96,7 +96,7 @@ resolve(Builder *b, const char *base, size_t base_len, const char *s, size_t n, 
 		keep = base_len;
 	else if (s[0] == '/')
 	{
-		/* behind the authority, if there is one */
+		/* after the authority, if there is one */
 		const char *at = memmem(base, base_len, "://", 3);
 
 		if (at != NULL && !(n > 1 && s[1] == '/'))
@@ -111,7 +111,7 @@ resolve(Builder *b, const char *base, size_t base_len, const char *s, size_t n, 
 	while (n >= 2 && s[0] == '.' && s[1] == '/')
 		s += 2, n -= 2;
 	buf_add(&out, s, n);
-	/* a long base is copied for each reference */
+	/* count the work: a long base is copied for each reference */
 	if (!schema_work(b, out.len / 16))
 		buf_reset(&out);
 	*len = out.len;
@@ -205,7 +205,7 @@ add_resource(Builder *b, const Jv *root, const char *id, size_t len, uint32_t up
 	return b->n_resources++;
 }
 
-/* The id of a schema as its dialect writes it. */
+/* Return the id of a schema, in its dialect's spelling. */
 static const Jv *
 id_of(const Jv *v, SchemaDialect d)
 {
@@ -216,7 +216,7 @@ id_of(const Jv *v, SchemaDialect d)
 	return jv_is(id, JV_STR) ? id : NULL;
 }
 
-/* Find ids and anchors; v may be anything that holds schemas. */
+/* Find ids and anchors; v may be anything that contains schemas. */
 static void
 find_ids(Builder *b, const Jv *v, uint32_t resource)
 {
@@ -265,7 +265,7 @@ hex(char c)
 		c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* One part of a pointer: %41, ~0 and ~1 undone. */
+/* Decode one part of a pointer: %41, ~0 and ~1. */
 static size_t
 pointer_part(const char *s, size_t n, char *to)
 {
@@ -287,7 +287,8 @@ pointer_part(const char *s, size_t n, char *to)
 	return len;
 }
 
-/* What the pointer leads to from the resource's root, and in which resource it lies. */
+/* Follow a pointer from the resource's root; return what it refers to, and the resource that contains
+ * it. */
 static const Jv *
 follow(Builder *b, uint32_t *resource, const char *s, size_t n)
 {
@@ -378,7 +379,7 @@ schema_ref(Builder *b, const Jv *ref, uint32_t resource)
 			v = fragment(b, &at, frag, frag_len);
 			if (v != NULL || from == 0)
 				break;
-			/* they lie in one another, so this ends */
+			/* resources are nested, so this ends */
 			ALWAYS(b->resource[from].up < from);
 			at = b->resource[from].up;
 		}
@@ -438,7 +439,7 @@ schema_dialect(const Builder *b, const Place *p)
 	return b->resource[p->resource].dialect;
 }
 
-/* Beside $ref: words that change nothing. */
+/* Return true for keywords beside $ref that have no effect. */
 static bool
 says_nothing(const char *s, size_t n)
 {

@@ -1,10 +1,10 @@
 /*
  * schema_scalar.c
- *	  Clauses of strings and numbers as regular expressions.
+ *	  Convert clauses of strings and numbers to regular expressions.
  *
- * A list of values is decided value by value; all else is an intersection of expressions.
- * Questions on the way (does this pattern leave anything of that list?) are asked in a
- * universe of their own, in raw text, so that they leave nothing behind in the grammar's.
+ * A list of values is decided value by value; everything else is an intersection of expressions.
+ * Questions during compilation (does this pattern match anything of that list?) are decided in a
+ * separate universe, in raw text, so that they leave nothing in the grammar's universe.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -70,7 +70,7 @@ among(const Clause *c, const char *s, size_t n)
 	return false;
 }
 
-/* Does the string meet the clause? */
+/* Return true if the string satisfies the clause. */
 static bool
 string_meets(Builder *b, const Clause *c, const char *s, size_t n)
 {
@@ -177,7 +177,7 @@ not_listed(Builder *b, Regex *re, ReMode mode, const Clause *c)
 	return r;
 }
 
-/* All clauses but lists that say what is allowed. */
+/* All clauses except lists of allowed values. */
 static ReNode
 strings_in(Builder *b, Regex *re, ReMode mode, const Clauses *c)
 {
@@ -288,7 +288,7 @@ number_meets(const Clause *c, const Dec *d, const Jv *v)
 	return yes != c->neg;
 }
 
-/* Of a list's numbers, those that meet all; to NULL: is there any? */
+/* Of a list's numbers, those that satisfy all clauses; with `to` NULL return whether there is any. */
 static bool
 listed_numbers(Builder *b, const Clauses *c, const Clause *list, ReNode *to)
 {
@@ -342,13 +342,13 @@ number_clause(Regex *re, const Clause *c, bool generate)
 static ReNode
 numbers_in(Builder *b, Regex *re, const Clauses *c, bool generate)
 {
-	/* bounds are exact among these only, and so is what is left of them */
+	/* bounds are exact only for these numbers, and so is the result */
 	ReNode		r = c->n > 0 && !generate ? number_ordered(re) : number_any(re, generate);
 
 	schema_work(b, 200);
 	for (uint32_t i = 0; i < c->n && !b->failed; i++)
 	{
-		/* what must not be must not be in any spelling: 1.0 is 1 */
+		/* a forbidden value is forbidden in every spelling: 1.0 is 1 */
 		ReNode		x = number_clause(re, c->c[i], generate && !c->c[i]->neg);
 
 		r = re_and(re, r, c->c[i]->neg ? re_not(re, x) : x);

@@ -1,6 +1,6 @@
 /*
  * schema_shape.c
- *	  Shapes and their unions (schema_internal.h): and, or, and what is surely empty.
+ *	  Shapes and their unions (schema_internal.h): and, or, and the test for emptiness.
  *
  * Tested by tests/unit/grammar/test_json_schema.c.
  */
@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 
-#define LOOK	8				/* how deep emptiness is looked for */
+#define LOOK	8				/* depth of the test for emptiness */
 
 uint8_t
 clause_type(ClauseKind kind)
@@ -178,12 +178,12 @@ schema_shapes(Builder *b, Goal *g)
 	u = g->nothing ? union_new(b) : union_all(b);
 	for (uint32_t i = 0; i < g->n && !b->failed; i++)
 		u = union_and(b, u, schema_expand(b, g->lit[i]));
-	/* expand() may not have come back to this goal: it would have made its shapes twice */
+	/* schema_expand() must not have come back to this goal: it would have made its shapes twice */
 	ASSERT(g->shapes == NULL || b->failed);
 	return g->shapes = u;
 }
 
-/* ---- what is empty ---- */
+/* ---- emptiness ---- */
 
 static bool
 has_name(const Clause *c, const char *s, size_t n)
@@ -192,7 +192,7 @@ has_name(const Clause *c, const char *s, size_t n)
 		c->len == n && memcmp(c->text, s, n) == 0;
 }
 
-/* What the clauses say of the member's value. */
+/* Return what the clauses require of the member's value. */
 static Goal *
 member_goal(Builder *b, const Clauses *c, const char *s, size_t n)
 {
