@@ -1,16 +1,16 @@
 /*
  * added_tokens.c
- *	  Finding added tokens ("<|im_end|>") in text.
+ *	  Find added tokens ("<|im_end|>") in text.
  *
- * A trie over the bytes of the patterns; at each position the longest pattern
- * wins, matches don't overlap (leftmost-longest, like the reference).  Children
- * are chained; the first byte is looked up in a table, so text without any
- * pattern's first byte costs one load a byte.  O(n * longest pattern).
+ * The patterns form a trie over their bytes; at each position the longest pattern wins, and matches
+ * don't overlap (leftmost-longest, like the reference).  Children are chained; the first byte is looked
+ * up in a table, so text without any pattern's first byte costs one load per byte.  O(n * longest
+ * pattern).
  *
- * The flags follow Hugging Face tokenizers, with the oddities: a match that is
- * rejected (single_word, special tokens switched off) still hides the shorter
- * patterns inside it; and what rstrip took may overlap a pattern that begins
- * with white space.  Tested by tests/unit/tokenizer/test_tokenizer.c.
+ * The flags work as in Hugging Face tokenizers, including its oddities: a match that is rejected
+ * (single_word, special tokens switched off) still hides the shorter patterns inside it; and white space
+ * taken by rstrip may overlap a pattern that begins with white space.  Tested by
+ * tests/unit/tokenizer/test_tokenizer.c.
  */
 #include "tokenizer/added_tokens.h"
 
@@ -116,7 +116,7 @@ added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags)
 	a->node[at].flags = (uint8_t) (flags | (added_looks_special(s, n) ? ADDED_CONTROL : 0));
 }
 
-/* Longest pattern at s[i..n): its last node, 0 if none; *stop = its end. */
+/* Return the last node of the longest pattern at s[i..n), 0 if there is none; *stop = its end. */
 static uint32_t
 longest_at(const Added *a, const char *s, size_t n, size_t i, size_t *stop)
 {
@@ -136,7 +136,7 @@ longest_at(const Added *a, const char *s, size_t n, size_t i, size_t *stop)
 	return best;
 }
 
-/* Start of the character that ends before s[i], i > 0. */
+/* Return the start of the character that ends before s[i], i > 0. */
 static size_t
 char_before(const char *s, size_t i)
 {

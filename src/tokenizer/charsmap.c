@@ -2,22 +2,21 @@
  * charsmap.c
  *	  SentencePiece's precompiled normalization rules (nmt_nfkc and others).
  *
- * The blob is the byte length of a double array (32 bits, little-endian), the
- * double array, and replacement strings, each ended by NUL, that its leaves point
- * to.  A unit of the array:
+ * The blob consists of the byte length of a double array (32 bits, little-endian), the double array, and
+ * replacement strings, each terminated by NUL, to which the array's leaves refer.  A unit of the array:
  *
  *	 bits 0-7	the byte that leads here; bit 31 is set in leaves
  *	 bit 8		a leaf hangs below
  *	 bits 10-30	offset to the children, times 256 if bit 9 is set
  *	 leaves		bits 0-30 are the value
  *
- * Every index is checked as it is used: the blob comes from a file.
+ * Every index is checked when it is used: the blob is untrusted.
  *
- * Two ways to apply it.  SentencePiece takes the longest rule that matches at a
- * place, or keeps the character.  Hugging Face goes by grapheme clusters: one of
- * less than six bytes is replaced as a whole by the shortest rule that matches its
- * beginning, in others each character is looked up for itself.  Models were
- * trained with the first, and are served with the second; both are followed.
+ * There are two ways to apply it.  SentencePiece takes the longest rule that matches at a position, or
+ * keeps the character.  Hugging Face goes by grapheme clusters: a cluster of less than six bytes is
+ * replaced as a whole by the shortest rule that matches its beginning; in longer ones each character is
+ * looked up separately.  Models were trained with the first and are served with the second; this file
+ * implements both.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c against both.
  */
@@ -30,16 +29,16 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* Hugging Face looks whole clusters up below this many bytes */
+/* Hugging Face looks up whole clusters shorter than this. */
 #define CLUSTER_LIMIT 6
 
 struct Charsmap
 {
 	uint32_t   *unit;
 	size_t		n_units;
-	char	   *text;			/* replacements; ends with NUL */
+	char	   *text;			/* replacements, each terminated by NUL */
 	size_t		n_text;
-	size_t		longest;		/* bytes of one */
+	size_t		longest;		/* bytes of the longest replacement */
 };
 
 Charsmap *
@@ -100,8 +99,8 @@ offset_of(uint32_t unit)
 }
 
 /*
- * The replacement for a prefix of s[0..n), NULL if no rule matches; *len = bytes
- * of the prefix.  longest: of the longest one, else of the shortest.
+ * Return the replacement for a prefix of s[0..n), NULL if no rule matches; *len = bytes of the prefix.
+ * longest: use the longest matching rule, else the shortest.
  */
 static const char *
 find_rule(const Charsmap *m, const char *s, size_t n, bool longest, size_t *len)
@@ -135,7 +134,7 @@ find_rule(const Charsmap *m, const char *s, size_t n, bool longest, size_t *len)
 	return found;
 }
 
-/* End of the grapheme cluster at s. */
+/* Return the end of the grapheme cluster at s. */
 static const char *
 cluster_end(const char *s, const char *end)
 {
@@ -163,7 +162,7 @@ apply_chars(const Charsmap *m, const char *s, const char *end, bool longest, Buf
 		size_t		len;
 		const char *to = find_rule(m, s, longest ? (size_t) (end - s) : step, longest, &len);
 
-		/* a rule that ends inside of a character would leave half of it */
+		/* ignore a rule that ends inside of a character, as it would leave half of it */
 		if (to != NULL && longest && s + len < end && ((unsigned char) s[len] & 0xC0) == 0x80)
 			to = NULL;
 		if (to != NULL)

@@ -12,14 +12,14 @@
 
 typedef struct Charsmap Charsmap;
 
-/* blob as it stands in a model file; copied.  NULL with *e set if it is malformed. */
+/* Copy a blob from a model file.  Return NULL with *e set if it is malformed. */
 Charsmap   *charsmap_new(const void *blob, size_t n, Err *e);
 void		charsmap_free(Charsmap *m);
-/* Bytes of the longest replacement. */
+/* Return the bytes of the longest replacement. */
 size_t		charsmap_longest(const Charsmap *m);
 /*
- * Append s (valid UTF-8) normalized.  sentencepiece: the longest rule at each
- * place, as SentencePiece does; otherwise by grapheme clusters, as Hugging Face.
+ * Append s (valid UTF-8) normalized.  sentencepiece: apply the longest rule at each position, as
+ * SentencePiece does; otherwise go by grapheme clusters, as Hugging Face does.
  */
 void		charsmap_apply(const Charsmap *m, const char *s, size_t n, bool sentencepiece, Buf *out);
 

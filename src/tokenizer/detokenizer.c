@@ -1,23 +1,23 @@
 /*
  * detokenizer.c
- *	  Token ids to text: incrementally (Detok) and of a whole sequence
- *	  (tok_decode), which is the same machine run to its end.
+ *	  Token ids to text: incrementally (Detok) and for a whole sequence (tok_decode), which runs the
+ *	  same machine to its end.
  *
- * Tokens are bytes (tok_piece), so decoding is concatenation with three twists:
+ * Tokens are bytes (tok_piece), so decoding is concatenation with three exceptions:
  *
- * 1. Bytes that may still become a character are held back (at most 3), bytes
- *	  that can't are U+FFFD: one per maximal ill-formed subpart, or, where the
- *	  bytes come from byte fallback tokens, one per byte, as the reference does.
- * 2. The first token may read differently (SentencePiece texts lose the space that
- *	  encoding put before the first word), and so may the last: the space that ends a
- *	  word of some vocabularies is put out when the next token comes.
- * 3. The context (the prompt's last ids) runs through the same machine with the
- *	  output muted.  A character that the prompt began belongs to the prompt,
- *	  even if the answer ends it: none of its bytes is put out.
+ * 1. Bytes that may still become a character are held back (at most 3); bytes that can't become one
+ *	  are emitted as U+FFFD: one per maximal ill-formed subpart, or, for bytes of byte fallback tokens,
+ *	  one per byte, as in the reference.
+ * 2. The first token may decode differently (SentencePiece texts lose the space that encoding put
+ *	  before the first word), and so may the last: the space after a word, in some vocabularies, is
+ *	  emitted when the next token comes.
+ * 3. The context (the prompt's last ids) runs through the same machine with the output muted.  A
+ *	  character that the prompt began belongs to the prompt, even if the output completes it: none of
+ *	  its bytes is emitted.
  *
- * One difference from Hugging Face's decode(): there a run of byte fallback
- * tokens which is ill-formed anywhere is all U+FFFD.  What has been shown can't
- * be taken back, so here the well-formed characters of such a run remain.
+ * There is one difference from Hugging Face's decode(): it turns a run of byte fallback tokens that is
+ * ill-formed anywhere into U+FFFD entirely.  Emitted text can't be taken back, so here the well-formed
+ * characters of such a run remain.
  *
  * Amortized O(bytes).  Tested by tests/unit/tokenizer/test_detok.c.
  */
@@ -36,16 +36,16 @@ struct Detok
 	bool		skip_special;
 	bool		first;			/* no token has been seen yet */
 	bool		muted;			/* in the context */
-	bool		space;			/* one is owed, if another token comes */
-	bool		tight;			/* but none between special tokens */
+	bool		space;			/* a space is due if another token comes */
+	bool		tight;			/* but not between special tokens */
 	bool		last_special;	/* the last one was special */
 	size_t		strip;			/* spaces that may still be dropped */
 	size_t		n_held;			/* bytes in held[] */
-	size_t		n_muted;		/* how many of these are the context's */
+	size_t		n_muted;		/* how many of these belong to the context */
 	char		held[4];
 };
 
-/* Put out finished characters s[0..n). */
+/* Emit finished characters s[0..n). */
 static void
 emit(Detok *d, const char *s, size_t n, Buf *out)
 {
@@ -64,7 +64,7 @@ emit(Detok *d, const char *s, size_t n, Buf *out)
 		buf_add(out, s, n);
 }
 
-/* The first n held bytes are ill-formed. */
+/* Handle the first n held bytes, which are ill-formed. */
 static void
 emit_bad(Detok *d, size_t n, Buf *out)
 {
@@ -74,7 +74,7 @@ emit_bad(Detok *d, size_t n, Buf *out)
 	if (d->t->fffd_per_byte)
 		times = n - (d->n_muted < n ? d->n_muted : n);
 	else if (d->n_muted > 0)
-		times = 0;				/* the context began it */
+		times = 0;				/* the context began the character */
 	while (times-- > 0)
 		emit(d, UTF8_REPLACEMENT, 3, out);
 }
@@ -86,7 +86,7 @@ push_held(Detok *d, char c, Buf *out)
 	size_t		len;
 	Utf8Kind	kind;
 
-	/* of a character that isn't whole there are three bytes at most */
+	/* an incomplete character has at most three bytes */
 	ALWAYS(d->n_held < sizeof(d->held));
 	d->held[d->n_held++] = c;
 	d->n_muted += d->muted;
@@ -115,7 +115,7 @@ push_bytes(Detok *d, const char *s, size_t n, Buf *out)
 	{
 		size_t		from = i;
 
-		/* nothing held: whole characters go out in one piece */
+		/* nothing is held: emit whole characters in one piece */
 		if (d->n_held == 0)
 			while (i < n && utf8_scan(s + i, n - i, &len) == UTF8_OK)
 				i += len;

@@ -39,7 +39,7 @@ heap_push(Heap *h, uint32_t priority, uint32_t pos)
 	h->key[i] = k;
 }
 
-/* Remove and return the smallest key; the heap may not be empty. */
+/* Remove and return the smallest key; the heap must not be empty. */
 static inline uint64_t
 heap_pop(Heap *h)
 {

@@ -1,11 +1,10 @@
 /*
  * normalizer.c
- *	  The normalizer: the steps that a text goes through before it is cut.
+ *	  The normalizer: the steps that a text passes before it is cut.
  *
- * Each step reads one buffer and writes the next.  Most texts are ASCII for most of
- * their length, so steps that look at characters have a short way for it.  What a
- * step makes of a character follows Hugging Face's library, also in its older data
- * (unicode_hf.c); SentencePiece's white space rules follow that library.
+ * Each step reads one buffer and writes the next.  Most texts are mostly ASCII, so steps that examine
+ * characters have a fast path for it.  Characters are converted as in Hugging Face's library, with its
+ * older Unicode data (unicode_hf.c); SentencePiece's white space rules follow that library.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c.
  */
@@ -98,7 +97,7 @@ lowercase(const char *s, size_t n, Buf *out)
 	}
 }
 
-/* Append s without the characters that `drop` is true of. */
+/* Append s without the characters for which `drop` returns true. */
 static void
 filter(const char *s, size_t n, bool (*drop) (uint32_t cp), Buf *out)
 {
@@ -118,7 +117,7 @@ filter(const char *s, size_t n, bool (*drop) (uint32_t cp), Buf *out)
 
 /* ---------- BERT ---------- */
 
-/* The blocks that the reference takes for Chinese, with its gap at U+2B820. */
+/* Return true for the blocks that the reference takes for Chinese, with its gap at U+2B820. */
 static bool
 is_chinese(uint32_t c)
 {
@@ -127,7 +126,7 @@ is_chinese(uint32_t c)
 		(c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-/* Control characters vanish, white space becomes spaces, Chinese stands between spaces. */
+/* Remove control characters, convert white space to spaces, put spaces around Chinese characters. */
 static void
 bert_clean(const char *s, size_t n, unsigned flags, Buf *out)
 {
@@ -216,7 +215,7 @@ bert(const char *s, size_t n, unsigned flags, Buf *out, Err *e)
 
 /* ---------- the others ---------- */
 
-/* Nmt: some control characters vanish, other blanks become spaces. */
+/* Nmt: remove some control characters, convert other blanks to spaces. */
 static void
 nmt(const char *s, size_t n, Buf *out)
 {
@@ -259,10 +258,9 @@ strip(const char *s, size_t n, unsigned flags, Buf *out)
 }
 
 /*
- * SentencePiece's white space: spaces at the ends vanish and others are joined
- * (NORM_SPM_TRIM), one is put before the text (NORM_SPM_PREFIX) or behind it
- * (NORM_SPM_SUFFIX), all are U+2581 then.  The text is what lies between two added
- * tokens, or, with NORM_SPM_EDGES, the whole.
+ * SentencePiece's white space: remove spaces at the ends and merge others (NORM_SPM_TRIM), put one
+ * before the text (NORM_SPM_PREFIX) or after it (NORM_SPM_SUFFIX), and spell all as U+2581.  The text is
+ * the part between two added tokens, or, with NORM_SPM_EDGES, the whole.
  */
 static void
 spm_spaces(const char *s, size_t n, unsigned flags, unsigned edges, Buf *out)
@@ -280,7 +278,7 @@ spm_spaces(const char *s, size_t n, unsigned flags, unsigned edges, Buf *out)
 			n--;
 	while (after_space && from < n && s[from] == ' ')
 		from++;
-	/* nothing is left of the whole text; or an added token stands behind */
+	/* nothing is left of the whole text; or an added token follows */
 	if (from == n && (edges & TOK_AT_END) != 0)
 		return;
 	if ((flags & NORM_SPM_PREFIX) != 0 && (edges & TOK_AT_START) != 0)
@@ -298,7 +296,7 @@ spm_spaces(const char *s, size_t n, unsigned flags, unsigned edges, Buf *out)
 			buf_add(out, META, META_LEN);
 		after_space = trim;
 	}
-	/* what the text itself spells so goes, too, and the prefix if nothing else is left */
+	/* also drop U+2581 characters of the text itself, and the prefix if nothing else is left */
 	while (trim && (edges & TOK_AT_END) != 0 && out->len - begin >= META_LEN &&
 		   meta_at(out->data + out->len - META_LEN, META_LEN))
 		out->len -= META_LEN;
@@ -313,7 +311,7 @@ spell(const char *s, size_t n, Buf *out)
 		put_char(out, bpe_byte_char((unsigned char) s[i]));
 }
 
-/* How many bytes a step may make of one, at most. */
+/* Return the most bytes that a step may make of one. */
 static size_t
 growth(const NormStep *k)
 {
@@ -327,7 +325,7 @@ growth(const NormStep *k)
 			return charsmap_longest(k->map) + 1;
 		case NORM_UNICODE:
 		case NORM_BERT:
-			return 18;			/* U+FDFA is 3 bytes and becomes 33 */
+			return 18;			/* U+FDFA has 3 bytes and becomes 33 */
 		default:
 			return 4;
 	}
@@ -393,7 +391,7 @@ tok_normalize(const Tok *t, const char *s, size_t n, unsigned edges, Buf *out, E
 		*out = tmp;
 		tmp = swap;
 		buf_reset(out);
-		/* a hostile file may make much of little; what text becomes is checked before it does */
+		/* a hostile file may multiply the text's size, so check the possible size before each step */
 		if (tmp.len > TOK_MAX_NORMALIZED / growth(&t->norm[i]))
 			ok = err_set(e, ERR_TOO_LONG, "text is too long to tokenize");
 		else

@@ -1,10 +1,10 @@
 /*
  * offsets.c
- *	  Where in a text its tokens stand: see offsets.h.
+ *	  Find the positions of tokens in a text: see offsets.h.
  *
- * A step of the normalizer is applied to a character alone; if what comes of it isn't what
- * stands in its result, to that and the next, and so on.  What fits in no such way (a
- * regular expression that looks around) is laid side by side, a character on a character.
+ * A step of the normalizer is applied to a character alone; if the result differs from the step's output
+ * at this position, to this character and the next, and so on.  If no such prefix fits (a regular
+ * expression with look-around), input and output are aligned character by character.
  *
  * Tested by tests/unit/tokenizer/test_offsets.c.
  */
@@ -17,7 +17,7 @@
 #include "tokenizer/word_marker.h"
 #include "text/utf8.h"
 
-#define MOST_CHARS 12			/* of a text that a step makes one thing of */
+#define MOST_CHARS 12			/* most characters that a step converts together */
 
 int32_t
 align_begin(const Align *a, const char *from)
@@ -46,7 +46,7 @@ align_free(Align *a)
 	intvec_free(&a->end);
 }
 
-/* n more bytes, all of them from begin .. end of the text */
+/* Add n bytes, all of them from begin .. end of the text. */
 static void
 put(Align *to, size_t n, int32_t begin, int32_t end)
 {
@@ -63,11 +63,11 @@ typedef struct OffsetsStep
 {
 	const NormStep *k;
 	unsigned	edges;
-	const Align *a;				/* of the step's input */
+	const Align *a;				/* alignment of the step's input */
 	const Buf  *in;
 	const Buf  *out;
 	Align	   *to;
-	size_t		i;				/* done of in */
+	size_t		i;				/* bytes of `in` that are done */
 	size_t		j;				/* bytes of the output that are done */
 	Buf			piece;
 	Err		   *e;
@@ -81,7 +81,7 @@ char_len(const Buf *b, size_t at)
 	return n < b->len - at ? n : b->len - at;
 }
 
-/* The next n bytes of the input are the next m of the output. */
+/* Align the next n bytes of the input to the next m of the output. */
 static void
 take(OffsetsStep *s, size_t n, size_t m)
 {
@@ -94,8 +94,8 @@ take(OffsetsStep *s, size_t n, size_t m)
 }
 
 /*
- * ... of several characters, as Hugging Face's library has it: what is replaced has the place of
- * the last of them; else the characters that come of it have those of the first ones.
+ * Align several characters, as in Hugging Face's library: a replacement gets the position of the last of
+ * them; otherwise the resulting characters get those of the first ones.
  */
 static void
 take_several(OffsetsStep *s, size_t n, size_t m)
@@ -119,14 +119,14 @@ take_several(OffsetsStep *s, size_t n, size_t m)
 	s->i = end;
 }
 
-/* Do they stand there unchanged? */
+/* Return true if the next n bytes are unchanged in the output. */
 static bool
 same(const OffsetsStep *s, size_t n)
 {
 	return s->out->len - s->j >= n && memcmp(s->in->data + s->i, s->out->data + s->j, n) == 0;
 }
 
-/* What the step makes of the next n bytes alone is what comes next in the output. */
+/* Return true if the step's result for the next n bytes alone is what comes next in the output. */
 static bool
 makes(OffsetsStep *s, size_t n)
 {
@@ -136,7 +136,7 @@ makes(OffsetsStep *s, size_t n)
 		(s->piece.len == 0 || memcmp(s->piece.data, s->out->data + s->j, s->piece.len) == 0);
 }
 
-/* A mark belongs to the character before it. */
+/* Return true for a mark, which belongs to the character before it. */
 static bool
 is_mark(const OffsetsStep *s, size_t at)
 {
@@ -146,7 +146,7 @@ is_mark(const OffsetsStep *s, size_t at)
 		uni_hf_mark(utf8_next(s->in->data + at, &len));
 }
 
-/* Of what is replaced, as much as becomes the replacement at once. */
+/* Return the bytes that are replaced together at this position, 0 if none. */
 static size_t
 replaced(OffsetsStep *s)
 {
@@ -155,7 +155,7 @@ replaced(OffsetsStep *s)
 
 	if (s->k->kind != NORM_REPLACE && s->k->kind != NORM_REGEX)
 		return 0;
-	/* mostly nothing is */
+	/* mostly nothing is replaced */
 	for (int c = 0; c < MOST_CHARS && s->i + n < s->in->len; c++)
 		n += char_len(s->in, s->i + n);
 	buf_reset(&s->piece);
@@ -186,7 +186,7 @@ align_char(OffsetsStep *s)
 		return true;
 	}
 
-	/* put before the text, or behind it */
+	/* text put before the input */
 	if (s->k->kind == NORM_PREPEND && s->i == 0 && s->j == 0)
 		put(s->to, s->j = strlen(s->k->to), align_begin(s->a, s->in->data),
 			align_end(s->a, s->in->data, s->in->data + char_len(s->in, 0)));
@@ -206,7 +206,7 @@ align_char(OffsetsStep *s)
 			take(s, 1, META_LEN);
 			return true;
 		}
-		/* alone it may be what it isn't beside its mark */
+		/* a character alone may be composed differently than with its mark */
 		if (makes(s, n) && !(c == 0 && s->piece.len > 0 && is_mark(s, s->i + n) &&
 							 s->k->kind == NORM_UNICODE))
 		{
@@ -236,7 +236,7 @@ align_step(OffsetsStep *s)
 		if (!align_char(s))
 			return s->e->msg[0] == '\0';
 	take(s, 0, s->out->len - s->j);
-	/* each byte of the output has a place */
+	/* each byte of the output has a position */
 	ASSERT(s->to->begin.len == s->out->len && s->to->end.len == s->out->len);
 	s->to->base = s->out->data;
 	s->to->len = s->out->len;
@@ -293,7 +293,7 @@ align_pre(const PreStep *p, const Align *a, const char *s, size_t n, const Buf *
 		made += p->kind == PRE_SPELL ?
 			utf8_len((unsigned char) (bpe_byte_char((unsigned char) s[i]) < 0x80 ? 0 : 0xC2)) : len > 0 &&
 			s[i] == ' ' ? len : 1;
-	/* what was put before the text shares its first character's place */
+	/* a space put before the text gets the position of the text's first character */
 	put(to, b->len - made, align_begin(a, s), align_end(a, s, s + utf8_len((unsigned char) s[0])));
 	for (size_t i = 0; i < n; i++)
 		put(to, p->kind == PRE_SPELL ? (bpe_byte_char((unsigned char) s[i]) < 0x80 ? 1 : 2) : len > 0 &&
@@ -304,7 +304,7 @@ align_pre(const PreStep *p, const Align *a, const char *s, size_t n, const Buf *
 
 /* ---- words ---- */
 
-/* Bytes of the word at s[0..n) that the token is; 0 = it stands not here. */
+/* Return how many bytes at s[0..n) of the word the token covers; 0 = it doesn't match there. */
 static size_t
 token_len(const Tok *t, int32_t id, const char *s, size_t n, bool first)
 {
@@ -337,7 +337,7 @@ align_word(const Tok *t, const Align *a, const char *s, size_t n, const IntVec *
 	{
 		size_t		len = token_len(t, ids->data[i], s + pos, n - pos, i == first);
 
-		/* an unknown piece ends where the next token is found */
+		/* an unknown token ends where the next token is found */
 		if (len == 0)
 		{
 			bool		again = i + 1 < ids->len && ids->data[i + 1] == ids->data[i];

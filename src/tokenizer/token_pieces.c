@@ -1,10 +1,10 @@
 /*
  * token_pieces.c
- *	  What each token contributes to a decoded text, worked out once.
+ *	  Compute once what each token contributes to a decoded text.
  *
- * A decoder of tokenizer.json is a chain of steps, each over the list of tokens.
- * Those that look at one token at a time, and at whether it is the first, can be
- * applied to the vocabulary beforehand; then decoding is concatenation (detokenizer.c).
+ * A decoder of tokenizer.json is a chain of steps, each over the list of tokens.  Steps that depend on
+ * one token only, and on whether it is the first, can be applied to the vocabulary in advance; then
+ * decoding is concatenation (detokenizer.c).
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c and test_detok.c.
  */
@@ -14,7 +14,7 @@
 #include "tokenizer/tokenizer_internal.h"
 #include "text/utf8.h"
 
-/* The byte of "<0xXX>", -1 if s isn't of that form. */
+/* Return the byte of "<0xXX>", -1 if s doesn't have this form. */
 static int
 byte_of(const char *s, size_t n)
 {
@@ -63,7 +63,7 @@ cleanup(Buf *b)
 	buf_free(&tmp);
 }
 
-/* Up to k->left times the character k->from off the start, k->right times off the end. */
+/* Remove up to k->left times the character k->from from the beginning, k->right times from the end. */
 static void
 strip(const PieceStep *k, Buf *b)
 {
@@ -83,9 +83,9 @@ strip(const PieceStep *k, Buf *b)
 }
 
 /*
- * An added token is plain text; yet the reference reads it in GPT-2's alphabet where
- * it can, and some are meant so ("\u0120the").  It is done here too, but where that
- * makes no UTF-8 (DeepSeek's added token "\u00FC", which the reference shows as U+FFFD).
+ * An added token is plain text; yet the reference decodes it in GPT-2's alphabet if possible, and some
+ * tokens are meant that way ("\u0120the").  So does this function, unless the result is not UTF-8
+ * (DeepSeek's added token "\u00FC", which the reference shows as U+FFFD).
  */
 static void
 read_bytes(Buf *b, bool added)
@@ -185,7 +185,7 @@ tok_make_pieces(Tok *t, const PieceRules *r)
 	{
 		size_t		n;
 		const char *s = strtab_get(t->pieces, id, &n);
-		TokenPiecesPiece p = {.added = s != NULL};	/* what is there already is an added token's */
+		TokenPiecesPiece p = {.added = s != NULL};	/* an existing piece is an added token's */
 		TokenPiecesPiece f = {.added = s != NULL, .first = true};
 
 		if (s == NULL)

@@ -1,6 +1,6 @@
 /*
  * token_starts.c
- *	  Where each token of a text begins, in bytes.
+ *	  Find the byte at which each token of a text begins.
  *
  * Tested by tests/unit/text/test_chunk.c.
  */

@@ -2,10 +2,9 @@
  * token_table.c
  *	  Table of token strings: by id, and by content through a hash index.
  *
- * Open addressing with linear probing, at most half full, sized for all ids at
- * the start.  A slot holds id + 1 and the upper half of the hash, so that a
- * probe touches the string only when it very likely matches.
- * Finding is O(length).  Tested through tests/unit/tokenizer/test_tokenizer.c.
+ * Open addressing with linear probing, at most half full, sized for all ids from the beginning.  A slot
+ * holds id + 1 and the upper half of the hash, so that a probe reads the string only if it very likely
+ * matches.  A look-up takes O(length).  Tested through tests/unit/tokenizer/test_tokenizer.c.
  */
 #include "tokenizer/token_table.h"
 

@@ -10,9 +10,8 @@
  *			  piece of the one before (a recursion as deep as there are steps)
  *		   -> each word to the model: merges by rank (bpe.c) or score (spm_bpe.c)
  *
- * and the post-processor's ids around it all.  A Tok is immutable, what an
- * encoding needs beside it is in an Enc on the stack; nothing is allocated per
- * word.  O(n log n) in the length of the text.
+ * The post-processor's ids come around the result.  A Tok is immutable; the state of an encoding is in
+ * an Enc on the stack; nothing is allocated per word.  O(n log n) in the length of the text.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c.
  */
@@ -25,16 +24,16 @@
 #include "tokenizer/offsets.h"
 #include "text/utf8.h"
 
-/* One encoding. */
+/* The state of one encoding. */
 typedef struct Enc
 {
 	const Tok  *t;
 	bool		no_special;		/* special tokens in the text stay text */
 	const uint8_t *marks;		/* of the text's bytes, NULL: all are trusted */
-	Buf			norm_marks;		/* of the bytes in norm */
+	Buf			norm_marks;		/* marks of the bytes in norm */
 	IntVec	   *out;
-	IntVec	   *spans;			/* where they stand, two offsets of bytes each; NULL: nobody asks */
-	Align	   *at;				/* alignment of the buffer that is being encoded */
+	IntVec	   *spans;			/* byte positions, two for each id; NULL: not wanted */
+	Align	   *at;				/* alignment of the current buffer */
 	Align		text_at;
 	Align		norm_at;
 	Align		pre_at[SPLIT_MAX_STEPS];
@@ -43,8 +42,8 @@ typedef struct Enc
 	SpmWork		spm;
 	UnigramWork unigram;
 	PlamoWork	plamo;
-	Buf			norm;			/* the piece being encoded, normalized */
-	Buf			pre[SPLIT_MAX_STEPS];	/* what a step that changes text made */
+	Buf			norm;			/* the current piece, normalized */
+	Buf			pre[SPLIT_MAX_STEPS];	/* output of steps that change the text */
 	RxWork		rx[SPLIT_MAX_STEPS];
 } Enc;
 
@@ -81,7 +80,7 @@ encode_word(Enc *c, const char *s, size_t n)
 	return true;
 }
 
-/* An added token at s[0..n). */
+/* Append an added token, found at s[0..n). */
 static void
 push_added(Enc *c, int32_t id, const char *s, size_t n)
 {
@@ -93,7 +92,7 @@ push_added(Enc *c, int32_t id, const char *s, size_t n)
 	}
 }
 
-/* at_start: the piece begins where the whole text begins. */
+/* Encode a piece from pre-tokenizer step `step` on.  at_start: it begins where the whole text begins. */
 static bool
 encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 {
@@ -167,9 +166,9 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 }
 
 /*
- * Marks of normalized text: which of the tokens in it may not be found.  Normalizing
- * moves bytes, but a token's occurrences stay in their order; where it makes or loses
- * one, none is trusted.
+ * Compute marks for normalized text, to exclude tokens that may not be found.  Normalizing moves bytes,
+ * but the order of the tokens' occurrences stays; if it adds or removes an occurrence, all bytes are
+ * marked.
  */
 static const uint8_t *
 marks_of_norm(Enc *c, const char *s, const uint8_t *marks, size_t n)
@@ -204,7 +203,7 @@ marks_of_norm(Enc *c, const char *s, const uint8_t *marks, size_t n)
 	}
 }
 
-/* Text between added tokens that were found in raw text. */
+/* Encode text between added tokens that were found in raw text. */
 static bool
 encode_raw(Enc *c, const char *s, const uint8_t *marks, size_t n, unsigned edges)
 {
@@ -246,7 +245,7 @@ encode_raw(Enc *c, const char *s, const uint8_t *marks, size_t n, unsigned edges
 	return encode_piece(c, 0, s + from, n - from, at_start && from == 0);
 }
 
-/* The U+2581 before an added token, at the text's begin. */
+/* Encode the U+2581 before an added token at the beginning of the text. */
 static bool
 encode_lead(Enc *c, const char *s)
 {
@@ -293,7 +292,7 @@ encode_text(Enc *c, const char *s, size_t n)
 					  TOK_AT_END | (from == 0 ? TOK_AT_START : 0));
 }
 
-/* One text, of any bytes. */
+/* Encode one text of arbitrary bytes. */
 static bool
 encode_bytes(Enc *c, const char *s, size_t n)
 {
@@ -349,7 +348,7 @@ tok_encode(const Tok *t, const char *s, size_t n, unsigned flags, IntVec *out, E
 	return ok;
 }
 
-/* Characters of white space at the two ends of s[0..n), as GPT-2's alphabet spells a space, too. */
+/* Count white space characters at both ends of s[0..n), including GPT-2's spelling of a space. */
 static void
 count_space(const char *s, size_t n, size_t *left, size_t *right)
 {
@@ -369,8 +368,8 @@ count_space(const char *s, size_t n, size_t *left, size_t *right)
 }
 
 /*
- * White space at a token's ends isn't of its place, as Hugging Face's ByteLevel has it.  What counts
- * is how the vocabulary spells the token; of an added one the text.
+ * Exclude white space at a token's ends from its position, as Hugging Face's ByteLevel does.  The
+ * vocabulary's spelling of the token counts; for an added token its text.
  */
 static void
 trim_span(const Tok *t, const char *s, int32_t id, int32_t *span)
@@ -396,7 +395,7 @@ trim_span(const Tok *t, const char *s, int32_t id, int32_t *span)
 			;
 }
 
-/* Offsets of bytes to those of characters: a part of one is all of it. */
+/* Convert byte offsets to character offsets: a part of a character counts as the whole. */
 static void
 spans_to_chars(const char *s, size_t n, IntVec *spans)
 {

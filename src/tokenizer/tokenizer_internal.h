@@ -1,9 +1,9 @@
 /*
  * tokenizer_internal.h
- *	  What a Tok consists of; seen by the files of src/text only.
+ *	  The contents of a Tok; included by the files of src/tokenizer only.
  *
- * tok_hf.c, tok_gguf.c, tok_sentencepiece.c and tok_tiktoken.c build one, tokenizer.c encodes
- * with it, detokenizer.c decodes.  The owner of every pointer below is the Tok.
+ * tok_hf.c, tok_gguf.c, tok_sentencepiece.c and tok_tiktoken.c build one, tokenizer.c encodes with it,
+ * detokenizer.c decodes.  The Tok owns every pointer below.
  */
 #ifndef VLLM_TOKENIZER_TOKENIZER_INTERNAL_H
 #define VLLM_TOKENIZER_TOKENIZER_INTERNAL_H
@@ -27,7 +27,8 @@
 #define TOK_MAX_TEMPLATE	64
 
 #define TOK_MAX_TEXT		((size_t) 256 << 20)	/* longer texts are refused */
-#define TOK_MAX_NORMALIZED	(16 * TOK_MAX_TEXT) /* and such as could become longer than this */
+#define TOK_MAX_NORMALIZED	(16 * TOK_MAX_TEXT) /* texts that could become longer than this are refused,
+												 * too */
 
 /* tokenizer.ggml.token_type, also SentencePiece's */
 enum
@@ -44,11 +45,11 @@ enum
 typedef enum NormKind
 {
 	NORM_UNICODE,				/* form */
-	NORM_PREPEND,				/* to: put before a text that isn't empty */
+	NORM_PREPEND,				/* to: put before a nonempty text */
 	NORM_REPLACE,				/* from -> to, literally */
-	NORM_REGEX,					/* what match or rx matches -> to */
+	NORM_REGEX,					/* matches of match or rx -> to */
 	NORM_LOWER,
-	NORM_ACCENTS,				/* marks vanish */
+	NORM_ACCENTS,				/* drops accents */
 	NORM_BERT,					/* flags */
 	NORM_STRIP,					/* flags */
 	NORM_NMT,
@@ -63,7 +64,7 @@ typedef enum NormKind
 #define NORM_BERT_LOWER		8
 #define NORM_STRIP_LEFT		1
 #define NORM_STRIP_RIGHT	2
-#define NORM_SPM			1	/* SentencePiece's way, not Hugging Face's */
+#define NORM_SPM			1	/* as in SentencePiece, not Hugging Face */
 #define NORM_SPM_TRIM		2
 #define NORM_SPM_PREFIX		4
 #define NORM_SPM_SUFFIX		8
@@ -77,7 +78,7 @@ typedef struct NormStep
 	char	   *from;			/* not empty */
 	char	   *to;
 	SplitMatch	match;
-	PcrePattern *rx;				/* NULL if there is a match */
+	PcrePattern *rx;				/* NULL if `match` is set */
 	Charsmap   *map;
 } NormStep;
 
@@ -85,16 +86,16 @@ typedef struct NormStep
 typedef enum PreKind
 {
 	PRE_SPLIT,					/* split */
-	PRE_SPACE,					/* ByteLevel's add_prefix_space: a space, unless there is one */
+	PRE_SPACE,					/* ByteLevel's add_prefix_space: put a space before, unless there is one */
 	PRE_METASPACE,				/* ' ' -> meta, then put meta before, unless there is one */
 	PRE_SPELL,					/* spell in GPT-2's alphabet */
-	PRE_FIXED					/* count characters a piece */
+	PRE_FIXED					/* `count` characters per piece */
 } PreKind;
 
 typedef enum PrependScheme
 {
 	PREPEND_NEVER,
-	PREPEND_FIRST,				/* only at the very start of the text */
+	PREPEND_FIRST,				/* only at the very beginning of the text */
 	PREPEND_ALWAYS
 } PrependScheme;
 
@@ -107,18 +108,19 @@ typedef struct PreStep
 	size_t		count;
 } PreStep;
 
-/* What the decoder makes of a token, one step after the other. */
+/* How the decoder converts a token, step by step. */
 typedef enum PieceKind
 {
 	PIECE_REPLACE,				/* from -> to */
 	PIECE_BYTES,				/* spelled in GPT-2's alphabet */
 	PIECE_FALLBACK,				/* <0xXX> is a byte */
-	PIECE_META,					/* from -> ' '; in the first token it vanishes if `drop` */
-	PIECE_WORDS,				/* without prefix `from`, or a space before it; not in the first */
+	PIECE_META,					/* from -> ' '; in the first token it is removed if `drop` */
+	PIECE_WORDS,				/* remove prefix `from`, or else put a space before it; not in the first
+								 * token */
 	PIECE_CLEANUP,				/* no space before punctuation and in contractions */
 	PIECE_SUFFIX,				/* from at the end -> ' ', but not in the last token */
 	PIECE_STRIP,				/* up to `left` times `from` at the start, `right` at the end */
-	PIECE_SPACED				/* a space before it, but not before the first */
+	PIECE_SPACED				/* put a space before it, but not before the first */
 } PieceKind;
 
 #define TOK_MAX_PIECE_STEPS 12
@@ -141,9 +143,9 @@ typedef struct PieceRules
 
 #define TOK_F_SPECIAL	1
 #define TOK_F_BYTE		2		/* byte fallback token: its piece is one byte */
-#define TOK_F_SPACE		4		/* a space belongs behind its piece, but not at the end */
+#define TOK_F_SPACE		4		/* a space follows its piece, but not at the end */
 
-/* One item of the post-processor: a token, or a text. */
+/* One item of the post-processor: a token or a text. */
 typedef struct TokItem
 {
 	int32_t		id;				/* or one of these */
@@ -165,7 +167,7 @@ struct Tok
 	StrTab	   *names;			/* vocabulary's spelling; index = the model's tokens */
 	StrTab	   *added_names;	/* index of added tokens by their content */
 	StrTab	   *pieces;			/* bytes in a decoded text */
-	StrTab	   *firsts;			/* those of the first token, where they differ; or NULL */
+	StrTab	   *firsts;			/* pieces of the first token, where they differ; or NULL */
 	uint8_t    *flags;			/* [n_ids] TOK_F_* */
 
 	Added	   *added_raw;		/* matched before normalization; NULL = none */
@@ -182,39 +184,40 @@ struct Tok
 	Plamo	   *plamo;
 	bool		word_level;		/* a word is a token, or unk */
 	int32_t		unk;			/* of word_level; -1 = a text with unknown words is an error */
-	/* U+2581 also before an added token with a lower id that begins the text, if it is not special */
+	/* U+2581 is also put before an added token that begins the text, if its id is below this and it isn't
+	 * special */
 	int32_t		lead;
-	bool		byte_level;		/* the last step spells bytes, bpe reads them as they are */
+	bool		byte_level;		/* the last step spells bytes, and bpe reads raw bytes instead */
 
 	size_t		strip;			/* spaces that decoding drops at the start of a text */
-	bool		fffd_per_byte;	/* ill-formed bytes give U+FFFD each, not per subpart */
+	bool		fffd_per_byte;	/* each ill-formed byte gives one U+FFFD, not each subpart */
 
 	int32_t		bos;
 	int32_t		eos;
-	bool		trim_offsets;	/* a token's place is without the white space at its ends, */
-	bool		prefix_space;	/* the token's place includes the space that was put before the text */
+	bool		trim_offsets;	/* a token's position excludes white space at its ends */
+	bool		prefix_space;	/* the position includes the space that was put before the text */
 	bool		templated;		/* a post-processor has set these two */
 	TokTemplate single;			/* around one text ... */
 	TokTemplate pair;			/* around two texts */
 };
 
-#define TOK_AT_START	1		/* the piece begins where the whole text begins */
+#define TOK_AT_START	1		/* the piece begins at the beginning of the whole text */
 #define TOK_AT_END		2
 
 /* Append the normalized text to *out.  edges: TOK_AT_*. */
 bool		tok_normalize(const Tok *t, const char *s, size_t n, unsigned edges, Buf *out, Err *e);
-/* One step of it. */
+/* Apply one step of the normalizer. */
 bool		tok_norm_apply(const NormStep *k, const char *s, size_t n, unsigned edges, Buf *out, Err *e);
 void		tok_norm_free(NormStep *k);
 void		tok_pre_free(PreStep *p);
 /* Append s to *out with every `from` (not empty) replaced. */
 void		tok_replace(const char *s, size_t n, const char *from, const char *to, Buf *out);
-/* BOS and EOS around each text, as far as they aren't negative. */
+/* Put BOS and EOS around each text, unless they are negative. */
 void		tok_surround(Tok *t, int32_t before, int32_t after);
 
 /*
- * Fill t->pieces and t->firsts from names and added names, whose forms are in pieces
- * before.
+ * Fill t->pieces and t->firsts from names and added names.  Forms of added tokens that differ from their
+ * names are already in pieces.
  */
 void		tok_make_pieces(Tok *t, const PieceRules *r);
 

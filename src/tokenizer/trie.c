@@ -1,6 +1,6 @@
 /*
  * trie.c
- *	  Trie over the bytes of token strings, for longest and for all prefixes.
+ *	  Trie over the bytes of token strings, to find the longest prefix or all prefixes.
  *
  * Built breadth first from the sorted keys: a node is a range of keys that share
  * their first `depth` bytes, its children are the sub-ranges by the next byte.

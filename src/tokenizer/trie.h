@@ -1,9 +1,9 @@
 /*
  * trie.h
- *	  Trie over the bytes of token strings, for longest and for all prefixes.
+ *	  Trie over the bytes of token strings, to find the longest prefix or all prefixes.
  *
- * Nodes are numbered breadth first, so the children of one lie side by side:
- * those of node i are first[i] .. first[i + 1] - 1, ordered by their byte.
+ * Nodes are numbered breadth first, so a node's children are adjacent: those of node i are first[i] ..
+ * first[i + 1] - 1, sorted by their byte.
  */
 #ifndef VLLM_TOKENIZER_TRIE_H
 #define VLLM_TOKENIZER_TRIE_H
@@ -22,17 +22,18 @@ typedef struct TrieKey
 typedef struct Trie
 {
 	uint32_t   *first;			/* [n + 1] */
-	uint8_t    *byte;			/* [n] that leads to the node */
+	uint8_t    *byte;			/* [n] byte that leads to the node */
 	int32_t    *id;				/* [n] token that ends here, -1 = none */
 	uint32_t	n;
 	uint32_t	root[256];		/* children of node 0 by byte, 0 = none */
 } Trie;
 
-/* Sorts key[]; of equal keys the lowest id wins.  Owns no key afterwards. */
+/* Make a trie.  Sorts key[]; of equal keys the lowest id counts.  The trie keeps no pointer to the
+ * keys. */
 Trie	   *trie_new(TrieKey *key, size_t n);
 void		trie_free(Trie *t);
 
-/* The child of a node, 0 if there is none. */
+/* Return the child of a node, 0 if there is none. */
 static inline uint32_t
 trie_step(const Trie *t, uint32_t node, char c)
 {

@@ -1,10 +1,10 @@
 /*
  * word_marker.h
- *	  U+2581, SentencePiece's space, as the border between words.
+ *	  U+2581, SentencePiece's space, as a boundary between words.
  *
- * A vocabulary without pre-tokenizer makes one word of a whole text.  But if no
- * token has U+2581 behind another character, no merge can cross such a border:
- * then the text may be cut there, and the ids are the same.
+ * A vocabulary without a pre-tokenizer makes one word of a whole text.  But if no token has U+2581 after
+ * another character, no merge can cross such a boundary: then the text may be cut there, and the ids are
+ * the same.
  */
 #ifndef VLLM_TOKENIZER_WORD_MARKER_H
 #define VLLM_TOKENIZER_WORD_MARKER_H
@@ -22,7 +22,7 @@ meta_at(const char *s, size_t n)
 	return n >= META_LEN && memcmp(s, META, META_LEN) == 0;
 }
 
-/* Bytes of s up to the first U+2581 behind another character, n if none. */
+/* Return the bytes of s up to the first U+2581 after another character, n if there is none. */
 static inline size_t
 meta_segment(const char *s, size_t n)
 {

@@ -2,20 +2,19 @@
  * bpe.c
  *	  Byte-pair encoding of one pre-token by ranked merges.
  *
- * A word starts as one symbol a byte (byte-level) or a character, and the
- * adjacent pair with the lowest rank, leftmost first, is merged until none is
- * left.  Short words keep their symbols in an array and look for the minimum,
- * which beats any heap there; long ones (a vocabulary without pre-tokenizer
- * makes one word of a whole prompt) use a linked list in an array and a heap of
- * (rank, position), stale entries being skipped: O(n log n).  Where no token has
- * a space inside, such a word is cut at its spaces first (word_marker.h).
+ * A word starts as one symbol per byte (byte-level) or per character, and the adjacent pair with the
+ * lowest rank, leftmost first, is merged until no pair is left.  Short words keep their symbols in an
+ * array and search the minimum, which is faster there than any heap; long ones (a vocabulary without a
+ * pre-tokenizer makes one word of a whole prompt) use a linked list in an array and a heap of (rank,
+ * position), skipping stale entries: O(n log n).  If no token has a space inside, such a word is cut at
+ * its spaces first (word_marker.h).
  *
- * Most words of a text are tokens themselves.  For those bpe_finish() finds out
- * once whether merging would arrive at that token; if so, a hash lookup is the
- * whole encoding.  This is exact, needs no cache and no lock.
+ * Most words of a text are tokens themselves.  For each token bpe_finish() determines once whether
+ * merging its text would give this token; if so, a hash lookup is the whole encoding.  This is exact and
+ * needs no cache and no lock.
  *
- * A Bpe is immutable after bpe_finish(); all scratch memory is the caller's
- * BpeWork.  Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face.
+ * A Bpe is immutable after bpe_finish(); the caller's BpeWork has all scratch memory.  Tested by
+ * tests/unit/tokenizer/test_tokenizer.c against Hugging Face.
  */
 #include "tokenizer/algo/bpe.h"
 
@@ -64,7 +63,7 @@ struct Bpe
 uint32_t
 bpe_byte_char(unsigned char c)
 {
-	/* printable Latin-1 stands for itself, the rest follows from U+0100 on */
+	/* printable Latin-1 stands for itself, the others are mapped from U+0100 on */
 	if ((c >= 0x21 && c <= 0x7E) || (c >= 0xA1 && c <= 0xAC) || c >= 0xAE)
 		return c;
 	if (c <= 0x20)
@@ -106,7 +105,7 @@ pair_hash(uint64_t key)
 	return (size_t) (key ^ (key >> 32));
 }
 
-/* The merge of a pair, NULL if there is none. */
+/* Return the merge of a pair, NULL if there is none. */
 static inline const Pair *
 find_pair(const Bpe *b, int32_t left, int32_t right)
 {
@@ -181,7 +180,7 @@ bpe_add_merge(Bpe *b, int32_t left, int32_t right, int32_t merged, uint32_t rank
 	uint64_t	key = (uint64_t) (uint32_t) left << 32 | (uint32_t) right;
 	size_t		i = pair_hash(key) & b->pair_mask;
 
-	/* at least half of the table is free, or a look for a pair would never end */
+	/* at least half of the table is free, otherwise a search for a pair would never end */
 	ALWAYS(left >= 0 && right >= 0 && merged >= 0 && (size_t) merged < b->c.n_ids);
 	while (b->pair[i].rank1 != 0 && b->pair[i].key != key)
 		i = (i + 1) & b->pair_mask;
@@ -199,7 +198,7 @@ add_sym(BpeWork *w, size_t *n, int32_t id)
 	w->sym[(*n)++].id = id;
 }
 
-/* First symbols of a byte-level word; returns their number. */
+/* Set the first symbols of a byte-level word; return their number. */
 static size_t
 init_bytes(const Bpe *b, BpeWork *w, const char *s, size_t n)
 {
@@ -219,7 +218,7 @@ init_bytes(const Bpe *b, BpeWork *w, const char *s, size_t n)
 	return count;
 }
 
-/* The symbol of s[0..n), a character with what its place in the word adds. */
+/* Return the symbol of s[0..n), a character with the affixes for its position in the word. */
 static int32_t
 affixed_id(const Bpe *b, BpeWork *w, const char *s, size_t n, bool first, bool last)
 {
@@ -234,7 +233,7 @@ affixed_id(const Bpe *b, BpeWork *w, const char *s, size_t n, bool first, bool l
 	return strtab_find(b->c.names, w->name.data, w->name.len);
 }
 
-/* Byte tokens of one character, if there is one for each of its bytes. */
+/* Add the byte tokens of one character, if there is one for each of its bytes. */
 static bool
 add_fallback(const Bpe *b, BpeWork *w, size_t *count, const char *s, size_t len)
 {
@@ -247,9 +246,9 @@ add_fallback(const Bpe *b, BpeWork *w, size_t *count, const char *s, size_t len)
 }
 
 /*
- * First symbols of a word of characters.  A pending unknown symbol is put down
- * late, after the byte tokens that follow it: that is what the reference does,
- * and it shows when only some bytes have tokens.
+ * Set the first symbols of a word of characters.  A pending unknown symbol is added late, after the byte
+ * tokens that follow it: the reference does this, and it makes a difference if only some bytes have
+ * tokens.
  */
 static size_t
 init_chars(const Bpe *b, BpeWork *w, const char *s, size_t n)
@@ -289,7 +288,7 @@ init_chars(const Bpe *b, BpeWork *w, const char *s, size_t n)
 	return count;
 }
 
-/* Rank and result of the merge of id[0] and id[1]. */
+/* Return the rank and the result of the merge of id[0] and id[1]. */
 static inline uint32_t
 pair_at(const Bpe *b, const int32_t *id, int32_t *merged)
 {
@@ -301,12 +300,12 @@ pair_at(const Bpe *b, const int32_t *id, int32_t *merged)
 	return p->rank1 - 1;
 }
 
-/* Merge n <= SHORT_WORD symbols by searching the minimum; returns their number. */
+/* Merge n <= SHORT_WORD symbols by searching the minimum; return how many are left. */
 static size_t
 merge_short(const Bpe *b, struct BpeSym *sym, size_t n)
 {
 	uint32_t	rank[SHORT_WORD];	/* of the pair (i, i + 1) */
-	int32_t		merged[SHORT_WORD]; /* what it makes */
+	int32_t		merged[SHORT_WORD]; /* result of that merge */
 	int32_t		id[SHORT_WORD];
 
 	ALWAYS(n <= SHORT_WORD);
@@ -351,9 +350,9 @@ push_pair(const Bpe *b, BpeWork *w, int32_t left, int32_t right)
 }
 
 /*
- * Merge any number of symbols with the heap; returns their number.  An entry is
- * stale when its pair has another rank by now; one that finds a new pair of the
- * same rank at the same place is as good as that pair's own.
+ * Merge any number of symbols with the heap; return how many are left.  An entry is stale if its pair
+ * has another rank now; an entry that finds a new pair of the same rank at its position is equivalent to
+ * that pair's own entry.
  */
 static size_t
 merge_long(const Bpe *b, BpeWork *w, size_t n)
@@ -409,9 +408,9 @@ encode_by_merges(const Bpe *b, BpeWork *w, const char *s, size_t n, IntVec *out)
 }
 
 /*
- * May words be cut at U+2581?  Not if a merge makes a token with one inside, not
- * if whole words count before merges, and it must be a token itself: an unknown
- * one could be fused with its neighbours.
+ * Return true if words may be cut at U+2581: no merge makes a token with U+2581 inside, whole words
+ * aren't looked up before merging, and U+2581 is a token itself (an unknown symbol could be fused with
+ * its neighbours).
  */
 static bool
 can_segment(const Bpe *b)
@@ -442,7 +441,7 @@ bpe_finish(Bpe *b, const bool *skip)
 		size_t		n;
 		const char *s = strtab_get(b->c.names, (int32_t) id, &n);
 
-		/* a name that isn't indexed is an added token's, or empty */
+		/* a name that isn't indexed belongs to an added token, or is empty */
 		if (s == NULL || n == 0 || skip[id] || strtab_find(b->c.names, s, n) != (int32_t) id)
 			continue;
 		buf_reset(&bytes);

@@ -2,16 +2,15 @@
  * plamo.c
  *	  PLaMo 2's segmentation: the cheapest sequence of tokens, read from the end.
  *
- * As Unigram's, a Viterbi over the scores of tokens, but with rules of its own.  Scores
- * are whole numbers (times 10,000, rounded).  Paths are built from the end of the text;
- * of equally good ones that counts which begins with the longer token.  A character
- * without a token costs as much as a score of -1,000 and becomes its bytes; a token
- * with a score of -2,000 or less is none.  A byte order mark that begins the text is
- * dropped.
+ * Like Unigram it is a Viterbi search over the scores of tokens, but with different rules.  Scores are
+ * whole numbers (times 10,000, rounded).  Paths are built from the end of the text; of equally good ones
+ * the one that begins with the longer token wins.  A character without a token costs as much as a score
+ * of -1,000 and becomes its bytes; a token with a score of -2,000 or less is ignored.  A byte order mark
+ * at the beginning of the text is dropped.
  *
- * The reference walks an automaton over the reversed text.  What that visits at a place
- * are the tokens that begin there, which here come from a trie; so both are
- * O(length * longest token).  Immutable after plamo_new().
+ * The reference walks an automaton over the reversed text.  At each position it visits the tokens that
+ * begin there; here a trie finds them.  Both are O(length * longest token).  Immutable after
+ * plamo_new().
  *
  * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against the reference's algorithm.
  */
@@ -28,12 +27,12 @@
 #define UNKNOWN_COST	10000000
 #define INVALID_SCORE	(-20000000)
 
-/* The best path from a place to the end. */
+/* The best path from a position to the end. */
 struct PlamoCell
 {
 	int64_t		cost;
 	int32_t		id;				/* its first token, -1 = the bytes of a character */
-	uint32_t	len;			/* bytes of that */
+	uint32_t	len;			/* bytes of that token */
 };
 
 struct Plamo
@@ -43,7 +42,7 @@ struct Plamo
 	int32_t		byte_id[256];
 };
 
-/* false: not usable */
+/* Convert a score to a whole number; return false if it can't be used. */
 static bool
 whole_score(float score, int32_t *out)
 {

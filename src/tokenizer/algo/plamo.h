@@ -23,8 +23,8 @@ typedef struct PlamoWork
 } PlamoWork;
 
 /*
- * names: the vocabulary, indexed by spelling; may go after plamo_new().  skip[id]: text
- * may not become it.  byte_id[256] must be tokens.
+ * names: the vocabulary, indexed by spelling; not used after plamo_new().  skip[id]: text can't become
+ * this token.  byte_id[256] must be tokens.
  */
 Plamo	   *plamo_new(const StrTab *names, const int32_t *byte_id, const float *scores, const bool *skip,
 					  size_t n_ids);

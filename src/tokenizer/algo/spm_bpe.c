@@ -1,13 +1,12 @@
 /*
  * spm_bpe.c
- *	  SentencePiece BPE: merging by scores, as GGUF's "llama" vocabularies do.
+ *	  SentencePiece BPE: merge by scores, as for GGUF's "llama" vocabularies.
  *
- * The text starts as one symbol a character.  The adjacent pair whose
- * concatenation is the token with the highest score, leftmost first, is merged
- * until no concatenation is a token.  Symbols are spans of the text, so a pair
- * is looked up by its bytes; spans longer than the longest token aren't looked
- * up at all.  Symbols that are no token are spelled in byte tokens.  Where no token
- * has a space inside, the text is cut at its spaces first (word_marker.h).
+ * The text starts as one symbol per character.  The adjacent pair whose concatenation is the token with
+ * the highest score, leftmost first, is merged until no concatenation is a token.  Symbols are spans of
+ * the text, so a pair is looked up by its bytes; spans longer than the longest token aren't looked up at
+ * all.  Symbols that are no token are spelled in byte tokens.  If no token has a space inside, the text
+ * is cut at its spaces first (word_marker.h).
  *
  * Scores become ranks (equal scores, equal rank) so that a candidate is a
  * 64-bit heap key like in bpe.c.  O(n log n) for n characters.  Immutable after
@@ -68,7 +67,7 @@ spm_free(Spm *m)
 	mem_free(m);
 }
 
-/* The token that two neighbours make, -1 if none. */
+/* Return the token that two neighbours make, -1 if there is none. */
 static int32_t
 joined(const Spm *m, const char *s, const struct SpmSym *l, const struct SpmSym *r)
 {
@@ -86,7 +85,7 @@ push_pair(const Spm *m, SpmWork *w, const char *s, int32_t left, int32_t right)
 		heap_push(&w->heap, m->rank[id], (uint32_t) left);
 }
 
-/* One symbol a character, linked; returns their number. */
+/* Make one symbol per character, linked; return their number. */
 static size_t
 init_chars(SpmWork *w, const char *s, size_t n)
 {
@@ -109,7 +108,7 @@ init_chars(SpmWork *w, const char *s, size_t n)
 	return count;
 }
 
-/* in_unk: is the last id the unknown token of a symbol of this segment? */
+/* Append the ids of a symbol.  *in_unk: the last id is the unknown token of a symbol of this segment. */
 static void
 put_symbol(const Spm *m, const char *s, const struct SpmSym *y, bool *in_unk, IntVec *out)
 {
@@ -174,7 +173,8 @@ encode_segment(const Spm *m, SpmWork *w, const char *s, size_t n, IntVec *out)
 			put_symbol(m, s, &sym[i], &in_unk, out);
 }
 
-/* Most segments of a text are tokens; for which merging arrives there is found out once. */
+/* Find the segments whose encoding is the token itself.  Most segments of a text are tokens, so this is
+ * determined once. */
 static void
 find_whole(Spm *m, size_t n)
 {
@@ -231,7 +231,7 @@ spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t
 		size_t		len;
 		const char *s = strtab_get(names, (int32_t) i, &len);
 
-		/* what isn't indexed is never made of text */
+		/* text never becomes a token that isn't indexed */
 		if (s != NULL && strtab_find(names, s, len) >= 0)
 			m->segments = meta_segment(s, len) == len;
 	}

@@ -1,6 +1,6 @@
 /*
  * spm_bpe.h
- *	  SentencePiece BPE: merging by scores, as GGUF's "llama" vocabularies do.
+ *	  SentencePiece BPE: merge by scores, as for GGUF's "llama" vocabularies.
  */
 #ifndef VLLM_TOKENIZER_ALGO_SPM_BPE_H
 #define VLLM_TOKENIZER_ALGO_SPM_BPE_H
@@ -24,9 +24,9 @@ typedef struct SpmWork
 } SpmWork;
 
 /*
- * names: indexed are the tokens that text may become; byte_id[256]: tokens of
- * single bytes or -1; scores[n]: by id; unk: -1 = bytes without token vanish;
- * fuse_unk: neighbouring unknown characters are one unknown token, else each byte is.
+ * names: the index has the tokens that text may become; byte_id[256]: tokens of single bytes or -1;
+ * scores[n]: by id; unk: -1 = bytes without a token are dropped; fuse_unk: adjacent unknown characters
+ * become one unknown token, otherwise each byte becomes one.
  */
 Spm		   *spm_new(const StrTab *names, const int32_t *byte_id, const float *scores,
 					size_t n, int32_t unk, bool fuse_unk);

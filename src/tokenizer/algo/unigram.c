@@ -2,20 +2,18 @@
  * unigram.c
  *	  Unigram: the segmentation of a word with the highest sum of scores.
  *
- * Viterbi over the bytes of the word: for each place that can be reached, all
- * tokens that begin there are found by one walk down the trie, and each offers
- * its end a path; the better one stays, of equal ones the first.  A character
- * that is no token itself may be passed as unknown, at the lowest score less 10.
- * Neighbouring unknown characters are one unknown piece: one unknown token, or
- * byte tokens.  O(length * longest token).
+ * A Viterbi search over the bytes of the word: for each reachable position one walk down the trie finds
+ * all tokens that begin there, and each token offers a path to its end; the better path stays, of equal
+ * ones the first.  A character that is no token itself may be passed as unknown, at the lowest score
+ * less 10.  Adjacent unknown characters form one unknown piece: one unknown token, or byte tokens.
+ * O(length * longest token).
  *
- * Sums are doubles, added from the start of the word: equal to the reference,
- * also where two paths are nearly equal.
+ * Sums are doubles, added from the start of the word: equal to the reference, also if two paths are
+ * nearly equal.
  *
- * Most words of a text are tokens themselves.  For those it is found out once
- * whether Viterbi arrives at that token; then a hash lookup is all.
- * Immutable after unigram_new().  Tested by tests/unit/tokenizer/test_tokenizer.c against
- * Hugging Face.
+ * Most words of a text are tokens themselves.  For each token it is determined once whether the search
+ * would give this token; then a hash lookup is the whole encoding.  Immutable after unigram_new().
+ * Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face.
  */
 #include "tokenizer/algo/unigram.h"
 
@@ -33,7 +31,7 @@ struct UnigramCell
 {
 	double		score;			/* of the best path that ends here */
 	uint32_t	from;			/* where its last piece begins */
-	int32_t		id;				/* -1 = nothing ends here yet, or unknown */
+	int32_t		id;				/* -1 = no path ends here yet, or unknown */
 	bool		reached;
 };
 
@@ -101,7 +99,7 @@ push_unknown(const Unigram *m, const char *s, size_t n, IntVec *rev)
 
 	if (id >= 0 && !m->c.skip[id])
 	{
-		intvec_push(rev, id);	/* together they are a token, of a very low score */
+		intvec_push(rev, id);	/* together they are a token, with a very low score */
 		return;
 	}
 	for (size_t i = 0; i < n && bytes; i++)
@@ -125,7 +123,7 @@ encode_word(const Unigram *m, UnigramWork *w, const char *s, size_t n, IntVec *o
 		const struct UnigramCell *at = &w->cell[end];
 		size_t		from = at->from;
 
-		/* each cell was reached from one before it, so this ends */
+		/* each cell was reached from an earlier one, so this ends */
 		ALWAYS(at->reached && from < end);
 		if (at->id >= 0)
 			intvec_push(&w->rev, at->id);
@@ -179,7 +177,7 @@ unigram_new(const UnigramConf *c)
 	memcpy(skip, c->skip, c->n_ids);
 	m->c = *c;
 	m->c.skip = skip;
-	m->c.score = NULL;			/* the caller's arrays may go */
+	m->c.score = NULL;			/* the caller may free its arrays */
 	m->score = mem_alloc((c->n_ids + 1) * sizeof(double));
 	memcpy(m->score, c->score, c->n_ids * sizeof(double));
 	for (int b = 0; b < 256; b++)

@@ -17,11 +17,11 @@ typedef struct UnigramConf
 	const StrTab *names;		/* vocabulary, indexed by spelling; outlives the Unigram */
 	size_t		n_ids;
 	const double *score;		/* [n_ids] */
-	const bool *skip;			/* [n_ids] tokens that text may not become */
+	const bool *skip;			/* [n_ids] tokens that text can't become */
 	double		min_score;		/* an unknown character costs 10 more */
 	int32_t		unk;
-	bool		byte_fallback;	/* unknown text becomes <0xXX>, if all are there */
-	bool		words;			/* encodes words: worth to know those that are tokens */
+	bool		byte_fallback;	/* unknown text becomes <0xXX>, if all of these exist */
+	bool		words;			/* it encodes words: cache those that are tokens */
 } UnigramConf;
 
 /* Scratch memory of one encoding; zeroed at first, freed with unigram_work_free(). */

@@ -1,13 +1,12 @@
 /*
  * wordpiece.c
- *	  WordPiece: the longest token at each place of a word, or the unknown token.
+ *	  WordPiece: the longest token at each position of a word, or the unknown token.
  *
- * Two tries: tokens that may begin a word and tokens that may continue one, both
- * without the mark that tells them apart ("##" before continuations in
- * tokenizer.json, U+2581 before beginnings in GGUF).  If no token fits at some
- * place, or the word is too long, the whole word is the unknown token.
- * O(length * longest token).  Immutable after wordpiece_new().
- * Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face and ../shared.
+ * There are two tries: tokens that may begin a word and tokens that may continue one, both without the
+ * mark that distinguishes them ("##" before continuations in tokenizer.json, U+2581 before beginnings in
+ * GGUF).  If no token fits at some position, or the word is too long, the whole word becomes the unknown
+ * token.  O(length * longest token).  Immutable after wordpiece_new().  Tested by
+ * tests/unit/tokenizer/test_tokenizer.c against Hugging Face and ../shared.
  */
 #include "tokenizer/algo/wordpiece.h"
 
@@ -24,7 +23,7 @@ struct WordPiece
 	int32_t		unk;
 };
 
-/* Tokens that have the prefix, but not the other one where that is longer. */
+/* Collect tokens with the prefix, without those that have the other, longer prefix. */
 static Trie *
 collect(const WordPieceConf *c, const char *prefix, const char *other)
 {
@@ -42,7 +41,7 @@ collect(const WordPieceConf *c, const char *prefix, const char *other)
 		if (s == NULL || c->skip[id] || n <= plen || memcmp(s, prefix, plen) != 0 ||
 			strtab_find(c->names, s, n) != (int32_t) id)
 			continue;
-		/* in GGUF's spelling a continuation is what has no mark */
+		/* in GGUF's spelling tokens without the mark are continuations */
 		if (plen == 0 && olen > 0 && c->first[0] != '\0' && n >= olen && memcmp(s, other, olen) == 0)
 			continue;
 		key[count++] = (TrieKey) {s + plen, (uint32_t) (n - plen), (int32_t) id};

@@ -1,6 +1,6 @@
 /*
  * wordpiece.h
- *	  WordPiece: the longest token at each place of a word, or the unknown token.
+ *	  WordPiece: the longest token at each position of a word, or the unknown token.
  */
 #ifndef VLLM_TOKENIZER_ALGO_WORDPIECE_H
 #define VLLM_TOKENIZER_ALGO_WORDPIECE_H
@@ -14,10 +14,10 @@ typedef struct WordPiece WordPiece;
 
 typedef struct WordPieceConf
 {
-	const StrTab *names;		/* vocabulary, indexed by spelling; may go after wordpiece_new() */
+	const StrTab *names;		/* vocabulary, indexed by spelling; not used after wordpiece_new() */
 	size_t		n_ids;
-	const bool *skip;			/* [n_ids] tokens that text may not become */
-	const char *first;			/* prefix of tokens that begin a word ... */
+	const bool *skip;			/* [n_ids] tokens that text can't become */
+	const char *first;			/* prefix of tokens that begin a word */
 	const char *rest;			/* prefix of tokens that continue a word; "" = none */
 	size_t		max_chars;		/* longer words are unknown */
 	int32_t		unk;

@@ -1,20 +1,19 @@
 /*
  * tok_gguf.c
- *	  Builds a Tok from the vocabulary in a GGUF file.
+ *	  Build a Tok from the vocabulary in a GGUF file.
  *
- * Six kinds: "gpt2" is BPE with merges, pre-tokenizer by name (pretokenizers.def);
- * "llama" is SentencePiece BPE by scores with byte fallback; "t5" is Unigram;
- * "bert" is WordPiece, which marks the tokens that begin a word; "plamo2" (plamo.c);
- * and "rwkv", the longest token at each place, whose tokens are any bytes, spelled with
- * Python's escapes.  A tokenizer.model (tok_sentencepiece.c) comes this way, too.
+ * Six kinds: "gpt2" is BPE with merges and a pre-tokenizer by name (pretokenizers.def); "llama" is
+ * SentencePiece BPE by scores with byte fallback; "t5" is Unigram; "bert" is WordPiece, which marks the
+ * tokens that begin a word; "plamo2" (plamo.c); and "rwkv", the longest token at each position, whose
+ * tokens are any bytes, spelled with Python's escapes.  A tokenizer.model (tok_sentencepiece.c) is built
+ * here, too.
  *
  * GGUF has no flags on added tokens: control tokens (and unknown ones) are
  * special, user-defined tokens are not, and both are matched in raw text.
  * Text never becomes a control token by merging.
  *
- * GGUF vocabularies in the wild hold a few duplicates and padding; so other
- * than in tokenizer.json the first of equal tokens counts, and merges of
- * unknown tokens are an error only if they are malformed.
+ * Real GGUF vocabularies have a few duplicates and padding.  So, other than in tokenizer.json, the first
+ * of equal tokens counts, and merges of unknown tokens are an error only if they are malformed.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c on ../shared/tokenizers.
  */
@@ -64,11 +63,11 @@ typedef enum TokGgufKind
 	KIND_RWKV
 } TokGgufKind;
 
-/* May the model make this token out of text? */
+/* Return true if the model may make this token out of text. */
 static bool
 is_piece(int32_t type, TokGgufKind kind)
 {
-	/* SentencePiece keeps control, unknown and byte tokens apart; in BPE the merges decide */
+	/* SentencePiece excludes control, unknown and byte tokens; in BPE the merges decide */
 	if (kind == KIND_BPE)
 		return type != TYPE_UNUSED;
 	return type == TYPE_NORMAL || type == TYPE_USER || (type == TYPE_UNUSED && kind == KIND_UNIGRAM);
@@ -82,7 +81,7 @@ hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The bytes that an RWKV token spells. */
+/* Decode the bytes that an RWKV token spells. */
 static bool
 read_escapes(const char *s, size_t n, Buf *out)
 {
@@ -110,7 +109,7 @@ read_escapes(const char *s, size_t n, Buf *out)
 	return true;
 }
 
-/* Names, flags, and added tokens; skip[id] = text may not become it. */
+/* Set names, flags, and added tokens; skip[id] = text can't become this token. */
 static bool
 fill_names(Tok *t, const TokGguf *v, TokGgufKind kind, bool *skip, Err *e)
 {
@@ -184,7 +183,7 @@ fill_merges(Tok *t, const TokGguf *v, Err *e)
 	{
 		const char *l = v->merges[i];
 		size_t		len = strlen(l);
-		/* a token may begin with a space, never is one half empty */
+		/* a token may begin with a space, but neither half is empty */
 		const char *sp = len > 0 ? memchr(l + 1, ' ', len - 1) : NULL;
 		int32_t		id[3];
 
@@ -232,7 +231,7 @@ add_piece_step(PieceRules *r, PieceStep k)
 	r->step[r->n++] = k;
 }
 
-/* What stands around a text: flags of the file, or else these. */
+/* Set the tokens around a text: by the file's flags, or else by these defaults. */
 static void
 surround(Tok *t, const TokGguf *v, bool add_bos, bool add_eos, bool add_sep)
 {
@@ -289,7 +288,7 @@ build_bpe(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 	return true;
 }
 
-/* Normalizer and decoder of SentencePiece. */
+/* Set normalizer and decoder of SentencePiece. */
 static bool
 sentencepiece_text(Tok *t, const TokGguf *v, bool trim, PieceRules *r, Err *e)
 {

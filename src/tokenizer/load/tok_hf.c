@@ -1,15 +1,14 @@
 /*
  * tok_hf.c
- *	  Builds a Tok from Hugging Face's tokenizer.json and tokenizer_config.json.
+ *	  Build a Tok from Hugging Face's tokenizer.json and tokenizer_config.json.
  *
- * This file reads the vocabulary, the merges, and the added tokens; the other
- * components are those of tok_hf_normalizer.c and tok_hf_decoder.c.  The files come with a model from
- * anywhere, so every id, length, and reference is checked before it is used, and big
- * objects are only ever iterated (Json finds a member in linear time).
+ * This file reads the vocabulary, the merges, and the added tokens; tok_hf_normalizer.c and
+ * tok_hf_decoder.c read the other components.  The files are untrusted, so every id, length, and
+ * reference is checked before it is used, and big objects are only ever iterated (Json finds a member in
+ * linear time).
  *
- * Two files may speak of BOS and EOS: the post_processor decides which ids are
- * put around a text; only where there is none, add_bos_token and add_eos_token
- * of tokenizer_config.json do (as in transformers).
+ * Two files may specify BOS and EOS: the post_processor decides which ids come around a text; only
+ * without one do add_bos_token and add_eos_token of tokenizer_config.json count (as in transformers).
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c and tests/fuzz/fuzz_tokenizer.c.
  */
@@ -22,7 +21,7 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 
-/* What is needed while building. */
+/* The state of the construction. */
 typedef struct Build
 {
 	Tok		   *t;
@@ -31,7 +30,7 @@ typedef struct Build
 	const Json *added;			/* "added_tokens"; may be NULL */
 	bool	   *skip;			/* [n_ids] special: never a word of text */
 	double	   *score;			/* [n_ids] Unigram's */
-	int32_t		n_model;		/* ids of the model end here, for Unigram */
+	int32_t		n_model;		/* end of the model's ids, for Unigram */
 } Build;
 
 static bool
@@ -126,8 +125,8 @@ check_model(const Build *b, Err *e)
 }
 
 /*
- * The next entry of the vocabulary: {"a": 0, ...}, or [["a", -1.5], ...] whose ids are
- * the positions (*id holds the last one).  false with *e set if it is malformed.
+ * Read the next entry of the vocabulary: {"a": 0, ...}, or [["a", -1.5], ...] whose ids are the
+ * positions (*id holds the last one).  Return false with *e set if it is malformed.
  */
 static bool
 vocab_entry(const Build *b, const Json *x, const char **s, int32_t *id, double *score, Err *e)
@@ -146,7 +145,7 @@ vocab_entry(const Build *b, const Json *x, const char **s, int32_t *id, double *
 	else
 	{
 		*s = x->key;
-		ok = *s != NULL && hf_id(x, id);	/* a list has no names */
+		ok = *s != NULL && hf_id(x, id);	/* the elements of a list have no names */
 	}
 	if (ok && strlen(*s) <= TOK_MAX_TOKEN_BYTES)
 		return true;
@@ -154,7 +153,7 @@ vocab_entry(const Build *b, const Json *x, const char **s, int32_t *id, double *
 				   *s != NULL ? *s : "");
 }
 
-/* Highest id + 1 of the vocabulary and the added tokens, 0 with *e set. */
+/* Return the highest id + 1 of the vocabulary and the added tokens, 0 with *e set on error. */
 static int32_t
 count_ids(const Build *b, Err *e)
 {
@@ -206,17 +205,17 @@ fill_vocab(Build *b, Err *e)
 		strtab_set(t->names, id, s, strlen(s));
 		if (unigram)
 			b->score[id] = score;
-		/* keys end at U+0000 here, so empty keys needn't be unique */
+		/* the JSON parser ends keys at U+0000, so empty keys needn't be unique */
 		else if (*s != '\0' && !strtab_index(t->names, id))
 			return err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is given twice", s);
 	}
-	/* a Unigram vocabulary may hold a piece twice: the last one counts */
+	/* a Unigram vocabulary may have a piece twice: the last one counts */
 	for (b->n_model = id + 1; unigram && id >= 0; id--)
 		strtab_index(t->names, id);
 	return true;
 }
 
-/* Enter one added token; *id is the one that it has in the end. */
+/* Register the name of an added token; *id becomes its final id. */
 static bool
 name_added(Build *b, const char *s, int32_t *id, Err *e)
 {
@@ -225,7 +224,7 @@ name_added(Build *b, const char *s, int32_t *id, Err *e)
 	size_t		n;
 
 	if (known >= 0)
-		*id = known;			/* the model's id wins, as in the reference */
+		*id = known;			/* the model's id takes precedence, as in the reference */
 	else if (strtab_get(t->names, *id, &n) == NULL)
 		strtab_set(t->names, *id, s, strlen(s));
 	else
@@ -249,8 +248,8 @@ added_flags(const Json *x)
 }
 
 /*
- * Enter an added token.  One that is "normalized" is looked for in normalized text,
- * hence in its normalized form, and that is what it decodes to as well.
+ * Add a token.  A "normalized" token is searched in normalized text, so it is stored in its normalized
+ * form, to which it also decodes.
  */
 static bool
 add_token(Build *b, const char *s, int32_t id, unsigned flags, bool normalized, Err *e)
@@ -304,8 +303,8 @@ fill_added(Build *b, Err *e)
 }
 
 /*
- * A token that only tokenizer_config.json calls an added one: its text, or an object with
- * flags.  One that the vocabulary lacks would have an id that the model does not know.
+ * Add a token that only tokenizer_config.json lists as added: its text, or an object with flags.
+ * Ignored if the vocabulary lacks it: its id would be unknown to the model.
  */
 static bool
 add_from_config(Build *b, const Json *x, bool special, Err *e)
@@ -343,7 +342,7 @@ fill_from_config(Build *b, const Json *config, Err *e)
 
 /* ---------- merges ---------- */
 
-/* The two halves of a merge: "a b" or ["a", "b"]. */
+/* Read the two halves of a merge: "a b" or ["a", "b"]. */
 static bool
 merge_parts(const Json *x, const char **l, size_t *ln, const char **r, size_t *rn)
 {
@@ -399,7 +398,7 @@ fill_merges(Tok *t, const Json *merges, const char *prefix, Err *e)
 		}
 		buf_reset(&both);
 		buf_add(&both, l, ln);
-		/* the second half loses the mark of a continuation, whatever it is */
+		/* the second half loses the prefix of a continuation, whatever it is */
 		if (rn >= plen)
 			buf_add(&both, r + plen, rn - plen);
 		id[0] = strtab_find(t->names, l, ln);
@@ -419,7 +418,7 @@ fill_merges(Tok *t, const Json *merges, const char *prefix, Err *e)
 	return ok;
 }
 
-/* "unk_token"; -1 if there is none.  false with *e set if it isn't in the vocabulary. */
+/* Read "unk_token"; -1 if there is none.  Return false with *e set if it isn't in the vocabulary. */
 static bool
 find_unk(const Build *b, int32_t *id, Err *e)
 {
@@ -431,7 +430,7 @@ find_unk(const Build *b, int32_t *id, Err *e)
 	return true;
 }
 
-/* Spelling bytes as the last step is the same as reading them by the vocabulary. */
+/* Remove a last step that spells bytes, if it is the only one: bpe can read raw bytes instead. */
 static bool
 take_spelling(Tok *t)
 {
@@ -534,7 +533,7 @@ make_model(Build *b, Err *e)
 	return find_unk(b, &b->t->unk, e);
 }
 
-/* ---------- the whole ---------- */
+/* ---------- the whole tokenizer ---------- */
 
 int32_t
 hf_token(const Tok *t, const Json *config, const char *key)

@@ -1,10 +1,9 @@
 /*
  * tok_hf_decoder.c
- *	  The components of a tokenizer.json behind the model: decoder and
- *	  post_processor.
+ *	  Read the components of a tokenizer.json after the model: decoder and post_processor.
  *
- * What isn't known, or stands in an order whose meaning isn't modelled, is refused
- * by name (ERR_UNSUPPORTED).
+ * Unknown components, and combinations whose meaning isn't implemented, are refused by name
+ * (ERR_UNSUPPORTED).
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c (refusals, and texts and ids against Hugging
  * Face for what is supported).
@@ -22,7 +21,7 @@ typedef struct DecoderState
 	Tok		   *t;
 	PieceRules *r;
 	bool		last;			/* no other step over tokens may follow */
-	bool		fused;			/* behind Fuse: the text is one piece */
+	bool		fused;			/* after Fuse: the text is one piece */
 } DecoderState;
 
 static bool
@@ -80,7 +79,7 @@ decode_word_piece(DecoderState *d, const Json *x, Err *e)
 	return !hf_bool(x, "cleanup", true) || add_step(d, (PieceStep) {.kind = PIECE_CLEANUP}, e);
 }
 
-/* A step over tokens. */
+/* Add a step over tokens. */
 static bool
 decode_tokens(DecoderState *d, const char *type, const Json *x, Err *e)
 {
@@ -164,7 +163,7 @@ add_item(const Tok *t, TokTemplate *to, int32_t id, int32_t type, Err *e)
 	return true;
 }
 
-/* The ids of special token `name` of a template. */
+/* Add the ids of special token `name` of a template. */
 static bool
 add_special(const Tok *t, TokTemplate *to, const Json *specials, const char *name, int32_t type, Err *e)
 {
@@ -185,7 +184,7 @@ add_special(const Tok *t, TokTemplate *to, const Json *specials, const char *nam
 	return true;
 }
 
-/* "single" or "pair": the first `texts` texts must stand in it once each, in order. */
+/* Read "single" or "pair": each of the first `texts` texts must occur once, in order. */
 static bool
 post_template(Tok *t, const Json *x, const char *key, int texts, TokTemplate *to, Err *e)
 {
@@ -223,7 +222,7 @@ post_template(Tok *t, const Json *x, const char *key, int texts, TokTemplate *to
 	return true;
 }
 
-/* BertProcessing and RobertaProcessing; "cls": ["<s>", 0] */
+/* Read BertProcessing and RobertaProcessing; "cls": ["<s>", 0]. */
 static bool
 post_bert(Tok *t, const Json *x, bool roberta, Err *e)
 {
@@ -261,7 +260,7 @@ post_processor(Tok *t, const Json *x, int depth, Err *e)
 		t->prefix_space = hf_bool(x, "add_prefix_space", true);
 	}
 	if (strcmp(type, "ByteLevel") == 0)
-		return true;			/* changes offsets only */
+		return true;			/* affects offsets only */
 	if (t->templated)
 		return hf_unsupported(e, "post_processor behind another:", type);
 	t->templated = true;

@@ -1,11 +1,10 @@
 /*
  * tok_hf_normalizer.c
- *	  The components of a tokenizer.json before the model: normalizer and
- *	  pre_tokenizer.
+ *	  Read the components of a tokenizer.json before the model: normalizer and pre_tokenizer.
  *
- * Each is an object with a "type", possibly a Sequence of others.  They are
- * flattened into the arrays of a Tok.  What isn't known is refused by name
- * (ERR_UNSUPPORTED): a tokenizer that is nearly right is worse than none.
+ * Each is an object with a "type", possibly a Sequence of others.  They are flattened into the arrays of
+ * a Tok.  Unknown components are refused by name (ERR_UNSUPPORTED): a tokenizer that is nearly right is
+ * worse than none.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c (refusals, and ids against Hugging
  * Face for what is supported).
@@ -18,7 +17,7 @@
 #include "tokenizer/load/tok_hf.h"
 #include "text/utf8.h"
 
-/* longest replacement, prefix, or split literal, bytes */
+/* bytes of the longest replacement, prefix, or split literal */
 #define MAX_LITERAL	256
 #define MAX_CHARSMAP ((size_t) 16 << 20)
 
@@ -44,7 +43,7 @@ hf_string_pattern(const Json *x)
 
 /* ---------- normalizer ---------- */
 
-/* The caller has made sure that there is room. */
+/* The caller has checked that there is room. */
 static bool
 add_norm(Tok *t, NormStep step)
 {
@@ -184,7 +183,7 @@ hf_normalizer(Tok *t, const Json *x, Err *e)
 
 /* ---------- pre_tokenizer ---------- */
 
-/* Takes over what the step owns. */
+/* The Tok takes over what the step owns. */
 static bool
 add_pre(Tok *t, PreStep step, Err *e)
 {
@@ -301,7 +300,7 @@ pre_metaspace(Tok *t, const Json *x, Err *e)
 	return add_pre(t, step, e);
 }
 
-/* The spelling stays a step of its own only if something looks at it: make_bpe(). */
+/* Add ByteLevel's steps.  make_bpe() removes the spelling step unless a later step depends on it. */
 static bool
 pre_byte_level(Tok *t, const Json *x, Err *e)
 {
@@ -352,7 +351,7 @@ pre_tokenizer(Tok *t, const Json *x, int depth, Err *e)
 		return pre_delimiter(t, x, e);
 	if (strcmp(type, "UnicodeScripts") == 0)
 	{
-		/* what begins a text and may be of any script is dropped, as it is there */
+		/* as in the reference, characters of any script at the beginning of a text are dropped */
 		return add_pre(t,
 					   (PreStep) {.kind = PRE_SPLIT,
 								  .split = {.match = split_script, .behavior = SPLIT_REMOVED,

@@ -1,9 +1,9 @@
 /*
  * tok_sentencepiece.c
- *	  Builds a Tok from SentencePiece's tokenizer.model.
+ *	  Build a Tok from SentencePiece's tokenizer.model.
  *
- * The file is a protocol buffer (sentencepiece_model.proto); of it these fields are
- * read, all others are skipped:
+ * The file is a protocol buffer (sentencepiece_model.proto); this reader reads these fields and skips
+ * all others:
  *
  *	 1	pieces, each: 1 text, 2 score, 3 type (as GGUF's token_type)
  *	 2	trainer: 3 model type, 24 white space as suffix, 35 byte fallback,
@@ -11,10 +11,9 @@
  *	 3	normalizer: 2 precompiled rules, 3 dummy prefix, 4 remove extra white space,
  *		5 escape white space
  *
- * It is the same as a GGUF vocabulary then.  What stands around a text is not in the
- * file but in the code of each tokenizer class of transformers: classes whose code
- * does more than that (ids of fairseq) are refused, and so are unknown ones.  Added tokens
- * are in tokenizer_config.json.
+ * The result is treated like a GGUF vocabulary.  The tokens around a text aren't in the file but in the
+ * code of each tokenizer class of transformers: classes whose code does more than that (ids of fairseq)
+ * are refused, and so are unknown ones.  Added tokens are in tokenizer_config.json.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against SentencePiece.
  */
@@ -32,13 +31,13 @@ enum
 	MODEL_BPE = 2
 };
 
-#define MAX_ADDED	65536		/* ids behind the vocabulary */
+#define MAX_ADDED	65536		/* ids after the vocabulary */
 
 typedef struct Field
 {
 	uint64_t	number;
 	uint64_t	value;			/* of a varint */
-	const uint8_t *data;		/* of 4 bytes or a string */
+	const uint8_t *data;		/* 4 bytes or a string */
 	size_t		len;
 } Field;
 
@@ -66,7 +65,7 @@ varint(TokSentencepieceReader *r)
 	return 0;
 }
 
-/* The next field; false at the end, or with r->bad. */
+/* Read the next field; return false at the end, or with r->bad set. */
 static bool
 next_field(TokSentencepieceReader *r, Field *f)
 {
@@ -108,7 +107,7 @@ typedef struct SpmFile
 {
 	TokGguf		v;
 	size_t		cap;
-	const char **token;			/* offsets at first */
+	const char **token;			/* offsets while the file is read */
 	size_t	   *len;
 	float	   *score;
 	int32_t    *type;
@@ -244,7 +243,7 @@ read_file(SpmFile *s, const void *data, size_t n, Err *e)
 	return true;
 }
 
-/* An added token; its text must outlive *s. */
+/* Add a token; its text must outlive *s. */
 static bool
 put_added(SpmFile *s, size_t id, const char *text, const Json *x, bool special, Err *e)
 {
@@ -263,7 +262,7 @@ put_added(SpmFile *s, size_t id, const char *text, const Json *x, bool special, 
 		s->flags[s->v.n] = 0;
 	}
 	if (s->len[id] > 0 && (s->len[id] != n || memcmp(s->token[id], text, n) != 0))
-		return true;			/* the id is taken */
+		return true;			/* another token has this id */
 	s->token[id] = text;
 	s->len[id] = n;
 	if (s->type[id] == TYPE_NORMAL || s->type[id] == TYPE_UNUSED)
@@ -274,7 +273,7 @@ put_added(SpmFile *s, size_t id, const char *text, const Json *x, bool special, 
 	return true;
 }
 
-/* The token that tokenizer_config.json names, a text or an object with flags. */
+/* Add the token that tokenizer_config.json names, by text or by an object with flags. */
 static bool
 put_named(SpmFile *s, const StrTab *all, const Json *x, int32_t *id, Err *e)
 {
@@ -290,7 +289,7 @@ put_named(SpmFile *s, const StrTab *all, const Json *x, int32_t *id, Err *e)
 	return s->type[found] != TYPE_NORMAL || put_added(s, (size_t) found, text, x, true, e);
 }
 
-/* Tokens that stand beside tokenizer.model: added ones with their ids, and names of special ones. */
+/* Add tokens from outside tokenizer.model: added ones with their ids, and names of special ones. */
 static bool
 add_tokens(SpmFile *s, const Json *config, Err *e)
 {
@@ -332,7 +331,7 @@ add_tokens(SpmFile *s, const Json *config, Err *e)
 	return ok;
 }
 
-/* What the tokenizer class puts around a text. */
+/* Apply the tokens that the tokenizer class puts around a text. */
 static bool
 apply_class(TokGguf *v, const Json *config, Err *e)
 {

@@ -1,16 +1,14 @@
 /*
  * tok_tiktoken.c
- *	  Builds a Tok from ranked byte strings: Mistral's tekken.json and files of
- *	  tiktoken.
+ *	  Build a Tok from ranked byte strings: Mistral's tekken.json and tiktoken files.
  *
- * Both list tokens as bytes (base 64) with a rank: the neighbours whose concatenation
- * is the token with the lowest rank are merged, leftmost first.  As merges: every way
- * to cut a token into two tokens, with the token's rank.  A word that is a token needs
- * no merges.
+ * Both list tokens as bytes (base 64) with a rank: the neighbours whose concatenation is the token with
+ * the lowest rank are merged, leftmost first.  Expressed as merges: every split of a token into two
+ * tokens, with the token's rank.  A word that is a token needs no merges.
  *
- * tekken.json has its regex and its special tokens, whose ids come first.  A tiktoken
- * file is "base64 rank" a line; regex and special tokens are in the code of a
- * tokenizer class, of which a few are known here, and in tokenizer_config.json.
+ * tekken.json has its regex and its special tokens, whose ids come first.  A tiktoken file has a line
+ * "base64 rank" per token; regex and special tokens are in the code of a tokenizer class, of which this
+ * file knows a few, and in tokenizer_config.json.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against tiktoken.
  */
@@ -51,7 +49,7 @@ tok_begin(TokTiktokenRanks *r, int32_t first, int32_t n, int32_t n_ids)
 	t->flags = mem_zalloc((size_t) n_ids);
 }
 
-/* The token of a rank, in base 64. */
+/* Add the token of a rank, in base 64. */
 static bool
 add_token(TokTiktokenRanks *r, int32_t rank, const char *b64, size_t n)
 {
@@ -88,7 +86,7 @@ add_special(TokTiktokenRanks *r, int32_t id, const char *s, bool special)
 	strtab_set(t->added_names, id, s, strlen(s));
 	strtab_set(t->pieces, id, s, strlen(s));
 	if (!strtab_index(t->added_names, id))
-		return true;			/* a name that is there already isn't found in text */
+		return true;			/* a name that already exists isn't found in text */
 	if (special)
 		t->flags[id] |= TOK_F_SPECIAL;
 	if (t->added_raw == NULL)
@@ -97,7 +95,8 @@ add_special(TokTiktokenRanks *r, int32_t id, const char *s, bool special)
 	return true;
 }
 
-/* Every way to cut token `id` into two; counts them, and enters them if bpe is there. */
+/* Find every split of token `id` into two tokens; return their number, and add the merges if bpe
+ * exists. */
 static size_t
 cut_token(const TokTiktokenRanks *r, int32_t id)
 {
@@ -168,7 +167,7 @@ result(TokTiktokenRanks *r, bool ok)
 
 /* ---------- tekken.json ---------- */
 
-/* Special tokens of files from before they had a list; others are <SPECIAL_n>. */
+/* Special tokens of old files, which had no list; others are <SPECIAL_n>. */
 static const char *const old_special[] = {
 	"<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
 	"[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]",
@@ -255,7 +254,7 @@ typedef struct TiktokenClass
 {
 	const char *name;			/* tokenizer_class */
 	const char *regex;
-	int			extras;			/* special tokens <|extra_n|> behind Qwen's own three */
+	int			extras;			/* special tokens <|extra_n|> after Qwen's own three */
 } TiktokenClass;
 
 static const TiktokenClass classes[] = {
@@ -272,7 +271,7 @@ config_special(TokTiktokenRanks *r, const Json *list, int32_t *max)
 
 	json_each(x, list)
 	{
-		/* what is in a list has no name */
+		/* elements of a list have no names */
 		char	   *end = "?";
 		long		id = x->key != NULL ? strtol(x->key, &end, 10) : -1;
 		const char *s = hf_str(x, "content");
@@ -302,7 +301,7 @@ qwen_special(TokTiktokenRanks *r, int extras)
 	return true;
 }
 
-/* One "base64 rank" line from *p; false with *e set if it is malformed. */
+/* Read one "base64 rank" line from *p; return false with *e set if it is malformed. */
 static bool
 rank_line(TokTiktokenRanks *r, const char **p, const char *end, int32_t *rank, const char **b64, size_t *n)
 {
@@ -336,7 +335,7 @@ read_tiktoken(TokTiktokenRanks *r, const char *text, size_t n, const Json *confi
 	const char *b64;
 	size_t		len;
 	int32_t		rank;
-	int32_t		max = -1;		/* highest rank, then highest id */
+	int32_t		max = -1;		/* the highest rank, then the highest id */
 	int32_t		count;
 
 	for (size_t i = 0; name != NULL && i < sizeof(classes) / sizeof(classes[0]); i++)

@@ -1,8 +1,8 @@
 /*
  * oniguruma.c
- *	  Oniguruma's regular expressions rewritten for PCRE2.
+ *	  Translate Oniguruma's regular expressions to PCRE2.
  *
- * Both are Perl's at heart.  What differs, in Ruby's syntax:
+ * Both are similar to Perl's.  The differences, in Ruby's syntax:
  *
  *	 \s \w \d \h	Unicode properties, and \h is a hexadecimal digit; spelled out
  *	 (?m: )			is PCRE2's (?s: )
@@ -14,8 +14,8 @@
  *	 (?i)			folds some letters to two ("ss"): patterns where this could show
  *					are refused
  *
- * Whatever isn't in this file is refused: back references, names, conditions,
- * comments, callouts, \X, \R, \K.
+ * Elements that this file doesn't know are refused: back references, names, conditions, comments,
+ * callouts, \X, \R, \K.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c.
  */
@@ -36,11 +36,11 @@
 typedef struct Rs
 {
 	const char *pattern;
-	const char *p;				/* what is to be read */
+	const char *p;				/* text that is left to read */
 	Buf		   *out;
 	int			depth;
 	bool		nocase;			/* (?i) is on */
-	bool		begin;			/* nothing has been read of this group yet */
+	bool		begin;			/* nothing of this group has been read yet */
 	char		before;			/* letter matched just before, without case; 0 = none */
 	Err		   *e;
 } Rs;
@@ -66,7 +66,7 @@ put_code(Buf *out, uint32_t cp)
 
 /* ---------- properties ---------- */
 
-/* {Name} behind \p; the class items that mean it, to *out. */
+/* Read {Name} after \p; append the equivalent class items to *out. */
 static bool
 property(Rs *r, bool negated, Buf *out)
 {
@@ -118,7 +118,7 @@ typedef struct Escape
 	enum
 	{
 		ESC_CHAR,				/* cp */
-		ESC_SET,				/* items, or what isn't in items */
+		ESC_SET,				/* items, or characters that aren't in items */
 		ESC_OTHER				/* only outside of classes: the letter */
 	}			kind;
 	uint32_t	cp;
@@ -146,7 +146,7 @@ hex_escape(Rs *r, size_t digits, uint32_t *cp)
 	return true;
 }
 
-/* What stands behind a backslash (already read). */
+/* Read what follows a backslash (already consumed). */
 static bool
 escape(Rs *r, Escape *x, Buf *props)
 {
@@ -192,7 +192,7 @@ escape(Rs *r, Escape *x, Buf *props)
 
 /* ---------- classes ---------- */
 
-/* A class: the union of items and of what isn't in some others. */
+/* A class: the union of items and of the complements of some other sets. */
 typedef struct Class
 {
 	Buf			items;			/* inside of [ ] */
@@ -201,7 +201,7 @@ typedef struct Class
 
 static bool class(Rs *r, Buf *out);
 
-/* One member of a class that may begin a range; *cp = the character, or UINT32_MAX. */
+/* Read one member of a class that may begin a range; *cp = the character, or UINT32_MAX. */
 static bool
 member(Rs *r, Class *c, uint32_t *cp)
 {
@@ -231,7 +231,8 @@ member(Rs *r, Class *c, uint32_t *cp)
 	return true;
 }
 
-/* [:alpha:] and the like: not supported, but must be known from a nested class. */
+/* Return true for [:alpha:] and the like: not supported, but must be distinguished from a nested
+ * class. */
 static bool
 is_posix(const char *p)
 {
@@ -240,8 +241,7 @@ is_posix(const char *p)
 	return p[0] == '[' && p[1] == ':' && end != NULL && strcspn(p + 2, "[]\\") >= (size_t) (end - p - 2);
 }
 
-/* One operand of &&: up to "&&" or "]"; appended to *out as something that matches one
- * character. */
+/* Read one operand of &&, up to "&&" or "]"; append to *out a pattern that matches one character. */
 static bool
 operand(Rs *r, bool first, Buf *out)
 {
@@ -299,7 +299,7 @@ operand(Rs *r, bool first, Buf *out)
 	return ok;
 }
 
-/* A class, behind its "[". */
+/* Read a class, after its "[". */
 static bool
 class(Rs *r, Buf *out)
 {
@@ -340,7 +340,7 @@ class(Rs *r, Buf *out)
 
 /* ---------- the rest ---------- */
 
-/* Two letters that one letter folds to, if case is ignored? */
+/* Refuse letters that may match one other letter (like "ss") if case is ignored. */
 static bool
 check_fold(Rs *r, uint32_t cp)
 {
@@ -357,7 +357,7 @@ check_fold(Rs *r, uint32_t cp)
 	return true;
 }
 
-/* "{" : an interval, or just the character. */
+/* Read "{": an interval, or just the character. */
 static bool
 interval(Rs *r)
 {
@@ -395,7 +395,7 @@ interval(Rs *r)
 
 static bool alternatives(Rs *r);
 
-/* "(" has been read. */
+/* Read a group, after its "(". */
 static bool
 group(Rs *r)
 {
@@ -430,7 +430,8 @@ group(Rs *r)
 			}
 			if (*r->p == ')')
 			{
-				/* elsewhere it groups what follows in Ruby, but not in Perl */
+				/* in the middle of a group Ruby applies the options to a new group up to the end, Perl
+				 * doesn't */
 				if (!r->begin)
 					return refuse(r, "options inside of a group");
 				buf_addc(r->out, *r->p++);
@@ -480,7 +481,7 @@ escaped_atom(Rs *r)
 	return ok;
 }
 
-/* Up to the end of the group. */
+/* Read up to the end of the group. */
 static bool
 alternatives(Rs *r)
 {

@@ -1,22 +1,19 @@
 /*
  * pcre_pattern.c
- *	  Regular expressions of a tokenizer.json, for those without a function of
- *	  their own (pretokenizer.c).
+ *	  Regular expressions of a tokenizer.json that have no hand-written function (pretokenizer.c).
  *
- * The patterns were written for Oniguruma (Ruby's syntax); PCRE2 matches them.
- * oniguruma.c rewrites one for the other and refuses what it doesn't know.
+ * The patterns were written for Oniguruma (Ruby's syntax); PCRE2 matches them.  oniguruma.c translates
+ * them and refuses elements that it doesn't know.
  *
- * Two things keep the result what it is there.  Character classes: PCRE2's data may
- * be of another Unicode version than Oniguruma's (which unicode_tables.h has).  Which
- * code points differ is found out once; in a subject they are replaced by others of
- * the right category and the same length, so that positions stay.
+ * Two problems must be solved to get the same results.  First, character classes: PCRE2's data may have
+ * another Unicode version than Oniguruma's (which unicode_tables.h has).  The code points that differ
+ * are determined once; in a subject they are replaced by others of the right category and the same
+ * length, so that positions stay.
  *
- * And time: a backtracking matcher can take quadratic time or worse, and both
- * pattern and text may be hostile.  A match attempt may take FEW_STEPS; attempts
- * that need more are repeated with a growing limit and pay from a budget that is
- * proportional to the text.  When it is used up the text is refused.  PCRE2's search
- * for a place to start is switched off: it may look through the rest of the text for
- * each match.
+ * Second, time: a backtracking matcher can take quadratic time or worse, and both pattern and text may
+ * be hostile.  A match attempt may take FEW_STEPS; attempts that need more are repeated with a growing
+ * limit and pay from a budget that is proportional to the text.  When it is used up the text is refused.
+ * PCRE2's search for a start position is switched off: it may scan the rest of the text for each match.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face.
  */
@@ -43,13 +40,13 @@ struct PcrePattern
 	pcre2_code *code;
 };
 
-/* ---------- code points that PCRE2 knows otherwise ---------- */
+/* ---------- code points that PCRE2 classifies differently ---------- */
 
 typedef struct Differs
 {
 	uint32_t	first;
 	uint32_t	last;
-	uint32_t	as;				/* shall be treated like this one */
+	uint32_t	as;				/* treat them like this one */
 } Differs;
 
 static struct
@@ -87,8 +84,8 @@ by_first(const void *pa, const void *pb)
 }
 
 /*
- * Those of category `cat` (whose code points are in text, in order) that PCRE2 has in
- * another one.  standin[bytes] = the first of each length that it has in the same.
+ * Find the code points of category `cat` (text has all of them, sorted) that PCRE2 has in another
+ * category.  standin[bytes] = the first one of each length in which both agree.
  */
 static void
 compare_category(int cat, const Buf *text)
@@ -162,7 +159,7 @@ find_differences(void)
 	for (uint32_t cp = 0x80; cp < 0x110000; cp++)
 		if (cp < 0xD800 || cp >= 0xE000)
 		{
-			/* private use never changes, and is most of all */
+			/* private use never changes, and is the largest part */
 			if ((cp >= 0xE000 && cp < 0xF900) || cp >= 0xF0000)
 				continue;
 			buf_add(&text[cat_index(cp)], c, utf8_put(c, cp));
@@ -176,7 +173,7 @@ find_differences(void)
 		qsort(differs.row, differs.n, sizeof(Differs), by_first);
 }
 
-/* What stands for cp in a subject. */
+/* Return the stand-in for cp in a subject. */
 static uint32_t
 stand_in(uint32_t cp)
 {
@@ -313,7 +310,7 @@ attempt(const PcrePattern *r, RxWork *w, size_t from, uint32_t options, uint32_t
 	return RX_MATCH;
 }
 
-/* An attempt at just this place, with as many steps as it takes. */
+/* Try to match at exactly this position, with as many steps as necessary. */
 static RxResult
 attempt_here(const PcrePattern *r, RxWork *w, size_t at, size_t *start, size_t *end, Err *e)
 {
@@ -335,7 +332,7 @@ attempt_here(const PcrePattern *r, RxWork *w, size_t at, size_t *start, size_t *
 	return RX_ERROR;
 }
 
-/* The first match at or after `from`. */
+/* Return the first match at or after `from`. */
 static RxResult
 find(const PcrePattern *r, RxWork *w, size_t from, size_t *start, size_t *end, Err *e)
 {
@@ -344,7 +341,7 @@ find(const PcrePattern *r, RxWork *w, size_t from, size_t *start, size_t *end, E
 
 	if (res != RX_ERROR)
 		return res;
-	/* some place on the way needs more steps; which one isn't told */
+	/* some position on the way needs more steps; PCRE2 doesn't say which one */
 	for (; from <= w->n; from += from < w->n ? utf8_len((unsigned char) w->s[from]) : 1)
 		if ((res = attempt_here(r, w, from, start, end, e)) != RX_NONE)
 			return res;
@@ -370,7 +367,7 @@ rx_next(const PcrePattern *r, RxWork *w, size_t *start, size_t *end, Err *e)
 			w->from = w->last = *end;
 			return RX_MATCH;
 		}
-		/* an empty match where the last one ended doesn't count */
+		/* an empty match at the end of the last one doesn't count */
 		w->from += w->from < w->n ? utf8_len((unsigned char) w->s[w->from]) : 1;
 	}
 	return RX_NONE;

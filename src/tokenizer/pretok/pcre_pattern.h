@@ -1,7 +1,6 @@
 /*
  * pcre_pattern.h
- *	  Regular expressions of a tokenizer.json, for those without a function of
- *	  their own (pretokenizer.c).
+ *	  Regular expressions of a tokenizer.json that have no hand-written function (pretokenizer.c).
  */
 #ifndef VLLM_TOKENIZER_PRETOK_PCRE_PATTERN_H
 #define VLLM_TOKENIZER_PRETOK_PCRE_PATTERN_H
@@ -19,19 +18,19 @@ typedef struct RxWork
 {
 	void	   *match;			/* pcre2_match_data */
 	void	   *limits;			/* pcre2_match_context */
-	Buf			text;			/* the subject, where it had to be rewritten */
+	Buf			text;			/* the subject, if it had to be rewritten */
 	const char *s;
 	size_t		n;
-	size_t		from;			/* where to look on */
+	size_t		from;			/* where the search continues */
 	size_t		last;			/* end of the last match; SIZE_MAX = none */
-	size_t		steps;			/* left for matches that need many */
+	size_t		steps;			/* steps left for matches that need many */
 } RxWork;
 
-/* NULL with *e set if the pattern is malformed, or means something unknown here. */
+/* Compile a pattern.  Return NULL with *e set if it is malformed, or has an unsupported element. */
 PcrePattern *rx_compile(const char *pattern, Err *e);
 void		rx_free(PcrePattern *r);
 
-/* Begin to look for matches in s[0..n) (valid UTF-8), which must stay where it is. */
+/* Begin a search for matches in s[0..n) (valid UTF-8), which must not move. */
 void		rx_begin(const PcrePattern *r, RxWork *w, const char *s, size_t n);
 
 typedef enum RxResult
@@ -41,7 +40,7 @@ typedef enum RxResult
 	RX_ERROR					/* *e is set: too many steps */
 } RxResult;
 
-/* The next match; it may be empty, but not where the one before ended. */
+/* Return the next match; it may be empty, but not at the end of the match before. */
 RxResult	rx_next(const PcrePattern *r, RxWork *w, size_t *start, size_t *end, Err *e);
 void		rx_work_free(RxWork *w);
 

@@ -1,8 +1,8 @@
 /*
  * pretokenizer.c
- *	  Pre-tokenizers: cutting text into the words that are encoded on their own.
+ *	  Pre-tokenizers: cut text into the words that are encoded separately.
  *
- * One function a regex.  The regexes were written for backtracking engines; the
+ * There is one function for each regex.  The regexes were written for backtracking engines; the
  * functions below compute the same match in one pass:
  *
  *	 \s+(?!\S)	takes a run of white space but its last character, unless the
@@ -11,9 +11,9 @@
  *	 \s*[\r\n]+	takes a run of white space up to and with its last line end.
  *	 (?i:'s)	also matches U+017F, whose simple case folding is "s".
  *
- * A matcher reads at most the run it matches plus one character, but for runs
- * of white space, of which it may give back a tail; so splitting is linear.
- * Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face's tokenizers.
+ * A matcher reads at most the run it matches plus one character, except for runs of white space, of
+ * which it may give back a tail; so splitting is linear.  Tested by
+ * tests/unit/tokenizer/test_tokenizer.c against Hugging Face's tokenizers.
  */
 #include "tokenizer/pretok/pretokenizer.h"
 
@@ -24,9 +24,9 @@
 
 #define LN		(UNI_L | UNI_N)
 
-/* ---------- pieces that the matchers are made of ---------- */
+/* ---------- parts of the matchers ---------- */
 
-/* End of the run of characters that have one of the classes. */
+/* Return the end of the run of characters that have one of the classes. */
 static const char *
 run_of(const char *s, const char *end, unsigned classes)
 {
@@ -37,7 +37,7 @@ run_of(const char *s, const char *end, unsigned classes)
 	return s;
 }
 
-/* End of the run of characters that have none of the classes. */
+/* Return the end of the run of characters that have none of the classes. */
 static const char *
 run_not(const char *s, const char *end, unsigned classes)
 {
@@ -48,7 +48,7 @@ run_not(const char *s, const char *end, unsigned classes)
 	return s;
 }
 
-/* The classes of the character at s; 0 at the end. */
+/* Return the classes of the character at s; 0 at the end. */
 static unsigned
 class_at(const char *s, const char *end)
 {
@@ -72,7 +72,7 @@ contraction(const char *s, const char *end)
 	return 0;
 }
 
-/* the same, whatever the case */
+/* the same, ignoring case */
 static size_t
 contraction_nocase(const char *s, const char *end)
 {
@@ -116,8 +116,8 @@ space_or_lines(const char *s, const char *end)
 
 /*
  * The common part of the regexes since GPT-4:
- * contraction | [^\r\n\p{L}\p{N}]?LETTERS+ | \p{N}{1,digits}
- * |  ?[^\s\p{N}LETTERS]+[\r\n]* | white space as above
+ *	contraction | [^\r\n\p{L}\p{N}]?LETTERS+ | \p{N}{1,digits}
+ *	|  ?[^\s\p{N}LETTERS]+[\r\n]* | white space as above
  */
 static size_t
 modern(const char *s, const char *end, unsigned letters, int digits)
@@ -216,15 +216,15 @@ split_qwen35(const char *s, const char *end)
 }
 
 /*
- * X?U*W+ or X?U+W*, where X is none of \r \n L N, U is a letter that isn't lower
- * case or a mark, W one that isn't upper case or a mark.  Both runs may share letters
- * without case; U* gives back what W+ needs.
+ * X?U*W+ or X?U+W*, where X is none of \r \n L N, U is a letter that isn't lower case or a mark, W one
+ * that isn't upper case or a mark.  Both runs may include letters without case; U* gives back what W+
+ * needs.
  */
 static const char *
 cased_word(const char *p, const char *end, bool lower_needed)
 {
 	const char *stop = p;
-	const char *last = NULL;	/* end of the last character in U that is in W, too */
+	const char *last = NULL;	/* end of the last character of U that is also in W */
 	size_t		len;
 	unsigned	c;
 
@@ -332,7 +332,7 @@ split_spaces(const char *s, const char *end)
 	return (size_t) (run_of(s, end, UNI_SPACE) - s);
 }
 
-/* two blanks or more */
+/* two or more blanks */
 static size_t
 split_blanks(const char *s, const char *end)
 {
@@ -446,7 +446,7 @@ split_word(const char *s, const char *end)
 	return (size_t) (run_of(s, end, UNI_WORD) - s);
 }
 
-/* A run of one script; what may be of any goes with what is before it. */
+/* A run of one script; characters of any script belong to the run before them. */
 size_t
 split_script(const char *s, const char *end)
 {
@@ -525,7 +525,7 @@ split_begin(SplitIter *it, const SplitStep *st, RxWork *rx, const char *s, size_
 		rx_begin(st->rx, rx, s, n);
 }
 
-/* The next match at or after it->pos; false if there is none. */
+/* Find the next match at or after it->pos; return false if there is none. */
 static bool
 find_match(SplitIter *it, size_t *start, size_t *end)
 {
@@ -560,7 +560,7 @@ find_match(SplitIter *it, size_t *start, size_t *end)
 	return false;
 }
 
-/* Make the next one or two segments: what lies before a match, and the match. */
+/* Make the next one or two segments: the text before a match, and the match. */
 static void
 fill(SplitIter *it)
 {

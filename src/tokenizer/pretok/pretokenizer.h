@@ -1,10 +1,10 @@
 /*
  * pretokenizer.h
- *	  Pre-tokenizers: cutting text into the words that are encoded on their own.
+ *	  Pre-tokenizers: cut text into the words that are encoded separately.
  *
- * A matcher is a hand-written function for one regex; pretokenizers.def maps the exact
- * regex of a tokenizer.json to it, and the names that GGUF files use to regexes.
- * What has no matcher goes to pcre_pattern.c.
+ * A matcher is a hand-written function for one regex; pretokenizers.def maps the exact regex of a
+ * tokenizer.json to it, and the names that GGUF files use to regexes. pcre_pattern.c handles regexes
+ * without a matcher.
  */
 #ifndef VLLM_TOKENIZER_PRETOK_PRETOKENIZER_H
 #define VLLM_TOKENIZER_PRETOK_PRETOKENIZER_H
@@ -15,19 +15,19 @@
 #include "tokenizer/pretok/pcre_pattern.h"
 
 /*
- * Length of the match that begins at s, 0 if none does.  [s, end) is valid
- * UTF-8 and not empty.  Leftmost match, alternatives in the regex's order.
+ * Return the length of the match that begins at s, 0 if there is none.  [s, end) is valid UTF-8 and not
+ * empty.  Leftmost match, alternatives in the regex's order.
  */
 typedef size_t (*SplitMatch) (const char *s, const char *end);
 
-/* What becomes of the matches (names and meaning as in tokenizer.json). */
+/* What happens to the matches (names and meaning as in tokenizer.json). */
 typedef enum SplitBehavior
 {
-	SPLIT_ISOLATED,				/* each match is a piece, so is what lies between */
+	SPLIT_ISOLATED,				/* each match is a piece, and so is the text between */
 	SPLIT_REMOVED,				/* matches are dropped */
 	SPLIT_CONTIGUOUS,			/* adjacent matches are one piece */
-	SPLIT_WITH_PREVIOUS,		/* a match ends the piece before it */
-	SPLIT_WITH_NEXT				/* a match begins the piece after it */
+	SPLIT_WITH_PREVIOUS,		/* a match is the end of the piece before it */
+	SPLIT_WITH_NEXT				/* a match is the beginning of the piece after it */
 } SplitBehavior;
 
 typedef struct SplitStep
@@ -37,7 +37,7 @@ typedef struct SplitStep
 	const char *lit;			/* or a literal; not owned */
 	size_t		lit_len;
 	SplitBehavior behavior;
-	bool		invert;			/* what lies between matches counts as matches */
+	bool		invert;			/* the text between matches counts as matches */
 } SplitStep;
 
 #define SPLIT_MAX_STEPS 16
@@ -48,27 +48,27 @@ typedef struct SplitGguf
 	const char *name;			/* tokenizer.ggml.pre */
 	const char *regex[SPLIT_MAX_STEPS]; /* isolated matches; NULL-terminated */
 	bool		ignore_merges;
-	bool		add_bos;		/* when the file doesn't say */
-	bool		add_sep;		/* SEP or EOS after the text, when the file doesn't say */
-	bool		spm;			/* spelled in plain text, spaces as U+2581 */
+	bool		add_bos;		/* if the file doesn't say */
+	bool		add_sep;		/* SEP or EOS after the text, if the file doesn't say */
+	bool		spm;			/* plain text, with spaces as U+2581 */
 } SplitGguf;
 
-/* A matcher for the regex; NULL if there is none. */
+/* Return the matcher for a regex; NULL if there is none. */
 SplitMatch	split_by_regex(const char *regex);
-/* NULL if the name is unknown. */
+/* Return NULL if the name is unknown. */
 const SplitGguf *split_by_gguf(const char *name);
 
-/* GPT-2's regex (ByteLevel); one numeric character (Digits) ... */
+/* GPT-2's regex (ByteLevel); one numeric character (Digits). */
 size_t		split_gpt2(const char *s, const char *end);
 size_t		split_digit(const char *s, const char *end);
-/* Splits of Punctuation: ASCII punctuation or P; one of white space; a run of \w. */
+/* Punctuation's splits: ASCII punctuation or P; one white space character; a run of \w. */
 size_t		split_punct(const char *s, const char *end);
 size_t		split_space(const char *s, const char *end);
 size_t		split_word(const char *s, const char *end);
-/* a run of characters of one script, as UnicodeScripts has it */
+/* A run of characters of one script, as in UnicodeScripts. */
 size_t		split_script(const char *s, const char *end);
 
-/* Where a text is being cut; see split_begin(). */
+/* A segment of the text being cut; see split_begin(). */
 typedef struct SplitSeg
 {
 	size_t		start;
@@ -79,20 +79,21 @@ typedef struct SplitSeg
 typedef struct SplitIter
 {
 	const SplitStep *st;
-	RxWork	   *rx;				/* for steps that need one */
+	RxWork	   *rx;				/* for steps that need it */
 	const char *s;
 	size_t		n;
-	size_t		pos;			/* up to here there are segments */
-	SplitSeg	next[2];		/* segments not yet taken */
+	size_t		pos;			/* segments have been made up to here */
+	SplitSeg	next[2];		/* segments not yet returned */
 	int			n_next;
 	bool		ended;
 	Err		   *e;
 	bool		failed;			/* *e is set */
 } SplitIter;
 
-/* Cut s[0..n), which must stay where it is.  rx: scratch memory of this step. */
+/* Begin to cut s[0..n), which must not move.  rx: scratch memory of this step. */
 void		split_begin(SplitIter *it, const SplitStep *st, RxWork *rx, const char *s, size_t n, Err *e);
-/* The next piece (never empty): its start and length.  false at the end, or if it failed. */
+/* Return the next piece (never empty): its start and length.  Return false at the end, or if it
+ * failed. */
 bool		split_next(SplitIter *it, size_t *start, size_t *len);
 
 #endif
