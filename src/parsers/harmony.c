@@ -2,9 +2,9 @@
  * harmony.c
  *	  The message format of gpt-oss (harmony.h).
  *
- * Special tokens keep their text, so text is all that is needed.  A message's text is
- * passed on as it comes, but for announcements; a call's that is no JSON is content.
- * The token that ends the answer is not in its text: a message may lack its end.
+ * Special tokens keep their text, so the parser works on text.  A message's text is emitted as it is
+ * generated, except for announcements; a call whose text is no JSON is content.  The token that ends the
+ * output is not in its text: a message may lack its end.
  *
  * Tested by tests/parse/openai.json and openai_gptoss.json.
  */
@@ -19,7 +19,7 @@
 
 typedef enum HarmonyWhere
 {
-	FRONT,						/* nothing but white space yet */
+	FRONT,						/* only white space so far */
 	HEADER,
 	BODY
 } HarmonyWhere;
@@ -36,19 +36,19 @@ struct Harmony
 	uint64_t	key;
 	HarmonyWhere where;
 	MessageKind kind;
-	Buf			text;			/* what was not passed on yet: a header, or what may be a mark */
+	Buf			text;			/* not emitted yet: a header, or what may be a mark */
 	size_t		scan;			/* no mark begins in text before this */
-	Buf			header;			/* CALL: it */
+	Buf			header;			/* CALL: its header */
 	Buf			body;			/* CALL: all its text */
 	CallOut		out;
 	JPush		args;			/* CALL: its arguments */
 	KeySet		keys;			/* CALL: the names of the arguments */
 	JPushIs		is;				/* state of the arguments' JSON */
 	Buf			announced;
-	bool		content;		/* some was sent */
+	bool		content;		/* some content was emitted */
 	bool		reasoning;
-	bool		begun;			/* of the message, something was sent */
-	bool		cut;			/* the text's end is not a whole call's, nor a message's */
+	bool		begun;			/* some text of the message was emitted */
+	bool		cut;			/* the text's end is not the end of a complete call or message */
 };
 
 static const char *const ends[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"};
@@ -86,7 +86,7 @@ emit(Harmony *h, ParseKind kind, const char *s, size_t n)
 
 	if (n == 0)
 		return;
-	/* a further message of its kind begins a line */
+	/* a further message of the same kind begins on a new line */
 	if (!h->begun && *any)
 		h->sink(h->ctx, &(ParseEvent) {.kind = kind,.s = "\n",.n = 1});
 	h->begun = *any = true;
@@ -95,7 +95,7 @@ emit(Harmony *h, ParseKind kind, const char *s, size_t n)
 
 /* ---- messages ---- */
 
-/* The word behind lit in a header, up to white space or a mark. */
+/* Return the word after lit in a header, up to white space or a mark. */
 static Span
 word_behind(Span s, const char *lit)
 {
@@ -139,12 +139,13 @@ begin_message(Harmony *h, Span header)
 	else if (is_word(channel, "commentary") && span_find(&header, "<|constrain|>") == NULL)
 		h->kind = ANNOUNCEMENT;
 	else
-		h->kind = FINAL;		/* also arguments whose recipient is damaged: an announcement is text */
+		h->kind = FINAL;		/* also for arguments whose recipient is damaged: an announcement has no
+								 * constraint */
 	if (h->kind == ANNOUNCEMENT && h->announced.len > 0)
 		buf_addc(&h->announced, '\n');
 }
 
-/* The byte that closes the arguments waits for the message's end. */
+/* Hold the byte that closes the arguments back until the message's end. */
 static void
 send_arguments(Harmony *h)
 {
@@ -196,7 +197,7 @@ end_call(Harmony *h)
 		return;
 	}
 	callout_drop(&h->out);
-	/* without arguments its header is all that there is to show */
+	/* without arguments only its header can be shown */
 	if (h->args.first == '\0')
 		emit(h, PARSE_CONTENT, h->header.data, h->header.len);
 	emit(h, PARSE_CONTENT, h->body.data, h->body.len);
@@ -208,14 +209,14 @@ end_message(Harmony *h)
 	ASSERT(h->where != HEADER);
 	if (h->kind == CALL)
 		end_call(h);
-	h->kind = ANALYSIS;			/* until a header says more */
+	h->kind = ANALYSIS;			/* until a header says otherwise */
 	h->where = HEADER;
 	h->scan = 0;
 }
 
 /* ---- the text ---- */
 
-/* 1: s begins with lit, 0: it doesn't, -1: it is too short to say */
+/* Return 1 if s begins with lit, 0 if not, -1 if it is too short to decide. */
 static int
 begins(Span s, const char *lit)
 {
@@ -227,7 +228,8 @@ begins(Span s, const char *lit)
 	return have < n ? -1 : 1;
 }
 
-/* Is this the format at all?  Text without marks is an answer.  False: more is needed. */
+/* Decide whether the output has this format at all; text without marks is content.  Return false if more
+ * text is needed. */
 static bool
 front(Harmony *h)
 {
@@ -254,8 +256,8 @@ front(Harmony *h)
 }
 
 /*
- * Where the last header in s begins.  What precedes it was to be a message, but lacks the mark between
- * its header and its text: taken together, a call would get the arguments of the next one.
+ * Return where the last header in s begins.  The text before it is a message that lacks the mark between
+ * its header and its text: combined with it, a call would get the arguments of the next one.
  */
 static const char *
 last_header(Span s)
@@ -280,7 +282,7 @@ last_header(Span s)
 	return from;
 }
 
-/* A message that is none is content, if it is more than marks. */
+/* Emit an invalid message as content, if it is more than marks. */
 static void
 no_message(Harmony *h, Span s)
 {
@@ -299,7 +301,7 @@ no_message(Harmony *h, Span s)
 		emit(h, PARSE_CONTENT, s.p, (size_t) (s.end - s.p));
 }
 
-/* Is this a header as far as it goes, which the text's end cut? */
+/* Return true if s is the beginning of a header, truncated by the text's end. */
 static bool
 cut_header(Span s)
 {
@@ -337,7 +339,7 @@ header(Harmony *h)
 	return true;
 }
 
-/* Pass on what can't be a mark; true if one ended the message. */
+/* Emit what can't be a mark; return true if a mark ended the message. */
 static bool
 message(Harmony *h)
 {
@@ -374,7 +376,7 @@ message(Harmony *h)
 void
 harmony_feed(Harmony *h, const char *s, size_t n)
 {
-	/* in slices: what moves when some is passed on stays short */
+	/* in slices, so that little has to be moved after each */
 	while (n > 0)
 	{
 		size_t		k = n < SLICE ? n : SLICE;
@@ -403,7 +405,7 @@ harmony_finish(Harmony *h)
 	}
 	else
 	{
-		/* what waits may be the beginning of the mark that ends a whole call */
+		/* after a complete call the held text may be the beginning of its end mark */
 		if (h->kind != CALL || h->is != JPUSH_DONE)
 			body(h, h->text.data, h->text.len);
 		end_message(h);

@@ -1,13 +1,13 @@
 /*
  * harmony.h
- *	  The message format of gpt-oss: an output is several messages, each with a channel and
- *	  perhaps a recipient.
+ *	  The message format of gpt-oss: an output is several messages, each with a channel and perhaps a
+ *	  recipient.
  *
  *	<|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>commentary
  *	to=functions.f <|constrain|>json<|message|>{...}<|call|>
  *
- * analysis is reasoning, final is content, and what goes to functions.NAME is a call.
- * Commentary to nobody, which announces calls, is content if no final message follows.
+ * The channel analysis is reasoning, final is content, and a message to functions.NAME is a call.
+ * Commentary without a recipient, which announces calls, is content if no final message follows.
  */
 #ifndef VLLM_PARSERS_HARMONY_H
 #define VLLM_PARSERS_HARMONY_H
@@ -19,7 +19,7 @@ typedef struct Harmony Harmony;
 Harmony    *harmony_new(ParseSink sink, void *ctx, uint64_t key);
 void		harmony_feed(Harmony *h, const char *s, size_t n);
 void		harmony_finish(Harmony *h);
-/* As tool_parser_goes_on() */
+/* As tool_parser_goes_on(). */
 bool		harmony_goes_on(const Harmony *h);
 void		harmony_free(Harmony *h);
 

@@ -1,9 +1,9 @@
 /*
  * json_push.c
- *	  One JSON value that comes in pieces (json_push.h).
+ *	  Read one JSON value that comes in pieces (json_push.h).
  *
- * A machine with a stack of bits.  Each byte is looked at once; what can't be written yet is
- * an escape sequence at most.
+ * A state machine with a stack of bits.  Each byte is examined once; at most an escape sequence is held
+ * back.
  *
  * Tested by tests/unit/parsers/test_parse_calls.c and, through the formats, tests/parse/.
  */
@@ -15,17 +15,17 @@
 
 typedef enum JsonPushState
 {
-	VALUE,						/* white space, and one */
-	FIRST,						/* behind '[': one, or ']' */
-	FIRST_KEY,					/* behind '{' */
-	KEY,						/* behind ',' in an object */
+	VALUE,						/* white space, then a value */
+	FIRST,						/* after '[': a value, or ']' */
+	FIRST_KEY,					/* after '{' */
+	KEY,						/* after ',' in an object */
 	COLON,
-	NEXT,						/* behind a member or element */
+	NEXT,						/* after a member or element */
 	STRING,
-	ESCAPE,						/* behind a backslash */
+	ESCAPE,						/* after a backslash */
 	HEX,
-	HIGH,						/* behind the first half of a pair */
-	HIGH_ESCAPE,				/* after the first half of a pair and a backslash */
+	HIGH,						/* after the first half of a surrogate pair */
+	HIGH_ESCAPE,				/* after the first half of a surrogate pair and a backslash */
 	WORD,
 	NUMBER
 } JsonPushState;
@@ -52,7 +52,7 @@ in_object(const JPush *j)
 	return (j->objects[(j->open - 1) / 64] >> ((j->open - 1) % 64) & 1) != 0;
 }
 
-/* Behind a whole value: is it the one that was asked for? */
+/* A value has ended: return whether it is the outermost one. */
 static JPushIs
 ended(JPush *j)
 {
@@ -134,7 +134,7 @@ put_character(Buf *out, unsigned c)
 	put(out, to, n > 0 ? n : utf8_put(to, c));
 }
 
-/* The half of a pair that waits stands alone. */
+/* Write the first half of a surrogate pair that has no second half. */
 static void
 end_high(JPush *j, Buf *out)
 {
@@ -195,7 +195,7 @@ hex(JPush *j, char c, Buf *out)
 	return JPUSH_MORE;
 }
 
-/* What stands as it is, and the byte that ends it. */
+/* Read the characters that need no escape, and the byte that ends them. */
 static JPushIs
 string(JPush *j, Span *s, Buf *out)
 {
@@ -225,7 +225,7 @@ string(JPush *j, Span *s, Buf *out)
 	return JPUSH_MORE;
 }
 
-/* ---- the rest ---- */
+/* ---- numbers and containers ---- */
 
 static bool
 number_goes_on(JPush *j, char c)
@@ -264,7 +264,7 @@ number_goes_on(JPush *j, char c)
 	return to >= 0;
 }
 
-/* The byte behind a number is not its own. */
+/* End a number; the byte after it doesn't belong to it. */
 static JPushIs
 end_number(JPush *j)
 {
@@ -283,7 +283,7 @@ word(JPush *j, char c, Buf *out)
 	return *++j->word == '\0' ? ended(j) : JPUSH_MORE;
 }
 
-/* A byte between values, no white space. */
+/* Handle a byte between values that is no white space. */
 static JPushIs
 between(JPush *j, char c, Buf *out)
 {
@@ -358,7 +358,7 @@ in_key(const JPush *j)
 					  j->state == HIGH_ESCAPE);
 }
 
-/* More of a key, in the form that is handed on; false: it ends, and its object has it already. */
+/* Add text of a key, in its output form; at its end return false if the object already has the key. */
 static bool
 key_is_new(JPush *j, const char *s, size_t n)
 {
@@ -384,7 +384,7 @@ jpush(JPush *j, Span *s, bool last, Buf *out)
 	}
 	if (is == JPUSH_MORE && last && j->state == NUMBER)
 		is = end_number(j);
-	/* within containers a number ends, and they don't */
+	/* at the end of the text a number ends, but containers don't */
 	return is == JPUSH_MORE && last ? JPUSH_BAD : is;
 }
 

@@ -1,6 +1,6 @@
 /*
  * key_set.c
- *	  Keys of objects, in a table with open addressing (key_set.h).
+ *	  Set of the keys of objects: a table with open addressing (key_set.h).
  *
  * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 
-#define KEPT	1024			/* slots: a larger table is not kept empty */
+#define KEPT	1024			/* slots: a larger table is freed when the set is emptied */
 
 void
 keyset_free(KeySet *k)
@@ -29,7 +29,7 @@ keyset_reset(KeySet *k)
 	k->n = 0;
 }
 
-/* h is not 0. */
+/* h is not 0 */
 static bool
 insert(KeySet *k, uint64_t h)
 {

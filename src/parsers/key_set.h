@@ -1,8 +1,8 @@
 /*
  * key_set.h
- *	  Keys of objects, so that none is given twice.
+ *	  Set of the keys of objects, to detect duplicates.
  *
- * A key is a hash of 64 bits: two that have the same are taken for one.
+ * A key is a hash of 64 bits: keys with the same hash count as equal.
  */
 #ifndef VLLM_PARSERS_KEY_SET_H
 #define VLLM_PARSERS_KEY_SET_H
@@ -18,7 +18,7 @@ typedef struct KeySet
 	size_t		n;
 } KeySet;
 
-/* False if it is in there already. */
+/* Add a key; return false if it is in the set already. */
 bool		keyset_add(KeySet *k, uint64_t hash);
 /* Empty it. */
 void		keyset_reset(KeySet *k);

@@ -1,6 +1,6 @@
 /*
  * text_span.h
- *	  A piece of text that is read from its front, and searches that stay linear.
+ *	  A piece of text that is consumed from its front, and searches with linear cost.
  */
 #ifndef VLLM_PARSERS_TEXT_SPAN_H
 #define VLLM_PARSERS_TEXT_SPAN_H
@@ -28,7 +28,7 @@ span_space(Span *s)
 		s->p++;
 }
 
-/* Without white space at both ends. */
+/* Remove white space at both ends. */
 static inline Span
 span_trim(Span s)
 {
@@ -46,7 +46,7 @@ span_is(const Span *s, const char *lit)
 	return (size_t) (s->end - s->p) >= n && memcmp(s->p, lit, n) == 0;
 }
 
-/* Go past lit if it stands here. */
+/* Consume lit if the text begins with it. */
 static inline bool
 span_take(Span *s, const char *lit)
 {
@@ -57,14 +57,15 @@ span_take(Span *s, const char *lit)
 	return yes;
 }
 
-/* The first lit, NULL if there is none. */
+/* Return the first lit, NULL if there is none. */
 static inline const char *
 span_find(const Span *s, const char *lit)
 {
 	return s->p < s->end ? memmem(s->p, (size_t) (s->end - s->p), lit, strlen(lit)) : NULL;
 }
 
-/* Go past the first lit; *before: what precedes it.  False, and nothing is read, without one. */
+/* Consume up to and including the first lit; *before: the text before it.  Without one return false and
+ * consume nothing. */
 static inline bool
 span_until(Span *s, const char *lit, Span *before)
 {
@@ -78,17 +79,17 @@ span_until(Span *s, const char *lit, Span *before)
 }
 
 /*
- * One text that is looked for again and again from places that move on: no byte is
- * looked at twice, however often it isn't there.
+ * A search for one text that is repeated from advancing positions: no byte is examined twice, however
+ * often it isn't found.
  */
 typedef struct Finder
 {
 	const char *lit;
-	const char *at;				/* where it was found last; NULL: not looked for yet */
+	const char *at;				/* last position found; NULL: not searched yet */
 	bool		none;			/* there is no further one */
 } Finder;
 
-/* The first one from s on, s->end if there is none. */
+/* Return the first one from s on, s->end if there is none. */
 static inline const char *
 finder_next(Finder *f, const Span *s)
 {

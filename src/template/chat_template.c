@@ -1,15 +1,14 @@
 /*
  * chat_template.c
- *	  Messages, normalized, through a chat template.
+ *	  Normalize messages and render them with a chat template.
  *
- * What is given comes in the forms that OpenAI's API takes; templates expect what
- * Hugging Face's apply_chat_template() gives them.  So, before rendering: arguments of
- * tool calls become objects, reasoning has all the names that templates read, parts of
- * content become one text unless the template itself goes through parts, and the other
- * way round for a template that can do nothing else.
+ * Messages come in the forms of OpenAI's API; templates expect the forms of Hugging Face's
+ * apply_chat_template().  So this file first converts arguments of tool calls to objects, adds reasoning
+ * under all names that templates read, and joins parts of content to one text unless the template itself
+ * iterates over parts; for a template that supports only parts it converts texts to parts.
  *
- * Everything from messages, tools and documents is marked as input, but the roles that
- * everybody uses: templates build tokens of them ('<|' + message.role + '|>').
+ * Everything from messages, tools and documents is marked as input, except for the standard roles:
+ * templates build tokens from them ('<|' + message.role + '|>').
  *
  * Tested by tests/unit/template/test_chat.c.
  */
@@ -35,8 +34,8 @@ typedef struct Special
 typedef struct ChatTemplateText
 {
 	char	   *name;
-	JinTemplate *t;				/* NULL: err says why */
-	bool		pairs;			/* it has the roles of a pair */
+	JinTemplate *t;				/* NULL: compiling failed with err */
+	bool		pairs;			/* it supports the roles of a pair */
 	Err			err;
 } ChatTemplateText;
 
@@ -69,7 +68,7 @@ chat_new(void)
 	return mem_zalloc(sizeof(ChatModel));
 }
 
-/* Is the word there as a string of the template's? */
+/* Return true if the template has this word as a string literal. */
 static bool
 has_string(const char *s, size_t n, const char *word)
 {
@@ -163,8 +162,8 @@ typedef struct Prepare
 	const ChatModel *model;
 	const JinTemplate *t;
 	ChatFormat	format;			/* STRING or OPENAI */
-	bool		keep_strings;	/* OPENAI, but a string may stay one */
-	bool		text_arguments; /* of tool calls: a text, not the object that it holds */
+	bool		keep_strings;	/* OPENAI, but strings are kept */
+	bool		text_arguments; /* pass arguments of tool calls as text, not as the object that it contains */
 	bool		parsed;			/* there were such texts */
 	JStr	   *final;			/* continue_final_message: the text to be continued */
 } Prepare;
@@ -181,7 +180,7 @@ bad_message(Jin *j, size_t i, const char *fmt,...)
 	jin_fail(j, JE_VALUE, "message %zu %s", i + 1, text);
 }
 
-/* Roles that a template may build tokens of. */
+/* Mark a standard role as trusted: templates may build tokens from it. */
 static JVal
 trusted_role(Jin *j, JVal role)
 {
@@ -196,7 +195,7 @@ trusted_role(Jin *j, JVal role)
 	return role;
 }
 
-/* One part of content as {"type": "text", "text": ...}. */
+/* Convert one part of content to {"type": "text", "text": ...}. */
 static JVal
 text_part(Jin *j, size_t i, JVal part)
 {
@@ -233,7 +232,7 @@ text_part(Jin *j, size_t i, JVal part)
 	return (JVal) {.t = JT_DICT,.d = d};
 }
 
-/* Content in the form that was chosen. */
+/* Convert content to the chosen form. */
 static JVal
 normal_content(Jin *j, const Prepare *p, size_t i, JVal content)
 {
@@ -259,7 +258,7 @@ normal_content(Jin *j, const Prepare *p, size_t i, JVal content)
 	return p->format == CHAT_FORMAT_OPENAI ? jin_lval(parts, JT_LIST) : jin_sval(jin_build_done(j, &b));
 }
 
-/* A copy of a dict with one entry changed. */
+/* Copy a dict with one entry changed. */
 static JVal
 with_entry(Jin *j, const JDict *d, const char *key, JVal v)
 {
@@ -271,7 +270,7 @@ with_entry(Jin *j, const JDict *d, const char *key, JVal v)
 	return (JVal) {.t = JT_DICT,.d = r};
 }
 
-/* What a call's arguments, a text or none, are for the template. */
+/* Convert a call's arguments, a text or none, to the form for the template. */
 static JVal
 normal_arguments(Jin *j, Prepare *p, const JVal *a)
 {
@@ -283,7 +282,7 @@ normal_arguments(Jin *j, Prepare *p, const JVal *a)
 	return empty ? (JVal) {.t = JT_DICT,.d = jin_dict(j)} : jin_json_read(j, a->s->s, a->s->n, true);
 }
 
-/* Tool calls with their arguments as objects. */
+/* Convert the arguments of tool calls to objects. */
 static JVal
 normal_calls(Jin *j, Prepare *p, size_t i, JVal calls)
 {
@@ -315,8 +314,8 @@ says_nothing(const JVal *v)
 }
 
 /*
- * Reasoning under the names that templates read: the first that says something goes for all.
- * gpt-oss's refuses `thinking` beside content where tools are called.
+ * Set reasoning under all names that templates read, from the first one that isn't empty.  gpt-oss's
+ * template refuses `thinking` beside content in a message with tool calls.
  */
 static void
 name_reasoning(Jin *j, JDict *d)
@@ -376,7 +375,7 @@ tagged(Jin *j, Prepare *p, JVal v)
 	return jin_sval(jin_str_join2(j, v.s, jin_str(j, CONTINUE_TAG, sizeof(CONTINUE_TAG) - 1, false)));
 }
 
-/* Put the tag behind the last message's text. */
+/* Put the tag after the last message's text. */
 static void
 tag_final(Jin *j, Prepare *p, JList *messages)
 {
@@ -403,7 +402,7 @@ tag_final(Jin *j, Prepare *p, JList *messages)
 		jin_fail(j, JE_VALUE, "continue_final_message is set but the chat template does not use \"content\"");
 }
 
-/* Cut the rendered text behind the last message's. */
+/* Cut the rendered text after the last message's text. */
 static bool
 cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 {
@@ -417,7 +416,7 @@ cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 	size_t		end = p->final->n;
 
 	for (size_t i = 0; i + n - 1 <= len; i++)
-		/* ours, not one in a message */
+		/* our tag, not one in a message's text */
 		if (memcmp(text + i, tag, n - 1) == 0 && memchr(mark + i, 1, n - 1) == NULL)
 			at = i;
 	while (begin < end && (unsigned char) p->final->s[begin] <= ' ')
@@ -430,7 +429,7 @@ cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 								"message's text");
 		return err_hint(e, "A template that changes or leaves out the last message can't be continued.");
 	}
-	/* a template that strips the text has taken the tag's space, and the text's own */
+	/* a template that strips the text has removed the tag's space, and the text's own */
 	if (at + n > len || text[at + n - 1] != ' ')
 		while (at > 0 && (unsigned char) text[at - 1] <= ' ')
 			at--;
@@ -530,7 +529,7 @@ no_default(const ChatModel *c, Err *e)
 	err_hint(e, "Name one as chat_template: %s.", names);
 }
 
-/* The template to use: a compiled one, or *compiled is the request's, to be freed. */
+/* Choose the template: a compiled one, or the request's, then *compiled must be freed. */
 static const JinTemplate *
 choose(const ChatModel *own, const ChatModel *model, const ChatRequest *r, JinTemplate **compiled, Err *e)
 {
@@ -564,7 +563,7 @@ choose(const ChatModel *own, const ChatModel *model, const ChatRequest *r, JinTe
 	return t->t;
 }
 
-/* The form of content, asked for or found in the template. */
+/* Choose the form of content: the requested one or the one that the template uses. */
 static void
 choose_format(Prepare *p, const ChatModel *own)
 {
@@ -577,7 +576,7 @@ choose_format(Prepare *p, const ChatModel *own)
 	p->keep_strings = uses.string_test;
 }
 
-/* *rendered: the messages are right, whatever comes of them. */
+/* Render.  *rendered: the messages are valid, even if the template fails. */
 static bool
 render(Prepare *p, Buf *out, Buf *marks, bool *rendered, Err *e)
 {
@@ -612,7 +611,7 @@ chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r, 
 	ok = render(&p, out, marks, &rendered, e);
 	if (!ok && rendered && p.parsed)
 	{
-		/* some templates (DeepSeek's) put texts together, and can't with objects */
+		/* some templates (DeepSeek's) concatenate the arguments as text, which fails with objects */
 		Err			again;
 
 		out->len = from;

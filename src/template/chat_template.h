@@ -1,10 +1,10 @@
 /*
  * chat_template.h
- *	  From messages to the text that a model continues.
+ *	  Render messages to the text that a model continues.
  *
- * A ChatModel is what a model brings along: its chat templates, compiled, and the text
- * of its special tokens; or what the options of its entry say.  It is immutable once it
- * is made, so any number of threads may render with it.
+ * A ChatModel is what belongs to a model: its compiled chat templates and the text of its special
+ * tokens; or the settings of its entry's options.  It is immutable once it is complete, so any number of
+ * threads may render with it.
  */
 #ifndef VLLM_TEMPLATE_CHAT_TEMPLATE_H
 #define VLLM_TEMPLATE_CHAT_TEMPLATE_H
@@ -18,31 +18,32 @@
 
 typedef struct ChatModel ChatModel;
 
-/* What a message's content is made before the template sees it. */
+/* The form to which a message's content is converted before the template sees it. */
 typedef enum ChatFormat
 {
-	CHAT_FORMAT_UNSET,			/* as the entry's options say, else as with AUTO */
-	CHAT_FORMAT_AUTO,			/* what the template goes through */
+	CHAT_FORMAT_UNSET,			/* use the entry's options, else as AUTO */
+	CHAT_FORMAT_AUTO,			/* the form that the template iterates over */
 	CHAT_FORMAT_STRING,			/* a string */
 	CHAT_FORMAT_OPENAI			/* a list of {"type": "text", "text": ...} */
 } ChatFormat;
 
-/* false: not the name of one */
+/* Return false if there is no format of this name. */
 bool		chat_format_by_name(const char *name, ChatFormat *out);
 
 ChatModel  *chat_new(void);
 /*
- * Before anybody renders: add a template, "default" and "tool_use" (taken when tools are
- * given) among the names.  One that can't be compiled is an error when it is used.
+ * Add a template; call before the first rendering.  The names include "default" and "tool_use" (used if
+ * the request has tools).  A template that can't be compiled is an error when it is used.
  */
 void		chat_template(ChatModel *c, const char *name, const char *source, size_t n);
 void		chat_format(ChatModel *c, ChatFormat format);
-/* The text of "bos_token", "eos_token" ...; before anybody renders. */
+/* Set the text of "bos_token", "eos_token" ...; call before the first rendering. */
 void		chat_special(ChatModel *c, const char *name, const char *text, size_t n);
 bool		chat_has_template(const ChatModel *c);
-/* Does its default template know the roles "query" and "document", of a pair that is scored? */
+/* Return true if the default template supports the roles "query" and "document", for pairs to be
+ * scored. */
 bool		chat_takes_pairs(const ChatModel *c);
-/* Could its templates be compiled? */
+/* Check that its templates could be compiled. */
 bool		chat_check(const ChatModel *c, Err *e);
 void		chat_free(ChatModel *c);
 
@@ -51,18 +52,18 @@ typedef struct ChatRequest
 	StrView		messages;
 	StrView		tools;
 	StrView		documents;
-	StrView		kwargs;			/* variables by name; they win over special tokens */
-	StrView		effort;			/* the variable reasoning_effort, text; kwargs win */
-	StrView		source;			/* a template of the request's own, or the name of one of the model's */
+	StrView		kwargs;			/* variables by name; they override special tokens */
+	StrView		effort;			/* text of the variable reasoning_effort; kwargs override it */
+	StrView		source;			/* a template in the request, or the name of one of the model's */
 	ChatFormat	format;
 	bool		add_generation_prompt;
 	bool		continue_final_message;
 } ChatRequest;
 
 /*
- * Append the text to *out and its marks (tok_encode_marked()) to *marks.  Template and
- * format: the request's, else own's (an option's, may be NULL), else model's (may be
- * NULL); special tokens are model's.
+ * Append the text to *out and its marks (tok_encode_marked()) to *marks.  Template and format: the
+ * request's, else own's (from an option, may be NULL), else model's (may be NULL); special tokens are
+ * model's.
  */
 bool		chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r,
 						Buf *out, Buf *marks, Err *e);

@@ -1,6 +1,6 @@
 /*
  * jinja_call.c
- *	  Calls of the Jinja interpreter: macros, loops, global functions, arguments.
+ *	  Calls in the Jinja interpreter: macros, loops, global functions, arguments.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -9,7 +9,7 @@
 
 #include "template/jinja_internal.h"
 
-#define MAX_RANGE	100000		/* jinja2's sandbox */
+#define MAX_RANGE	100000		/* as in jinja2's sandbox */
 
 /* ---- arguments ---- */
 
@@ -67,7 +67,7 @@ jin_arg_str(Jin *j, JVal v)
 
 /* ---- macros ---- */
 
-/* The keyword argument of this name, taken out of the list; NULL: none. */
+/* Remove the keyword argument of this name from the list and return it; NULL: none. */
 static const JVal *
 take_keyword(Jin *j, JArgs *kw, bool *taken, const JStr *name)
 {
@@ -87,7 +87,7 @@ macro_name(Jin *j, const JMacro *m)
 	return m->node->kind == N_CALL ? "'caller'" : jin_repr_c(j, jin_sval(m->node->str));
 }
 
-/* kwargs, varargs and caller, or the error that there are any. */
+/* Bind kwargs, varargs and caller, or fail if the macro doesn't accept them. */
 static void
 bind_rest(Jin *j, const JMacro *m, JArgs *a, bool *taken, size_t n_params, JScope *sc)
 {
@@ -222,7 +222,7 @@ loop_length(Jin *j, JLoop *l)
 {
 	if (l->length < 0)
 	{
-		/* what is left is read now, and iterated from here */
+		/* read the remaining items now, and iterate over the list from here on */
 		JList	   *rest = jin_list(j, 0);
 		JVal		v;
 
@@ -270,7 +270,7 @@ jin_loop_attr(Jin *j, JLoop *l, const JStr *name)
 	return jin_no_item(j, (JVal) {.t = JT_LOOP,.loop = l}, jin_sval((JStr *) name), false);
 }
 
-/* loop(items): the body again, with other items, one level deeper. */
+/* loop(items): run the body again with other items, one level deeper. */
 static JVal
 call_loop(Jin *j, JLoop *l, const JArgs *a)
 {
@@ -326,7 +326,7 @@ g_range(Jin *j, const JArgs *a)
 	return (JVal) {.t = JT_RANGE,.r = r};
 }
 
-/* The items of dict(...) and namespace(...). */
+/* Return the items of dict(...) and namespace(...). */
 static JDict *
 make_dict(Jin *j, const JArgs *a)
 {
@@ -428,7 +428,7 @@ g_strftime(Jin *j, const JArgs *a)
 	jin_step(j, 200);
 	if (s->n == 0)
 		return jin_cstr(j, "");
-	/* a space in front tells an empty result from one that doesn't fit */
+	/* a leading space distinguishes an empty result from one that doesn't fit */
 	if (s->n + 2 > sizeof(format) || memchr(s->s, '\0', s->n) != NULL)
 		jin_fail(j, JE_VALUE, "strftime_now() format is too long");
 	format[0] = ' ';

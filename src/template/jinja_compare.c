@@ -1,7 +1,6 @@
 /*
  * jinja_compare.c
- *	  Types, truth, comparison and text of the Jinja interpreter's values, as Python
- *	  has them.
+ *	  Types, truth, comparison and text of the Jinja interpreter's values, as in Python.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -55,7 +54,7 @@ is_number(JVal v)
 	return v.t == JT_BOOL || v.t == JT_INT || v.t == JT_FLOAT;
 }
 
-/* long double holds every int64 and every double */
+/* long double represents every int64 and every double exactly */
 static long double
 number(JVal v)
 {
@@ -173,7 +172,7 @@ jin_less(Jin *j, JVal a, JVal b, JOp op)
 
 /* ---- repr() and str() ---- */
 
-/* What Python's str.isprintable() says of a character. */
+/* Return Python's str.isprintable() for a character. */
 static bool
 printable(uint32_t cp)
 {

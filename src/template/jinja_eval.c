@@ -1,12 +1,11 @@
 /*
  * jinja_eval.c
- *	  Walks the nodes of a template: statements write to the run's output, expressions
- *	  give values.
+ *	  Evaluate the nodes of a template: statements write to the run's output, expressions return
+ *	  values.
  *
- * Scopes are chains of small lists of variables.  A loop's body has a scope for each
- * round, a macro's for each call; a name that is set is set in the innermost scope, one
- * that is read is looked for outwards.  That is what jinja2's rules come to: what a
- * loop sets is gone in the next round.
+ * Scopes are chains of small lists of variables.  A loop's body has a scope for each iteration, a
+ * macro's for each call; an assignment sets a name in the innermost scope, and a read searches outwards.
+ * The effect is that of jinja2's rules: what a loop sets is lost in the next iteration.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -76,7 +75,7 @@ assign_tuple(Jin *j, const JNode *target, JVal v, JScope *sc)
 
 	for (const JNode *k = target->kids; k != NULL; k = k->next)
 		want++;
-	/* all are taken before one is assigned */
+	/* read all items before the first is assigned */
 	items = jin_list(j, want);
 	while (got <= want && jin_next(j, &s, &item))
 	{
@@ -114,7 +113,7 @@ jin_assign(Jin *j, const JNode *target, JVal v, JScope *sc)
 
 /* ---- expressions ---- */
 
-/* The arguments of a call, filter or test. */
+/* Evaluate the arguments of a call, filter or test. */
 static JArgs
 eval_args(Jin *j, const JNode *n, JScope *sc)
 {
@@ -362,7 +361,7 @@ jin_eval(Jin *j, const JNode *n, JScope *sc)
 
 /* ---- statements ---- */
 
-/* What a body writes, as a string. */
+/* Return what a body writes, as a string. */
 static JStr *
 capture(Jin *j, const JNode *body, JScope *sc)
 {
@@ -375,7 +374,7 @@ capture(Jin *j, const JNode *body, JScope *sc)
 	return jin_build_done(j, &b);
 }
 
-/* The filters of a block, innermost first. */
+/* Apply the filters of a block, innermost first. */
 static JVal
 filter_chain(Jin *j, const JNode *n, JVal v, JScope *sc)
 {
@@ -426,7 +425,7 @@ exec_set(Jin *j, const JNode *n, JScope *sc)
 {
 	JVal		v;
 
-	/* a target that is no namespace is refused before the value is computed */
+	/* refuse a target that is no namespace before computing the value */
 	if (n->a->kind == N_NSREF && jin_lookup(j, sc, n->a->str).t != JT_NAMESPACE)
 		jin_fail(j, JE_RUNTIME, "cannot assign attribute on non-namespace object");
 	if (n->kind == N_SET)
@@ -451,7 +450,7 @@ exec_with(Jin *j, const JNode *n, JScope *sc)
 	JScope	   *inner = jin_scope(j, sc);
 
 	jin_undefine(j, inner, n->undef);
-	/* values don't see each other's names */
+	/* the values don't see each other's names */
 	for (const JNode *k = n->kids; k != NULL; k = k->next)
 		jin_assign(j, k->a, jin_eval(j, k->b, sc), inner);
 	jin_exec(j, n->c, inner);
@@ -575,8 +574,8 @@ jin_exec(Jin *j, const JNode *n, JScope *sc)
 /* ---- loops ---- */
 
 /*
- * One run of a loop over seq; len is its length where that is known without reading
- * it.  For a call of `loop(...)` the output is returned.
+ * Run a loop over seq; len is its length if that is known without reading it, else -1.  The body's
+ * output goes to the run's output.
  */
 JVal
 jin_run_loop(Jin *j, const JNode *n, JSeq seq, int64_t len, JScope *sc, int depth0)
@@ -612,7 +611,7 @@ jin_run_loop(Jin *j, const JNode *n, JSeq seq, int64_t len, JScope *sc, int dept
 			j->loop_exit = 0;
 			break;
 		}
-		/* jinja2 runs the else part unless a round came to its end */
+		/* jinja2 runs the else part unless an iteration has reached its end */
 		if (j->loop_exit == 0)
 			completed = true;
 		j->loop_exit = 0;

@@ -1,6 +1,6 @@
 /*
  * jinja_expr.c
- *	  The parser's part for expressions: recursive descent in jinja2's precedence.
+ *	  Parse expressions: recursive descent with jinja2's precedence.
  *
  * From loosest to tightest: if-else, or, and, not, comparisons (chained), + -, ~,
  * * / // %, **, unary + -, then postfix (. [] ()) and filters and tests.  A unary
@@ -28,7 +28,7 @@ jin_node(JParse *p, JNodeKind kind, int line)
 void
 jin_add_kid(JNode *n, JNode *kid)
 {
-	/* x is not used by nodes with kids: it remembers the last one */
+	/* nodes with kids don't use x otherwise: here it is the last kid */
 	if (n->kids == NULL)
 		n->kids = kid;
 	else
@@ -103,7 +103,7 @@ bad_call(JParse *p, int line)
 	jin_fail(p->j, JE_SYNTAX, "invalid syntax for function call expression");
 }
 
-/* One argument; *had: kinds before it. */
+/* Parse one argument.  *star ...: the kinds of the arguments before it. */
 static JNode *
 parse_arg(JParse *p, int line, bool *star, bool *starstar, bool *keyword)
 {
@@ -143,7 +143,7 @@ parse_arg(JParse *p, int line, bool *star, bool *starstar, bool *keyword)
 	return n;
 }
 
-/* (arguments) become kids of n */
+/* Parse (arguments) as kids of n. */
 static void
 parse_args(JParse *p, JNode *n)
 {
@@ -565,7 +565,7 @@ parse_sum(JParse *p)
 	return n;
 }
 
-/* A comparison operator, moved over; false if there is none. */
+/* Consume a comparison operator; return false if there is none. */
 static bool
 comparison(JParse *p, JOp *op)
 {

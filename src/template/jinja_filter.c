@@ -1,10 +1,9 @@
 /*
  * jinja_filter.c
- *	  Filters of the Jinja interpreter that work on sequences and numbers, and the table
- *	  of all filters.
+ *	  Filters of the Jinja interpreter on sequences and numbers, and the table of all filters.
  *
- * All of jinja2's are here; those that make HTML (other than by escaping), draw
- * random numbers or print for debugging are known but refused.
+ * All of jinja2's filters are known; those that make HTML (other than by escaping), draw random numbers
+ * or print for debugging are refused.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -56,7 +55,7 @@ jin_fold(Jin *j, JVal v)
 	return v.t == JT_STR ? jin_sval(jin_lower(j, v.s)) : v;
 }
 
-/* The key of an item: attributes "a,b.c" as a list, or the item itself. */
+/* Return the sort key of an item: the attributes "a,b.c" as a list, or the item itself. */
 static JVal
 multi_key(Jin *j, JVal item, JVal attribute, bool fold)
 {
@@ -214,7 +213,7 @@ f_max(Jin *j, JVal v, const JArgs *a)
 	return extreme(j, v, a, true);
 }
 
-/* ---- lazy ones ---- */
+/* ---- lazy filters ---- */
 
 static JVal
 lazy(Jin *j, JIter it)
@@ -230,7 +229,7 @@ f_map(Jin *j, JVal v, const JArgs *a)
 {
 	JIter		it = {.kind = JI_MAP,.args = *a};
 
-	/* a value that is false is not looked at, whatever it is */
+	/* a false value counts as empty, whatever its type is */
 	it.seq = jin_can_iter(v) ? jin_iter(j, v) : (JSeq) {.v = v};
 	if (!jin_can_iter(v) && jin_truth(j, v))
 		jin_iter(j, v);
@@ -323,7 +322,7 @@ f_reverse(Jin *j, JVal v, const JArgs *a)
 	return reversed(j, v);
 }
 
-/* ---- simple ones ---- */
+/* ---- simple filters ---- */
 
 static JVal
 f_list(Jin *j, JVal v, const JArgs *a)
@@ -469,7 +468,8 @@ f_abs(Jin *j, JVal v, const JArgs *a)
 	return v.t == JT_INT && v.i < 0 ? jin_negate(j, v, true) : jin_negate(j, v, false);
 }
 
-/* A number's text without white space around it and underscores in it; false: too long. */
+/* Copy a number's text without white space around it and underscores inside; return false if it is too
+ * long. */
 static bool
 number_text(Jin *j, JStr *s, char *out, size_t size)
 {
@@ -498,14 +498,14 @@ text_to_float(Jin *j, JStr *s, double *out)
 	if (!number_text(j, s, text, sizeof(text)))
 		return false;
 	p += *p == '+' || *p == '-';
-	/* strtod knows more than Python: hexadecimal, nan(...) */
+	/* strtod accepts more than Python: hexadecimal, nan(...) */
 	if (strpbrk(p, "xX(") != NULL || *p == '+' || *p == '-' || *p == ' ')
 		return false;
 	*out = strtod(text, &end);
 	return *end == '\0' && end != text;
 }
 
-/* int(text, base): 0 no number, 1 a number, -1 more than 64 bits. */
+/* int(text, base): return 0 if it is no number, 1 for a number, -1 if it has more than 64 bits. */
 static int
 text_to_int(Jin *j, JStr *s, int64_t base, int64_t *out)
 {
@@ -641,7 +641,7 @@ round_common(Jin *j, JVal v, int64_t precision)
 	}
 	if (fabs(v.f) >= 1e22)
 		return v;
-	jin_step(j, 200);			/* to text and back */
+	jin_step(j, 200);			/* conversion to text and back */
 	snprintf(text, sizeof(text), "%.*f", (int) precision, v.f);
 	return jin_float(strtod(text, NULL));
 }

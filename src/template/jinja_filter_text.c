@@ -1,6 +1,6 @@
 /*
  * jinja_filter_text.c
- *	  Filters of the Jinja interpreter that work on text.
+ *	  Filters of the Jinja interpreter on text.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -11,7 +11,7 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* What becomes of text is markup if the text was. */
+/* The result is markup if the text was markup. */
 static JVal
 like(Jin *j, const JStr *s, const JStr *result)
 {
@@ -73,7 +73,7 @@ jin_f_capitalize(Jin *j, JVal v, const JArgs *a)
 	return like(j, jin_to_str(j, v), jin_capitalize(j, jin_to_str(j, v)));
 }
 
-/* what begins a word is upper case: behind white space, - ( { [ < */
+/* Upper case at the beginning of each word: after white space, - ( { [ < */
 JVal
 jin_f_title(Jin *j, JVal v, const JArgs *a)
 {
@@ -266,7 +266,7 @@ jin_f_wordcount(Jin *j, JVal v, const JArgs *a)
 	return jin_int(n);
 }
 
-/* Append s, percent-encoded; in a query "/" too, and a space becomes "+". */
+/* Append s, percent-encoded; in a query "/" is encoded, too, and a space becomes "+". */
 static void
 quote(Jin *j, JBuild *b, const JStr *s, bool query)
 {

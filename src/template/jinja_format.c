@@ -1,6 +1,6 @@
 /*
  * jinja_format.c
- *	  Numbers as text, "..." % values, "...".format(...), as Python has them.
+ *	  Numbers as text, "..." % values, "...".format(...), as in Python.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -12,11 +12,11 @@
 #include "template/jinja_internal.h"
 #include "text/utf8.h"
 
-#define MAX_PRECISION	200		/* digits behind the point */
+#define MAX_PRECISION	200		/* digits after the point */
 #define MAX_WIDTH		100000
-#define FLOAT_STEPS		300		/* that the text of a number with a fraction counts for */
+#define FLOAT_STEPS		300		/* steps counted for the text of a number with a fraction */
 
-/* The shortest text that reads back as the same number. */
+/* Print the shortest text that reads back as the same number. */
 void
 jin_float_repr(Jin *j, char *to, size_t size, double f)
 {
@@ -124,7 +124,7 @@ parse_spec(Jin *j, const JStr *s)
 	return p;
 }
 
-/* Pad text, whose first `head` bytes are sign and prefix, to the width. */
+/* Pad text to the width; its first `head` bytes are sign and prefix. */
 static JStr *
 pad(Jin *j, const JinjaFormatSpec *p, JStr *s, size_t head, char dflt)
 {
@@ -142,11 +142,11 @@ pad(Jin *j, const JinjaFormatSpec *p, JStr *s, size_t head, char dflt)
 		rest = jin_pad(j, rest, p->width - (int64_t) head, f, '>');
 		return jin_str_join2(j, jin_str_sub(j, s, 0, head), rest);
 	}
-	/* format() puts the odd one to the right, unlike center() */
+	/* format() puts the odd one on the right, unlike center() */
 	return jin_pad(j, s, p->width, f, align == '^' ? 'c' : align);
 }
 
-/* Put separators between groups of digits of the whole part. */
+/* Insert separators between groups of digits of the whole part. */
 static void
 group_digits(char *text, size_t size, char sep, int every)
 {
@@ -300,8 +300,8 @@ typedef struct Percent
 	const JStr *f;
 	size_t		i;
 	JVal		args;
-	size_t		next;			/* argument */
-	bool		single;			/* args is the one argument */
+	size_t		next;			/* index of the next argument */
+	bool		single;			/* args is the only argument */
 	bool		keyed;
 	JBuild		b;
 } Percent;
@@ -404,7 +404,7 @@ percent_number_out(Percent *p, JinjaFormatSpec *s, JVal v)
 		s->type = 'd';
 	if (s->precision >= 0)
 	{
-		/* a number of digits */
+		/* the precision is a number of digits */
 		JinjaFormatSpec d = {.fill = '0',.align = '=',.sign = s->sign,.type = s->type,.precision = -1};
 		bool		sign = v.i < 0 || s->sign != '-';
 
@@ -416,7 +416,7 @@ percent_number_out(Percent *p, JinjaFormatSpec *s, JVal v)
 	jin_build_str(p->j, &p->b, format_int(p->j, s, v.i));
 }
 
-/* One conversion; p->i is behind the '%'. */
+/* Convert one item; p->i is after the '%'. */
 static void
 conversion(Percent *p)
 {
@@ -518,7 +518,7 @@ typedef struct JinjaFormatFields
 	Jin		   *j;
 	const JArgs *a;
 	JVal		map;			/* format_map's mapping; JT_NONE: the arguments */
-	int64_t		next;			/* automatic numbering; -1: by hand */
+	int64_t		next;			/* automatic numbering; -1: manual */
 } JinjaFormatFields;
 
 static JStr *format_text(JinjaFormatFields *x, const JStr *f, int level);
@@ -565,7 +565,7 @@ field_value(JinjaFormatFields *x, const JStr *name)
 	jin_fail(x->j, JE_KEY, "%s", jin_repr_c(x->j, jin_sval((JStr *) name)));
 }
 
-/* "0.name[key]" */
+/* Look up "0.name[key]". */
 static JVal
 field_path(JinjaFormatFields *x, const JStr *s)
 {
@@ -594,7 +594,7 @@ field_path(JinjaFormatFields *x, const JStr *s)
 			i++;
 			if (i < s->n && s->s[i] != '.' && s->s[i] != '[')
 				jin_fail(x->j, JE_VALUE, "Only '.' or '[' may follow ']' in format field specifier");
-			/* digits are an index */
+			/* a number is an index */
 			if (memchr(part->s, '.', part->n) == NULL)
 			{
 				jin_parse_path(x->j, jin_sval(part), &path, &n);
@@ -609,7 +609,7 @@ field_path(JinjaFormatFields *x, const JStr *s)
 	return v;
 }
 
-/* A replacement field's inside: "name!r:spec" */
+/* Format the inside of a replacement field: "name!r:spec". */
 static JStr *
 field(JinjaFormatFields *x, const JStr *s, int level)
 {

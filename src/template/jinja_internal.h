@@ -1,13 +1,12 @@
 /*
  * jinja_internal.h
- *	  Values, nodes and runs of the Jinja interpreter; seen by src/text/jinja*.c and
+ *	  Values, nodes and runs of the Jinja interpreter; included by src/template/jinja*.c and
  *	  chat_template.c only.
  *
- * Memory: everything belongs to an arena (a run's or a template's) and is freed
- * with it.  Errors: jin_fail() does not return; it jumps to whoever entered the
- * interpreter (jin_guard()), which is possible because nothing here owns anything
- * outside of an arena.  Strings, lists and dicts never change once another value
- * can see them; namespaces do.
+ * Memory: everything belongs to an arena (a run's or a template's) and is freed with it.  Errors:
+ * jin_fail() does not return; it jumps to the function that entered the interpreter (jin_guard()), which
+ * is possible because no function owns anything outside of an arena.  Strings, lists and dicts never
+ * change once another value can see them; namespaces do.
  */
 #ifndef VLLM_TEMPLATE_JINJA_INTERNAL_H
 #define VLLM_TEMPLATE_JINJA_INTERNAL_H
@@ -44,9 +43,9 @@ typedef struct JStr
 	const char *s;				/* UTF-8, valid; s[n] is not NUL */
 	size_t		n;
 	size_t		chars;			/* SIZE_MAX = not counted yet */
-	const uint8_t *mask;		/* [n] marks, NULL: all bytes are `input` */
+	const uint8_t *mask;		/* [n] marks, NULL: all bytes have the mark `input` */
 	bool		input;
-	bool		markup;			/* markupsafe's Markup: what is added to it is escaped */
+	bool		markup;			/* markupsafe's Markup: strings added to it are escaped */
 } JStr;
 
 typedef struct JVal JVal;
@@ -157,11 +156,11 @@ struct JCycle
 	size_t		at;
 };
 
-/* Anything that can be iterated, and where the iteration is. */
+/* An iteration: anything that can be iterated, and the current position. */
 typedef struct JSeq
 {
 	JVal		v;
-	size_t		i;				/* element, or byte of a string */
+	size_t		i;				/* index of the element, or byte of a string */
 } JSeq;
 
 typedef enum JIterKind
@@ -187,8 +186,8 @@ struct JIter
 {
 	JIterKind	kind;
 	JSeq		seq;
-	bool		started;		/* arguments have been looked at */
-	bool		empty;			/* value was false: nothing is looked at */
+	bool		started;		/* the iterator has been initialized */
+	bool		empty;			/* the value was false: there are no items */
 	bool		negate;			/* reject */
 	bool		by_attr;
 	JVal	   *path;			/* attribute path, NULL: the item itself */
@@ -197,14 +196,14 @@ struct JIter
 	const char *fn;				/* filter or test, NULL: truth */
 	JArgs		args;
 	JDict	   *seen;			/* unique */
-	bool		fold;			/* unique: without case */
+	bool		fold;			/* unique: ignore case */
 	const JNode *node;			/* for ... if: target and test */
 	JScope	   *scope;
 };
 
 struct JLoop
 {
-	JSeq		seq;			/* what is iterated */
+	JSeq		seq;			/* the sequence that the loop iterates over */
 	int64_t		index0;
 	int64_t		length;			/* -1 = not known yet */
 	JVal		prev;
@@ -246,10 +245,10 @@ typedef enum JNodeKind
 	N_FILTERBLOCK,				/* b filter chain, c body */
 	N_WITH,						/* kids: N_SET (targets and values), c body */
 	N_BODY,						/* kids: statements */
-	N_SCOPED,					/* c body in a scope of its own (block, generation) */
+	N_SCOPED,					/* c body in its own scope (block, generation) */
 	N_BREAK,
 	N_CONTINUE,
-	N_REFUSED,					/* str: what; raises when it is reached */
+	N_REFUSED,					/* str: what; raises an error when it is reached */
 	/* expressions */
 	N_CONST,					/* val */
 	N_NAME,						/* str */
@@ -302,8 +301,8 @@ struct JNode
 	JNode	   *next;			/* sibling */
 	JStr	   *str;
 	JVal		val;
-	JList	   *undef;			/* names to be undefined in the scope that this opens */
-	JList	   *undef_else;		/* names to be undefined in a loop's else */
+	JList	   *undef;			/* names undefined at the beginning of the scope that this node opens */
+	JList	   *undef_else;		/* names undefined at the beginning of a loop's else */
 };
 
 struct JinTemplate
@@ -315,7 +314,7 @@ struct JinTemplate
 	size_t		source_len;
 };
 
-/* A growing string.  marks is NULL as long as all bytes have the mark `input`. */
+/* A growing string.  marks is NULL while all bytes have the mark `input`. */
 typedef struct JBuild
 {
 	char	   *s;
@@ -332,10 +331,10 @@ struct Jin
 	size_t		left;
 	size_t		used;			/* bytes in all slabs */
 	JinLimits	limits;
-	int64_t		steps;			/* left */
+	int64_t		steps;			/* steps left */
 	int			depth;
-	int			nesting;		/* of C functions that recurse over values and nodes */
-	int			line;			/* where the evaluation is */
+	int			nesting;		/* nesting of C functions that recurse over values and nodes */
+	int			line;			/* line of the current node */
 	jmp_buf		escape;
 	bool		guarded;
 	Err		   *err;
@@ -343,19 +342,19 @@ struct Jin
 	struct tm	now_tm;
 	JScope	   *globals;
 	JDict	   *vars;
-	JBuild	   *out;			/* where output goes */
-	Err			lex_err;		/* raised when the parser gets there */
+	JBuild	   *out;			/* current output */
+	Err			lex_err;		/* raised when the parser reaches it */
 	JToken	  **parsing;		/* the parser's current token, NULL = not parsing */
 	int			loop_exit;		/* 0, or N_BREAK, N_CONTINUE while leaving a body */
 	const JinTemplate *tpl;
 };
 
 #define JIN_MAX_NESTING	2000
-#define JIN_PARSE_NESTING 400	/* less while parsing: its recursion takes more stack */
+#define JIN_PARSE_NESTING 400	/* lower while parsing: the parser's recursion takes more stack */
 
 /* ---- jinja_value.c ---- */
 
-/* The kinds of error as jinja2 and Python name them. */
+/* The kinds of errors, named as in jinja2 and Python. */
 typedef enum JErr
 {
 	JE_SYNTAX, JE_RUNTIME, JE_UNDEFINED, JE_SECURITY, JE_RAISED, JE_TYPE, JE_VALUE, JE_KEY, JE_INDEX,
@@ -366,21 +365,22 @@ void		jin_fail(Jin *j, JErr kind, const char *fmt,...) __attribute__((format(pri
 void		jin_fail_undefined(Jin *j, JVal v) __attribute__((noreturn));
 void	   *jin_alloc(Jin *j, size_t size);
 void	   *jin_zalloc(Jin *j, size_t size);
-/* Count n steps; fails when they are used up. */
+/* Count n steps; fails when none are left. */
 void		jin_step(Jin *j, size_t n);
 /*
- * Counts the steps of a loop over n bytes, which is slower than a copy; jin_look_up(): of a loop that looks
- * up the class of each character.
+ * jin_scan() counts the steps of a loop over n bytes, which is slower than a copy; jin_look_up() those
+ * of a loop that looks up the class of each character.
  */
 void		jin_scan(Jin *j, size_t n);
 void		jin_look_up(Jin *j, size_t n);
-void		jin_enter(Jin *j);	/* one level of recursion; pair with jin_leave() */
+void		jin_enter(Jin *j);	/* one level of recursion; call jin_leave() afterwards */
 void		jin_leave(Jin *j);
-/* Run fn(j, arg); false with *e set if it failed. */
+/* Run fn(j, arg); return false with *e set if it failed. */
 bool		jin_guard(Jin *j, void (*fn) (Jin *j, void *arg), void *arg, Err *e);
 
 JStr	   *jin_str(Jin *j, const char *s, size_t n, bool input);	/* copies */
-JStr	   *jin_str_sub(Jin *j, const JStr *s, size_t from, size_t n);	/* bytes; shares */
+JStr	   *jin_str_sub(Jin *j, const JStr *s, size_t from, size_t n);	/* a substring in bytes; shares
+																		 * memory */
 JStr	   *jin_str_join2(Jin *j, const JStr *a, const JStr *b);
 JStr	   *jin_markup(Jin *j, const JStr *s, bool markup);	/* s with or without the flag */
 size_t		jin_str_chars(const JStr *s);
@@ -389,14 +389,14 @@ size_t		jin_str_at(Jin *j, const JStr *s, size_t i);
 bool		jin_str_eq(const JStr *a, const JStr *b);
 bool		jin_str_is(const JStr *s, const char *c);
 int			jin_str_cmp(const JStr *a, const JStr *b);
-/* offset of needle in s at or behind from, SIZE_MAX if none */
+/* byte offset of needle in s at or after `from`, SIZE_MAX if none */
 size_t		jin_str_find(Jin *j, const JStr *s, const JStr *needle, size_t from);
 
 void		jin_build_room(Jin *j, JBuild *b, size_t n);
 void		jin_build_add(Jin *j, JBuild *b, const char *s, size_t n, bool input);
 void		jin_build_str(Jin *j, JBuild *b, const JStr *s);
 void		jin_build_sub(Jin *j, JBuild *b, const JStr *s, size_t from, size_t n);
-void		jin_build_c(Jin *j, JBuild *b, const char *s);	/* template's */
+void		jin_build_c(Jin *j, JBuild *b, const char *s);	/* with the template's mark */
 JStr	   *jin_build_done(Jin *j, JBuild *b);
 
 JVal		jin_none(void);
@@ -426,7 +426,7 @@ bool		jin_less(Jin *j, JVal a, JVal b, JOp op);	/* any of OP_LT .. OP_GE */
 void		jin_repr(Jin *j, JBuild *b, JVal v);
 void		jin_print(Jin *j, JBuild *b, JVal v);	/* str(v) */
 JStr	   *jin_to_str(Jin *j, JVal v);
-/* for messages: repr(), cut, in the arena */
+/* for messages: repr(), truncated, in the arena */
 const char *jin_repr_c(Jin *j, JVal v);
 
 /* ---- jinja_iter.c ---- */
@@ -442,7 +442,7 @@ JVal		jin_negate(Jin *j, JVal v, bool minus);
 bool		jin_contains(Jin *j, JVal seq, JVal v);
 JVal		jin_get_item(Jin *j, JVal obj, JVal key);
 JVal		jin_get_attr(Jin *j, JVal obj, const JStr *name);
-JVal		jin_attr_only(Jin *j, JVal obj, const JStr *name);	/* no items */
+JVal		jin_attr_only(Jin *j, JVal obj, const JStr *name);	/* without items */
 JVal		jin_slice(Jin *j, JVal obj, JVal from, JVal to, JVal step);
 JVal		jin_attribute_path(Jin *j, JVal obj, const JVal *path, size_t n, JVal dflt);
 void		jin_parse_path(Jin *j, JVal attr, JVal **path, size_t *n);
@@ -451,7 +451,7 @@ void		jin_parse_path(Jin *j, JVal attr, JVal **path, size_t *n);
 bool		jin_has_method(JVal self, const char *name, bool *refused);
 JVal		jin_call_method(Jin *j, const JMethod *m, const JArgs *a);
 JVal		jin_str_method(Jin *j, JStr *s, const char *name, const JArgs *a);
-JStr	   *jin_escape(Jin *j, const JStr *s);	/* for HTML; markup stays as it is */
+JStr	   *jin_escape(Jin *j, const JStr *s);	/* for HTML; markup stays unchanged */
 JStr	   *jin_upper(Jin *j, const JStr *s);
 JStr	   *jin_lower(Jin *j, const JStr *s);
 JStr	   *jin_capitalize(Jin *j, const JStr *s);
@@ -473,7 +473,7 @@ JVal		jin_json_read(Jin *j, const char *s, size_t n, bool input);
 JStr	   *jin_json_write(Jin *j, JVal v, const JArgs *a);	/* the filter's arguments */
 
 /* ---- jinja_call.c: arguments by position or name ---- */
-/* names: NULL-terminated; out[i] stays as it is if not given */
+/* names: NULL-terminated; out[i] stays unchanged if the argument is absent */
 void		jin_args(Jin *j, const char *fn, const JArgs *a, const char *const *names, size_t required,
 					 JVal *out);
 int64_t		jin_arg_int(Jin *j, JVal v);
@@ -493,7 +493,7 @@ JVal		jin_apply_filter(Jin *j, const JStr *name, JVal v, const JArgs *a);
 bool		jin_apply_test(Jin *j, const JStr *name, JVal v, const JArgs *a);
 /* sort(), dictsort(), groupby(), min(): stable, by keys */
 void		jin_sort(Jin *j, JVal *v, JVal *keys, size_t n, bool reverse);
-JVal		jin_fold(Jin *j, JVal v);	/* strings without case */
+JVal		jin_fold(Jin *j, JVal v);	/* strings converted to ignore case */
 
 /* ---- jinja_scope.c ---- */
 void		jin_find_scopes(Jin *j, JNode *body);
@@ -516,7 +516,7 @@ struct JToken
 	int64_t		i;
 	double		f;
 };
-/* ends with TK_EOF, or TK_ERROR: then the error is in j->lex_err */
+/* The list ends with TK_EOF, or with TK_ERROR: then the error is in j->lex_err. */
 JToken	   *jin_lex(Jin *j, const char *s, size_t n);
 const char *jin_token_name(Jin *j, const JToken *t);
 const char *jin_tok_name(JTok t);
@@ -527,7 +527,7 @@ typedef struct JParse
 	Jin		   *j;
 	JToken	   *t;				/* current */
 	const JNode *inner;			/* innermost open statement, for messages */
-	int			loops;			/* open for loops: break may stand here */
+	int			loops;			/* open for loops: break is allowed here */
 	int			macro_names;	/* MACRO_* read in the macro being parsed */
 } JParse;
 JNode	   *jin_node(JParse *p, JNodeKind kind, int line);

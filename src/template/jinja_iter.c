@@ -1,10 +1,10 @@
 /*
  * jinja_iter.c
- *	  Iteration: over containers, strings and ranges, and the lazy iterators that
- *	  filters such as map and select make.
+ *	  Iteration over containers, strings and ranges, and the lazy iterators that filters such as map
+ *	  and select make.
  *
- * Lazy as in jinja2: a filter's test runs when its item is asked for, so that
- * `for m in messages if not ns.found` sees what the body has set.
+ * They are lazy as in jinja2: a filter's test runs when its item is requested, so that `for m in
+ * messages if not ns.found` sees what the body has set.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -49,7 +49,7 @@ view_item(Jin *j, const JView *w, size_t i)
 	return w->kind == JVIEW_KEYS ? p->k : w->kind == JVIEW_VALUES ? p->v : jin_pair(j, p->k, p->v);
 }
 
-/* First use: what the generator function would do before its loop. */
+/* First use: do what the generator function would do before its loop. */
 static void
 iter_start(Jin *j, JIter *it)
 {
@@ -88,7 +88,7 @@ iter_start(Jin *j, JIter *it)
 	}
 }
 
-/* The item an iterator makes of v, false: none. */
+/* Compute the item that an iterator makes of v; return false if it makes none. */
 static bool
 iter_take(Jin *j, JIter *it, JVal v, JVal *out)
 {

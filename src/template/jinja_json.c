@@ -1,10 +1,10 @@
 /*
  * jinja_json.c
- *	  JSON to values and back.
+ *	  Read JSON to values and write values as JSON.
  *
- * Reading keeps what a tree of doubles would lose: 1 and 1.0 are different values,
- * integers have all 64 bits, objects their order.  Writing is Python's json.dumps() as
- * Hugging Face calls it for the tojson filter: no HTML escapes, ensure_ascii off.
+ * Reading keeps what a tree of doubles would lose: 1 and 1.0 are different values, integers have all 64
+ * bits, objects keep their order.  Writing follows Python's json.dumps() as Hugging Face calls it for
+ * the tojson filter: no HTML escapes, ensure_ascii off.
  *
  * Tested by tests/golden/jinja_golden.c, tests/unit/template/test_jinja.c.
  */
@@ -39,7 +39,7 @@ bad_json(Read *r, const char *what)
 	jin_fail(r->j, JE_VALUE, "malformed JSON: %s", what);
 }
 
-/* What the string or key says that was just read. */
+/* Decode the string or key that was just read. */
 static JStr *
 read_string(Read *r)
 {
@@ -50,11 +50,11 @@ read_string(Read *r)
 	else
 	{
 		jin_build_room(r->j, &b, r->r.n);
-		/* with these flags nothing is left that it could refuse */
+		/* with these flags it never fails */
 		(void) json_unescape(r->r.s, r->r.n, JSON_NUL_OK | JSON_HALVES_OK, b.s, &b.n);
 		jin_step(r->j, r->r.n / 64);
 	}
-	b.input = r->input;			/* an empty string, too */
+	b.input = r->input;			/* for an empty string as well */
 	return jin_build_done(r->j, &b);
 }
 
@@ -107,7 +107,7 @@ read_dict(Read *r)
 	return (JVal) {.t = JT_DICT,.d = d};
 }
 
-/* The value whose first token was read. */
+/* Read the value whose first token has been read. */
 static JVal
 read_value(Read *r, JsonToken token)
 {
@@ -138,10 +138,10 @@ jin_json_read(Jin *j, const char *s, size_t n, bool input)
 	Read		r = {.j = j,.input = input};
 	JVal		v;
 
-	/* strings must be UTF-8 from here on */
+	/* from here on strings must be valid UTF-8 */
 	if (n > 0 && !uni_valid(s, n))
 	{
-		/* a byte becomes three at most; taken first, as it may fail */
+		/* a byte becomes at most three; allocated first, as this may fail */
 		char	   *copy = jin_alloc(j, n > SIZE_MAX / 4 ? SIZE_MAX : n * 3);
 
 		uni_repair(s, n, &repaired);

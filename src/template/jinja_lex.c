@@ -1,11 +1,10 @@
 /*
  * jinja_lex.c
- *	  A template's source as tokens.
+ *	  Split a template's source into tokens.
  *
- * White space control is jinja2's with trim_blocks and lstrip_blocks: the newline
- * behind a block or comment is dropped, and so is white space between the start of a
- * line and a block; "-" drops all white space on its side, "+" keeps it.  One newline
- * at the very end of the source is dropped.
+ * White space control is jinja2's with trim_blocks and lstrip_blocks: the newline after a block or
+ * comment is dropped, and so is white space between the start of a line and a block; "-" drops all white
+ * space on its side, "+" keeps it.  One newline at the very end of the source is dropped.
  *
  * Tested by tests/golden/jinja_golden.c and tests/fuzz/fuzz_jinja.c.
  */
@@ -25,11 +24,11 @@ typedef struct Lex
 	size_t		n;
 	size_t		at;
 	int			line;
-	bool		line_starting;	/* what was matched last ended with a newline */
+	bool		line_starting;	/* the last match ended with a newline */
 	JToken	   *t;
 	size_t		n_t;
 	size_t		cap;
-	char		stack[200];		/* closing brackets that are due */
+	char		stack[200];		/* closing brackets that are expected */
 	int			depth;
 } Lex;
 
@@ -58,7 +57,7 @@ looking_at(const Lex *x, size_t at, const char *what)
 	return at + n <= x->n && memcmp(x->s + at, what, n) == 0;
 }
 
-/* White space at `at`: its bytes, 0 if it is something else. */
+/* Return the bytes of the white space character at `at`, 0 for anything else. */
 static size_t
 space_at(const Lex *x, size_t at)
 {
@@ -79,7 +78,7 @@ skip_space(const Lex *x, size_t at)
 	return at;
 }
 
-/* Go on to `to`, counting lines. */
+/* Advance to `to`, counting lines. */
 static void
 advance(Lex *x, size_t to)
 {
@@ -106,7 +105,7 @@ rstrip(const Lex *x, size_t from, size_t to)
 	return to;
 }
 
-/* End of the text [from, to) in front of a tag with this sign. */
+/* Return the end of the text [from, to) before a tag with this sign. */
 static size_t
 text_end(const Lex *x, size_t from, size_t to, char sign, bool variable)
 {
@@ -123,7 +122,8 @@ text_end(const Lex *x, size_t from, size_t to, char sign, bool variable)
 	return rstrip(x, start, to) == start ? start : to;
 }
 
-/* A token with a string, which is made before the token: an error must not leave one without. */
+/* Add a token with a string.  The string is made before the token: an error must not leave a token
+ * without one. */
 static void
 add_str(Lex *x, JTok t, JStr *s)
 {
@@ -137,7 +137,7 @@ add_data(Lex *x, size_t from, size_t to)
 		add_str(x, TK_DATA, jin_str(x->j, x->s + from, to - from, false));
 }
 
-/* Bytes of "%}" and what it drops behind it, at `at`; 0 if it isn't there. */
+/* Return the bytes of "%}" at `at` and of what it drops after it; 0 if it isn't there. */
 static size_t
 end_at(const Lex *x, size_t at, const char *end, bool trim)
 {
@@ -167,7 +167,7 @@ comment(Lex *x)
 	jin_fail(x->j, JE_SYNTAX, "Missing end of comment tag");
 }
 
-/* If "{%" at x->at opens a raw block: where its text begins, else 0. */
+/* If "{%" at x->at opens a raw block, return where its text begins, else 0. */
 static size_t
 raw_begin(const Lex *x, size_t at)
 {
@@ -248,7 +248,7 @@ octal_escape(Lex *x, JBuild *b, const char *s, size_t n, size_t *i)
 	*i += k - 1;
 }
 
-/* The value of a string literal's inside. */
+/* Decode the inside of a string literal. */
 static JStr *
 unescape(Lex *x, const char *s, size_t n)
 {
@@ -301,7 +301,7 @@ lex_string(Lex *x)
 	return true;
 }
 
-/* digits with single underscores between them, from `at`: their end */
+/* Return the end of the digits at `at`, with single underscores between them. */
 static size_t
 digits(const Lex *x, size_t at, const char *set)
 {
@@ -456,7 +456,7 @@ lex_operator(Lex *x)
 	return false;
 }
 
-/* Tokens of a block or variable up to its end. */
+/* Read the tokens of a block or variable up to its end. */
 static void
 inside(Lex *x, bool block)
 {
@@ -472,7 +472,7 @@ inside(Lex *x, bool block)
 			return;
 		}
 		if (x->at == x->n)
-			return;				/* the parser will miss the end */
+			return;				/* the parser will report the missing end */
 		if (space_at(x, x->at) > 0)
 			advance(x, skip_space(x, x->at));
 		else if (!lex_float(x) && !lex_int(x) && !lex_name(x) && !lex_string(x) && !lex_operator(x))
@@ -485,7 +485,7 @@ inside(Lex *x, bool block)
 	}
 }
 
-/* One tag and the text before it; false: there is no further tag. */
+/* Read one tag and the text before it; return false if there is no further tag. */
 static bool
 lex_root(Lex *x)
 {
@@ -527,7 +527,7 @@ lex_root(Lex *x)
 	return true;
 }
 
-/* The source with all newlines as \n, and without one at its end. */
+/* Return the source with all newlines as \n, and without one at its end. */
 static char *
 normalize(Jin *j, const char *s, size_t *n)
 {
@@ -570,7 +570,7 @@ jin_lex(Jin *j, const char *s, size_t n)
 
 	x.s = normalize(j, s, &n);
 	x.n = n;
-	/* the parser may find something wrong before it comes to the lexer's error */
+	/* keep the error: the parser may find an earlier one */
 	ok = jin_guard(j, lex_all, &x, &j->lex_err);
 	memcpy(j->escape, escape, sizeof(jmp_buf));
 	j->err = err;

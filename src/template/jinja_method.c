@@ -1,9 +1,9 @@
 /*
  * jinja_method.c
- *	  Which methods values have, and those of everything but strings.
+ *	  Which methods values have, and the methods of all types except strings.
  *
- * Methods that change a list or dict exist in Python, and the sandbox hides them: they
- * are undefined values whose use is a SecurityError.
+ * Methods that change a list or dict exist in Python, but the sandbox hides them: they are undefined
+ * values whose use is a SecurityError.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -15,7 +15,7 @@
 typedef struct Methods
 {
 	JType		t;
-	const char *names;			/* between spaces; "!" in front: hidden by the sandbox */
+	const char *names;			/* separated by spaces; "!" before a name: hidden by the sandbox */
 } Methods;
 
 static const Methods methods[] = {
@@ -41,7 +41,7 @@ jin_has_method(JVal self, const char *name, bool *refused)
 	size_t		n = strlen(name);
 
 	*refused = false;
-	/* a key may be any text; the names are one string */
+	/* a key may be any text, so exclude those that would match parts of the list */
 	if (n == 0 || strpbrk(name, " !") != NULL)
 		return false;
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
@@ -112,7 +112,7 @@ dict_method(Jin *j, const JMethod *m, const JArgs *a)
 		return from_keys(j, a);
 	no_args(j, m, a);
 	if (strcmp(m->name, "copy") == 0)
-		return m->self;			/* nobody can change it */
+		return m->self;			/* immutable */
 	return view(j, d, m->name[0] == 'k' ? JVIEW_KEYS : m->name[0] == 'v' ? JVIEW_VALUES : JVIEW_ITEMS);
 }
 

@@ -2,9 +2,9 @@
  * jinja_ops.c
  *	  Operators, subscripts, slices and attributes of the Jinja interpreter.
  *
- * Integers have 64 bits; Python's have no limit, so a result that doesn't fit is an
- * error here and never a wrong number.  Attributes follow jinja2's order: x.name is an
- * attribute (a method) first and then an item, x['name'] the other way round.
+ * Integers have 64 bits; Python's have no limit, so a result that doesn't fit is an error and never a
+ * wrong number.  Attributes follow jinja2's order: x.name is an attribute (a method) first and then an
+ * item, x['name'] the other way round.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -170,7 +170,7 @@ float_op(Jin *j, JOp op, double a, double b)
 			if (op == OP_MOD)
 				return jin_float(r);
 			r = (a - r) / b;
-			/* (a - r) / b is nearly whole */
+			/* (a - r) / b is nearly a whole number */
 			return jin_float(r == 0 ? copysign(0, a / b) : r - floor(r) > 0.5 ? floor(r) + 1 : floor(r));
 	}
 }
@@ -188,7 +188,7 @@ add_lists(Jin *j, JVal a, JVal b)
 	return jin_lval(l, a.t);
 }
 
-/* A string, list or tuple n times. */
+/* Repeat a string, list or tuple n times. */
 static JVal
 repeat(Jin *j, JVal v, int64_t n)
 {
@@ -296,7 +296,7 @@ jin_negate(Jin *j, JVal v, bool minus)
 
 /* ---- subscripts ---- */
 
-/* Element i of a sequence, counted from its end if negative; false: there is none. */
+/* Get element i of a sequence, counted from its end if negative; return false if there is none. */
 static bool
 element(Jin *j, JVal obj, int64_t i, JVal *out)
 {
@@ -320,7 +320,7 @@ element(Jin *j, JVal obj, int64_t i, JVal *out)
 	return true;
 }
 
-/* obj[key] as Python has it; false: TypeError or LookupError. */
+/* Get obj[key] as in Python; return false for a TypeError or LookupError. */
 static bool
 subscript(Jin *j, JVal obj, JVal key, JVal *out)
 {
@@ -347,7 +347,7 @@ subscript(Jin *j, JVal obj, JVal key, JVal *out)
 	}
 }
 
-/* Attributes that Python's objects have and that a sandbox hides. */
+/* Attributes of Python's objects that a sandbox hides. */
 static bool
 is_hidden(JVal obj, const JStr *name)
 {
@@ -369,7 +369,7 @@ is_hidden(JVal obj, const JStr *name)
 	return false;
 }
 
-/* getattr(obj, name): a method or another attribute; false: it has none. */
+/* getattr(obj, name): a method or another attribute; return false if there is none. */
 static bool
 attribute(Jin *j, JVal obj, const JStr *name, JVal *out)
 {
@@ -384,7 +384,7 @@ attribute(Jin *j, JVal obj, const JStr *name, JVal *out)
 	}
 	if (obj.t == JT_UNDEFINED)
 	{
-		/* what looks like Python's own protocol is absent, not an error */
+		/* names of Python's own protocol are absent, not an error */
 		if (name->n > 4 && memcmp(name->s, "__", 2) == 0 && memcmp(name->s + name->n - 2, "__", 2) == 0)
 			return false;
 		jin_fail_undefined(j, obj);
@@ -465,7 +465,7 @@ jin_get_item(Jin *j, JVal obj, JVal key)
 	return jin_no_item(j, obj, key, false);
 }
 
-/* A slice's bounds: None, or an integer. */
+/* Read a slice's bound: None, or an integer. */
 static bool
 bound(Jin *j, JVal v, int64_t *out)
 {

@@ -1,11 +1,10 @@
 /*
  * jinja_parse.c
- *	  The parser's part for statements, and what is known of a template once it is
- *	  parsed.
+ *	  Parse statements, and find out facts about a parsed template.
  *
- * What a chat template can't need (include, import, extends, autoescape) is parsed and
- * refused where it is reached.  An unknown filter or test is an error of the template,
- * unless it stands inside of an if: then it is one when it is reached, as in jinja2.
+ * Statements that a chat template can't need (include, import, extends, autoescape) are parsed and
+ * refused when they are reached.  An unknown filter or test is an error of the template, except inside
+ * of an if: then it is an error when it is reached, as in jinja2.
  *
  * Tested by tests/golden/jinja_golden.c, tests/fuzz/fuzz_jinja.c.
  */
@@ -25,7 +24,7 @@ fail_at(JParse *p, int line, const char *what)
 	jin_fail(p->j, JE_SYNTAX, "%s", what);
 }
 
-/* "%}", then statements up to one of the tags, whose name is the current token. */
+/* Parse "%}", then statements up to one of the tags, whose name is the current token afterwards. */
 static JNode *
 parse_body(JParse *p, const char *a, const char *b, const char *c)
 {
@@ -50,7 +49,7 @@ parse_body(JParse *p, const char *a, const char *b, const char *c)
 	return body;
 }
 
-/* As parse_body(), and drops the tag. */
+/* As parse_body(), and consume the tag. */
 static JNode *
 parse_whole_body(JParse *p, const char *end)
 {
@@ -155,7 +154,7 @@ parse_signature(JParse *p, JNode *n)
 	jin_expect(p, TK_RPAREN);
 }
 
-/* The body of a macro or call block, with what it reads of caller, kwargs, varargs. */
+/* Parse the body of a macro or call block; note whether it reads caller, kwargs, varargs. */
 static void
 parse_macro_body(JParse *p, JNode *n, const char *end)
 {
@@ -260,7 +259,7 @@ parse_block(JParse *p)
 	return n;
 }
 
-/* Statements that need other templates: everything up to "%}" is skipped. */
+/* Parse statements that need other templates: skip everything up to "%}". */
 static JNode *
 parse_refused(JParse *p)
 {
@@ -295,7 +294,7 @@ parse_filter_block(JParse *p)
 	return n;
 }
 
-/* Hugging Face's tag around what the assistant says; nothing here needs to know. */
+/* Parse Hugging Face's tag around the assistant's text; it has no effect here. */
 static JNode *
 parse_generation(JParse *p)
 {
@@ -303,7 +302,7 @@ parse_generation(JParse *p)
 	int			loops = p->loops;
 
 	p->t++;
-	p->loops = 0;				/* it is a call block */
+	p->loops = 0;				/* it is a call block, so no loop is open */
 	n->c = parse_whole_body(p, "endgeneration");
 	p->loops = loops;
 	return n;
@@ -359,7 +358,7 @@ parse_statement(JParse *p)
 	return n;
 }
 
-/* Statements up to a tag of one of these names (moved onto it), or the end. */
+/* Parse statements up to a tag of one of these names (which becomes current), or the end. */
 static JNode *
 parse_until(JParse *p, const char *a, const char *b, const char *c)
 {
@@ -375,7 +374,7 @@ parse_until(JParse *p, const char *a, const char *b, const char *c)
 			case TK_EOF:
 				return body;
 			case TK_ERROR:
-				jin_fail(p->j, JE_SYNTAX, "malformed");	/* the lexer's error, rather */
+				jin_fail(p->j, JE_SYNTAX, "malformed");	/* reported as the lexer's error instead */
 			case TK_DATA:
 				p->t++;
 				n = jin_node(p, N_DATA, t->line);
@@ -387,7 +386,7 @@ parse_until(JParse *p, const char *a, const char *b, const char *c)
 				jin_add_kid(n, jin_tuple(p, false, true, false, false));
 				jin_expect(p, TK_VAR_END);
 				break;
-			default:			/* TK_BLOCK_BEGIN: nothing else can be here */
+			default:			/* TK_BLOCK_BEGIN: no other token is possible here */
 				p->t++;
 				if (a != NULL && (jin_at_name(p, a) || (b != NULL && jin_at_name(p, b)) ||
 								  (c != NULL && jin_at_name(p, c))))
@@ -416,12 +415,12 @@ jin_parse(Jin *j, const char *s, size_t n)
 
 /* ---- what a template does ---- */
 
-/* Names that hold, as far as assignments show, ... */
+/* Names that, as far as assignments show, refer to */
 typedef struct JinjaParseNames
 {
 	Jin		   *j;
 	JList	   *chats;			/* the messages */
-	JList	   *messages;		/* one of them */
+	JList	   *messages;		/* one message */
 	JList	   *contents;		/* a message's content */
 	JinUses		uses;
 } JinjaParseNames;
@@ -436,7 +435,7 @@ named(const JinjaParseNames *w, const JList *l, const JNode *n)
 	return false;
 }
 
-/* Look through filters, slices, conditions and defaults. */
+/* See through filters, slices, conditions and defaults. */
 static bool
 is_kind(const JList *l, const JNode *n, bool (*more) (const JinjaParseNames *w, const JNode *n),
 		const JinjaParseNames *w)
@@ -454,7 +453,7 @@ is_kind(const JList *l, const JNode *n, bool (*more) (const JinjaParseNames *w, 
 	return false;
 }
 
-/* messages[0], or a name of one */
+/* Return true for messages[0], or a name of a message. */
 static bool
 is_message(const JinjaParseNames *w, const JNode *n)
 {
@@ -463,7 +462,7 @@ is_message(const JinjaParseNames *w, const JNode *n)
 		 !(n->b->kind == N_CONST && n->b->val.t == JT_STR));
 }
 
-/* message.content, message['content'], message.get('content') */
+/* Return true for message.content, message['content'], message.get('content'). */
 static bool
 is_content(const JinjaParseNames *w, const JNode *n)
 {
@@ -509,7 +508,7 @@ note_uses(Jin *j, JinjaParseNames *w, const JNode *n)
 		jin_list_add(j, w->contents, jin_sval(n->str));
 }
 
-/* Filters and tests that don't exist, and what note_uses() sees. */
+/* Find filters and tests that don't exist, and call note_uses(). */
 static void
 check(Jin *j, JinjaParseNames *w, const JNode *n, bool soft)
 {

@@ -1,12 +1,12 @@
 /*
  * jinja_scope.c
- *	  Which names are undefined when a scope is entered, whatever they are outside.
+ *	  Find the names that are undefined when a scope is entered, whatever they are outside.
  *
- * jinja2 decides at compile time what a name means in a scope.  One that is set in a
- * scope, and neither read there before nor known to a scope around it, belongs to that
- * scope from its beginning: until it is set it is undefined, also for loops and macros
- * inside, even if the caller gave a variable of that name.  This pass finds these names as
- * jinja2's idtracking does; entering the scope makes them undefined.
+ * jinja2 decides at compile time what a name means in a scope.  A name that is set in a scope, and
+ * neither read there before nor known in an enclosing scope, belongs to that scope from its beginning:
+ * until it is set it is undefined, also for loops and macros inside, even if the caller passed a
+ * variable of that name.  This pass finds these names as jinja2's idtracking does; entering the scope
+ * makes them undefined.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -17,7 +17,7 @@
 typedef enum Meaning
 {
 	M_RESOLVE,					/* a variable from outside */
-	M_UNDEFINED,				/* this scope's, not set yet */
+	M_UNDEFINED,				/* belongs to this scope, not set yet */
 	M_ALIAS,					/* a copy of an outer scope's */
 	M_PARAM
 } Meaning;
@@ -69,7 +69,7 @@ param(Jin *j, Symbols *s, JStr *name)
 	define(j, s, name, M_PARAM);
 }
 
-/* The names of a target, as parameters or set. */
+/* Process the names of a target, as parameters or as names set. */
 static void
 target(Jin *j, Symbols *s, const JNode *n, void (*as) (Jin *j, Symbols *s, JStr *name))
 {
@@ -99,7 +99,7 @@ branch(Jin *j, const Symbols *s)
 	return r;
 }
 
-/* What is set in a branch isn't the scope's own from the beginning. */
+/* Join branches: a name set in only some branches doesn't belong to the scope from its beginning. */
 static void
 join_branches(Jin *j, Symbols *s, const Symbols b[3])
 {
@@ -152,7 +152,7 @@ visit_kids(Jin *j, Symbols *s, const JNode *n)
 		visit(j, s, k);
 }
 
-/* What a node does to the scope that it stands in. */
+/* Record what a node does to the scope that contains it. */
 static void
 visit(Jin *j, Symbols *s, const JNode *n)
 {
@@ -222,7 +222,7 @@ inner(Jin *j, const Symbols *up)
 	return (Symbols) {.up = up,.refs = jin_dict(j),.stores = jin_dict(j)};
 }
 
-/* A scope whose body is known: its names, and the scopes in it. */
+/* Finish a scope whose body has been visited: its names, and the scopes in it. */
 static JList *
 finish(Jin *j, Symbols *s, JNode *body)
 {
@@ -246,7 +246,7 @@ for_scopes(Jin *j, const Symbols *up, JNode *n)
 	}
 }
 
-/* The scopes that n opens, or what is in it. */
+/* Process the scopes that n opens, or that are in it. */
 static void
 scopes(Jin *j, const Symbols *up, JNode *n)
 {

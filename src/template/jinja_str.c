@@ -2,8 +2,8 @@
  * jinja_str.c
  *	  Strings of the Jinja interpreter: case, stripping, replacing, padding, lines.
  *
- * Everything keeps the marks: a character that becomes others passes its mark on to
- * them, what is put in has the mark of where it came from.
+ * All functions propagate the marks: a character that is converted to others passes its mark to them;
+ * inserted text keeps the mark of its source.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -15,7 +15,7 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* Python's str.isspace(): more than Unicode's White_Space by the four separators */
+/* Python's str.isspace(): Unicode's White_Space and the four separators */
 bool
 jin_is_space(uint32_t cp)
 {
@@ -64,7 +64,7 @@ is_ignorable(uint32_t cp)
 		is_category(cp, "Sk");
 }
 
-/* Does a capital sigma at byte i end a word?  Then its lower case is U+03C2. */
+/* Return true if a capital sigma at byte i ends a word: then its lower case is U+03C2. */
 static bool
 final_sigma(const JStr *s, size_t i)
 {
@@ -200,7 +200,7 @@ jin_capitalize(Jin *j, const JStr *s)
 	return jin_build_done(j, &b);
 }
 
-/* str.title(): upper case behind whatever is not a cased letter */
+/* str.title(): upper case after any character that is not a cased letter */
 static JStr *
 title(Jin *j, const JStr *s)
 {
@@ -359,7 +359,7 @@ jin_replace(Jin *j, JStr *s, const JStr *from, const JStr *to, int64_t count)
 
 	if (from->n == 0)
 	{
-		/* between all characters */
+		/* insert between all characters */
 		while (count != 0)
 		{
 			size_t		len = at < s->n ? utf8_len((unsigned char) s->s[at]) : 0;
@@ -529,7 +529,7 @@ rsplit_space(Jin *j, JStr *s, int64_t max)
 	return l;
 }
 
-/* Last occurrence of needle that ends at or before `to`, SIZE_MAX if none. */
+/* Return the last occurrence of needle that ends at or before `to`, SIZE_MAX if there is none. */
 static size_t
 find_last(Jin *j, const JStr *s, const JStr *needle, size_t from, size_t to)
 {
@@ -635,7 +635,8 @@ m_partition(Jin *j, JStr *s, const JArgs *a, bool right)
 
 /* ---- searching ---- */
 
-/* Optional start and end (characters, from the end if negative) as bytes; false: empty. */
+/* Convert optional start and end (characters, from the end if negative) to bytes; return false if the
+ * range is empty. */
 static bool
 window(Jin *j, const JStr *s, JVal start, JVal end, size_t *from, size_t *to)
 {
@@ -1021,7 +1022,7 @@ call_method(Jin *j, JStr *s, const char *name, const JArgs *a)
 	jin_fail(j, JE_REFUSED, "string method '%s' is not supported", name);
 }
 
-/* Methods of markup give markup. */
+/* Methods of markup return markup. */
 JVal
 jin_str_method(Jin *j, JStr *s, const char *name, const JArgs *a)
 {

@@ -1,6 +1,6 @@
 /*
  * jinja_test.c
- *	  Tests of the Jinja interpreter: what may stand behind "is".
+ *	  Tests of the Jinja interpreter: what may follow "is".
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -63,7 +63,7 @@ t_undefined(Jin *j, JVal v, const JArgs *a)
 	return v.t == JT_UNDEFINED;
 }
 
-/* names are looked up in a dict: what can't be a key is an error */
+/* Fail for a value that can't be a key, as names are looked up in a dict. */
 static void
 hashable(Jin *j, JVal v)
 {
@@ -208,7 +208,7 @@ t_sameas(Jin *j, JVal v, const JArgs *a)
 		case JT_BOOL:
 			return v.b == o.b;
 		case JT_INT:
-			return v.i == o.i && v.i >= -5 && v.i <= 256;	/* the ones that Python keeps */
+			return v.i == o.i && v.i >= -5 && v.i <= 256;	/* the small integers, which Python caches */
 		case JT_FLOAT:
 			return false;
 		default:

@@ -2,12 +2,12 @@
  * jinja_value.c
  *	  The Jinja interpreter's arena, errors, strings and containers.
  *
- * A string is bytes plus marks.  Most strings are the template's or input as a whole
- * and need one flag; only what was put together from both has a byte of marks for each
- * of its bytes.  Substrings share their parent's bytes and marks.
+ * A string is bytes plus marks.  Most strings come entirely from the template or from input and need one
+ * flag; only a string composed of both has a byte of marks for each of its bytes.  Substrings share
+ * their parent's bytes and marks.
  *
- * Dicts keep the order of insertion; a hash index is made when one grows past a few
- * entries.  Nothing is ever deleted from one: templates can't change dicts.
+ * Dicts keep the order of insertion; a dict with more than a few entries has a hash index.  Nothing is
+ * ever deleted from a dict: templates can't change dicts.
  *
  * Tested by tests/golden/jinja_golden.c, tests/unit/template/test_jinja.c.
  */
@@ -46,7 +46,7 @@ class_of(JErr kind)
 	}
 }
 
-/* Cut an error's text at a character's edge. */
+/* Cut an error's text at a character boundary. */
 static void
 cut_utf8(char *s, size_t size)
 {
@@ -67,7 +67,7 @@ jin_fail(Jin *j, JErr kind, const char *fmt,...)
 	char		text[sizeof(j->err->msg)];
 	va_list		ap;
 
-	/* the parser is at what is no token: that is what is wrong */
+	/* the parser is at the lexer's error token: report that error instead */
 	if (j->parsing != NULL && (*j->parsing)->t == TK_ERROR)
 	{
 		*j->err = j->lex_err;
@@ -165,7 +165,7 @@ jin_alloc(Jin *j, size_t size)
 		slab->next = j->slabs;
 		j->slabs = slab;
 		j->used += want;
-		/* a big value has a slab of its own; what is left of the last one is still good */
+		/* a big value gets its own slab; the rest of the last slab stays in use */
 		if (want != SLAB_BYTES)
 			return slab->data;
 		j->at = slab->data;
@@ -262,7 +262,7 @@ void
 jin_free(JinTemplate *t)
 {
 	if (t != NULL)
-		slabs_free(t->slabs);	/* the template lies in one of them */
+		slabs_free(t->slabs);	/* the template itself lies in one of the slabs */
 }
 
 /* ---- strings ---- */
@@ -308,7 +308,7 @@ str_new(Jin *j, const char *s, size_t n, const uint8_t *mask, bool input)
 
 	jin_step(j, n / 64);
 	*r = (JStr) {.s = s,.n = n,.mask = mask,.input = input,.chars = SIZE_MAX};
-	/* counted here, so that nothing has to be written later: constants are shared */
+	/* count now, so that nothing has to be written later: constants are shared between threads */
 	if (is_ascii(s, n))
 		r->chars = n;
 	else
@@ -415,7 +415,7 @@ jin_build_room(Jin *j, JBuild *b, size_t n)
 		jin_fail(j, JE_LIMIT, "a string is longer than %zu bytes", j->limits.output);
 	if (b->n + n <= cap)
 		return;
-	/* the first time just what is asked for, as most strings are made in one go */
+	/* the first time allocate just what is requested, as most strings are built in one step */
 	cap = cap == 0 ? n : cap * 2 > b->n + n ? cap * 2 : b->n + n;
 	s = jin_alloc(j, cap);
 	if (b->n > 0)
@@ -431,7 +431,7 @@ jin_build_room(Jin *j, JBuild *b, size_t n)
 	b->cap = cap;
 }
 
-/* From now on there are marks of their own for all bytes. */
+/* Switch to a byte of marks for each byte. */
 static void
 build_mix(Jin *j, JBuild *b)
 {
@@ -620,7 +620,7 @@ hash_bytes(const char *s, size_t n)
 	return h;
 }
 
-/* Values that are equal have the same hash, also 1, 1.0 and True. */
+/* Equal values have the same hash, also 1, 1.0 and True. */
 static uint64_t
 hash_of(Jin *j, JVal v)
 {

@@ -1,13 +1,13 @@
 /*
  * jinja_wrap.c
- *	  The filter "wordwrap" of the Jinja interpreter: Python's textwrap.
+ *	  The Jinja interpreter's filter "wordwrap": Python's textwrap.
  *
- * A line of the text is cut into chunks (words, parts of hyphenated words, dashes,
- * white space), which are put together to lines again as long as they fit.  Chunks
- * follow one another without gaps, so a line is always a part of the text.
+ * A line of the text is split into chunks (words, parts of hyphenated words, dashes, white space), which
+ * are joined to lines again as long as they fit.  Chunks follow one another without gaps, so a line is
+ * always a part of the text.
  *
- * Python 3.11's textwrap, with its corners: what is dropped at a line's end is one
- * chunk, and behind a long word that was cut that may be nothing.
+ * This is Python 3.11's textwrap, including its corner cases: at a line's end one chunk is dropped, and
+ * after a long word that was cut that may be no white space.
  *
  * Tested by tests/golden/jinja_golden.c.
  */
@@ -18,12 +18,12 @@
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-/* what a character is */
+/* classes of characters */
 #define C_SPACE		1			/* textwrap's white space, which is ASCII's */
-#define C_BLANK		2			/* what strip() takes away */
+#define C_BLANK		2			/* removed by strip() */
 #define C_WORD		4			/* \w */
 #define C_LETTER	8			/* \w, but no digit */
-#define C_PUNCT		16			/* may stand before a dash */
+#define C_PUNCT		16			/* may come before a dash */
 #define C_HYPHEN	32
 
 typedef struct Wrap
@@ -33,14 +33,14 @@ typedef struct Wrap
 	double		width;
 	bool		break_long;
 	bool		split_hyphens;	/* break_on_hyphens is True itself */
-	bool		break_hyphens;	/* break_on_hyphens is a true value */
+	bool		break_hyphens;	/* break_on_hyphens is true in a condition */
 	JStr	   *between;		/* wrapstring */
 
-	JStr	   *line;			/* being wrapped */
+	JStr	   *line;			/* the current line */
 	size_t		n;				/* its characters */
 	size_t	   *at;				/* [n + 1] their bytes */
-	uint8_t    *what;			/* [n] C_* */
-	size_t	   *chunk;			/* [n_chunks + 1] first characters */
+	uint8_t    *what;			/* [n] C_* of each character */
+	size_t	   *chunk;			/* [n_chunks + 1] index of each chunk's first character */
 	size_t		n_chunks;
 	JBuild		out;
 } Wrap;
@@ -66,14 +66,15 @@ what_is(uint32_t cp)
 	return w;
 }
 
-/* Is character i one of these?  Not if there is none. */
+/* Return true if character i exists and has one of these classes. */
 static bool
 is(const Wrap *w, size_t i, uint8_t what)
 {
 	return i < w->n && (w->what[i] & what) != 0;
 }
 
-/* Behind a dash of two hyphens or more that begins at i and is followed by a word; 0 = there is none. */
+/* Return the end of a dash of two hyphens or more that begins at i and is followed by a word; 0 = there
+ * is none. */
 static size_t
 dash_end(const Wrap *w, size_t i)
 {
@@ -86,7 +87,7 @@ dash_end(const Wrap *w, size_t i)
 	return end >= i + 2 && is(w, end, C_WORD) ? end : 0;
 }
 
-/* May a word be cut behind its hyphen at k? */
+/* Return true if a word may be cut after its hyphen at k. */
 static bool
 is_joint(const Wrap *w, size_t k)
 {
@@ -98,7 +99,7 @@ is_joint(const Wrap *w, size_t k)
 		(is(w, k + 2, C_LETTER) || (is(w, k + 2, C_HYPHEN) && is(w, k + 3, C_LETTER)));
 }
 
-/* Behind the chunk that begins at i. */
+/* Return the end of the chunk that begins at i. */
 static size_t
 chunk_end(const Wrap *w, size_t i)
 {
@@ -154,7 +155,7 @@ is_blank(const Wrap *w, size_t from, size_t to)
 	return from == to;
 }
 
-/* How much of a chunk that is too long for any line goes on a line with `room` left. */
+/* Return how much of a chunk that is too long for any line goes on a line with `room` left. */
 static size_t
 cut_long(const Wrap *w, size_t from, size_t room)
 {
@@ -174,8 +175,8 @@ static void
 wrap_line(Wrap *w)
 {
 	size_t		lines = 0;
-	size_t		i = 0;			/* chunk */
-	size_t		at = 0;			/* where what is left of it begins */
+	size_t		i = 0;			/* index of the chunk */
+	size_t		at = 0;			/* where the rest of it begins */
 
 	while (i < w->n_chunks)
 	{

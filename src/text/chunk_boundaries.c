@@ -1,10 +1,9 @@
 /*
  * chunk_boundaries.c
- *	  Where a text may be cut: paragraphs, lines, sentences, words, and the blocks of
- *	  Markdown.
+ *	  Find where a text may be cut: paragraphs, lines, sentences, words, and the blocks of Markdown.
  *
- * One pass over the lines.  A line's kind decides how strong the break before it is and
- * which breaks it has inside:
+ * One pass over the lines.  A line's kind determines how strong the break before it is and which breaks
+ * it has inside:
  *
  *	sentences	0 sentence or paragraph, 1 line, 2 word
  *	recursive	0 paragraph, 1 line, 2 sentence, 3 word
@@ -12,9 +11,9 @@
  *				10 between a heading and what it heads, 11 line of a code block or
  *				table, 12 word in it, 13 word in a heading
  *
- * A sentence ends with . ! ? or their kin and closing quotes or brackets, followed by white space
- * and no small letter; after 。 and its kin nothing has to follow.  A period behind an initial, a common
- * title, a word with a period inside or a number that begins a line ends none.
+ * A sentence ends with . ! ? or similar characters and closing quotes or brackets, followed by white
+ * space and no small letter; after 。 and similar characters nothing has to follow.  A period after an
+ * initial, a common title, a word with a period inside or a number that begins a line ends no sentence.
  */
 #include <string.h>
 
@@ -41,7 +40,7 @@ static const Levels markdown_levels = {6, 7, 8, 9};
 #define MD_HEADING_WORD 13
 #define NO_BREAK		(-1)
 
-/* What a line of Markdown is. */
+/* Kinds of lines of Markdown. */
 typedef enum LineKind
 {
 	LINE_TEXT, LINE_HEADING, LINE_INSIDE
@@ -54,23 +53,23 @@ typedef struct ChunkBoundariesScan
 	bool		markdown;
 	Levels		levels;
 	Breaks	   *b;
-	int			ink_end;		/* behind the last character that is no white space */
-	bool		blank;			/* an empty line lies before this one */
+	int			ink_end;		/* end of the last character that is no white space */
+	bool		blank;			/* an empty line precedes this one */
 
-	/* the sentence */
+	/* state of the sentence */
 	bool		ended;			/* it may have ended */
 	bool		ended_cjk;		/* white space need not follow that end */
 	bool		period;			/* that end is a single period */
-	int			word_start;		/* of the last word, and its end */
+	int			word_start;		/* of the last word, with its end */
 	int			word_end;
 	int			line_start;		/* first character of the line that is no white space */
 
-	/* Markdown */
-	bool		began;			/* a line with something in it has been seen */
-	char		fence;			/* of the code block we are in; 0 = none */
+	/* state of Markdown */
+	bool		began;			/* a nonempty line has been seen */
+	char		fence;			/* of the open code block; 0 = none */
 	int			fence_len;
 	bool		table;
-	bool		below_heading;	/* the line before was one */
+	bool		below_heading;	/* the line before was a heading */
 	bool		underline;		/* this line underlines a heading */
 	bool		after_block;	/* a code block or table has just ended */
 } ChunkBoundariesScan;
@@ -147,7 +146,7 @@ is_word(const char *s, size_t n, const char *const *list)
 	return false;
 }
 
-/* Does the period belong to its word?  next: the character behind the white space. */
+/* Return true if the period belongs to its word.  next: the character after the white space. */
 static bool
 is_abbreviation(const ChunkBoundariesScan *c, uint32_t next)
 {
@@ -178,14 +177,14 @@ is_abbreviation(const ChunkBoundariesScan *c, uint32_t next)
 	return (len == n && n == 1 && (uni_class((unsigned char) w[0]) & UNI_LU)) || is_word(w, n, titles);
 }
 
-/* The next sentence begins with this character, if the last one has ended. */
+/* If the last sentence has ended, the next one begins with this character. */
 static bool
 begins_sentence(ChunkBoundariesScan *c, uint32_t cp)
 {
 	return c->ended && !(uni_class(cp) & UNI_LL) && !(c->period && is_abbreviation(c, cp));
 }
 
-/* Characters of a line up to `end`; levels NO_BREAK: none inside. */
+/* Scan the characters of a line up to `end`; levels NO_BREAK: no breaks inside. */
 static void
 scan_inside(ChunkBoundariesScan *c, int from, int end, int sentence, int word)
 {
@@ -230,7 +229,7 @@ scan_inside(ChunkBoundariesScan *c, int from, int end, int sentence, int word)
 
 /* ---- lines ---- */
 
-/* First position in [from, end) that is no white space, or end. */
+/* Return the first position in [from, end) that is no white space, or end. */
 static int
 skip_space(const char *s, int from, int end)
 {
@@ -253,7 +252,8 @@ line_end(const ChunkBoundariesScan *c, int from)
 	return nl ? (int) (nl - c->s) + 1 : c->n;
 }
 
-/* The text of a line without the three spaces that may indent it; *end without its white space. */
+/* Return the text of a line without up to three spaces of indentation; *len excludes white space at its
+ * end. */
 static const char *
 line_text(const ChunkBoundariesScan *c, int from, int *len)
 {
@@ -268,7 +268,7 @@ line_text(const ChunkBoundariesScan *c, int from, int *len)
 	return c->s + begin;
 }
 
-/* Length of the run of ch at the beginning. */
+/* Return the length of the run of ch at the beginning. */
 static int
 run_of(const char *s, int n, char ch)
 {
@@ -279,7 +279,7 @@ run_of(const char *s, int n, char ch)
 	return i;
 }
 
-/* A row of dashes between bars: |---|:-:| */
+/* Return true for a row of dashes between bars: |---|:-:| */
 static bool
 is_delimiter_row(const ChunkBoundariesScan *c, int from)
 {
@@ -300,7 +300,7 @@ is_delimiter_row(const ChunkBoundariesScan *c, int from)
 	return bar && dash;
 }
 
-/* Depth of a heading, 1 to 6; 0: none.  *underlined: the next line makes it one. */
+/* Return the depth of a heading, 1 to 6; 0: none.  *underlined: the next line makes it one. */
 static int
 heading_depth(const ChunkBoundariesScan *c, int from, bool *underlined)
 {
@@ -322,7 +322,7 @@ heading_depth(const ChunkBoundariesScan *c, int from, bool *underlined)
 	return s[0] == '=' ? 1 : 2;
 }
 
-/* Inside of a code block; its last line ends it. */
+/* Handle a line inside of a code block; its last line closes it. */
 static void
 follow_fence(ChunkBoundariesScan *c, int from)
 {
@@ -350,7 +350,7 @@ opens_fence(ChunkBoundariesScan *c, int from)
 	return true;
 }
 
-/* The kind of a line of Markdown that is not empty, and the break before it. */
+/* Return the kind of a nonempty line of Markdown, and the level of the break before it. */
 static LineKind
 markdown_line(ChunkBoundariesScan *c, int from, int *level)
 {
@@ -394,7 +394,7 @@ markdown_line(ChunkBoundariesScan *c, int from, int *level)
 	return c->table ? LINE_INSIDE : LINE_TEXT;
 }
 
-/* One line; its break comes first. */
+/* Scan one line; its break comes first. */
 static void
 scan_line(ChunkBoundariesScan *c, int from, int end)
 {

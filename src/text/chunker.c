@@ -1,11 +1,11 @@
 /*
  * chunker.c
- *	  A long text in chunks that a model takes.
+ *	  Split a long text into chunks that a model accepts.
  *
- * The text is tokenized once; from where each token begins follows how many tokens any
- * stretch of it has.  A chunk that is tokenized on its own can have more of them (a
- * word that lost its beginning, a space at the front), so each is tokenized
- * again, and made shorter by what it has too many.  Both are linear in what comes out.
+ * The text is tokenized once; the tokens' start positions give the number of tokens of any part of it.
+ * A chunk that is tokenized on its own can have more tokens (a word without its beginning, a space at
+ * the front), so each chunk is tokenized again, and shortened by the excess.  Both take time linear in
+ * the output.
  *
  * Tested by tests/unit/text/test_chunk.c.
  */
@@ -26,20 +26,20 @@ typedef struct Chunker
 	int			n;
 	int			size;
 	int			overlap;
-	IntVec		starts;			/* of the text's tokens */
-	IntVec		again;			/* of a chunk's */
+	IntVec		starts;			/* start positions of the text's tokens */
+	IntVec		again;			/* start positions of a chunk's tokens */
 	Breaks		breaks;
-	size_t		next_break;		/* breaks before it lie before every later chunk */
+	size_t		next_break;		/* breaks before it precede all later chunks */
 	IntVec	   *out;
 } Chunker;
 
-/* A chunk under way; pos is where the next one may begin. */
+/* A chunk under construction; pos is where the next one may begin. */
 typedef struct ChunkerPiece
 {
 	int			begin;
 	int			end;
 	int			pos;
-	int			level;			/* of the break behind it; NO_LEVEL: cut at a token */
+	int			level;			/* level of the break after it; NO_LEVEL: cut at a token */
 } ChunkerPiece;
 
 #define NO_LEVEL	INT_MAX
@@ -63,7 +63,7 @@ chunk_method_by_name(const char *s, size_t n, ChunkMethod *to)
 
 /* ---- tokens and characters ---- */
 
-/* How many tokens begin before pos. */
+/* Return how many tokens begin before pos. */
 static int
 tokens_before(const Chunker *c, int pos)
 {
@@ -82,13 +82,13 @@ tokens_before(const Chunker *c, int pos)
 	return (int) lo;
 }
 
-/* The token that pos lies in. */
+/* Return the token that contains pos. */
 static int
 token_at(const Chunker *c, int pos)
 {
 	int			i = tokens_before(c, pos);
 
-	/* of several that begin there, the parts of a character, the first */
+	/* of several tokens that begin there, parts of one character, take the first */
 	return i == 0 || ((size_t) i < c->starts.len && c->starts.data[i] == pos) ? i : i - 1;
 }
 
@@ -114,7 +114,7 @@ char_end(const Chunker *c, int pos)
 	return pos;
 }
 
-/* Where `tokens` tokens from begin on end: between two characters, and behind one at least. */
+/* Return the end of `tokens` tokens from begin on: between two characters, and after at least one. */
 static int
 cut_after(const Chunker *c, int begin, int tokens)
 {
@@ -134,7 +134,7 @@ skip_space(const Chunker *c, int pos, int end)
 	return pos;
 }
 
-/* By how many tokens is it too long, by itself?  -1: error. */
+/* Return by how many tokens the chunk is too long when tokenized on its own; -1: error. */
 static int
 excess(Chunker *c, int begin, int end, Err *e)
 {
@@ -145,8 +145,8 @@ excess(Chunker *c, int begin, int end, Err *e)
 }
 
 /*
- * Its `tokens` tokens are too many by `more` when it stands alone: try with fewer, behind
- * the last token with half of the characters.  false: it is down to one.
+ * Shorten a chunk of `tokens` tokens that has `more` too many when tokenized on its own: try fewer
+ * tokens, and if only one is left, half of its characters.  Return false if only one character is left.
  */
 static bool
 shrink(const Chunker *c, int begin, int *end, int *tokens, int more)
@@ -174,7 +174,7 @@ emit(Chunker *c, int begin, int end)
 {
 	if (end <= begin)
 		return;
-	/* whole characters */
+	/* chunks consist of whole characters */
 	ASSERT(begin >= 0 && end <= c->n && char_begin(c, begin) == begin && char_begin(c, end) == end);
 	intvec_push(c->out, begin);
 	intvec_push(c->out, end);
@@ -204,7 +204,7 @@ chunk_tokens(Chunker *c, Err *e)
 			if (more < 0)
 				return false;
 		} while (more > 0 && shrink(c, begin, &end, &tokens, more));
-		/* what is repeated left no room for anything new */
+		/* the repeated tokens left no room for new ones */
 		if (end <= done && begin < done)
 		{
 			begin = done;
@@ -228,8 +228,8 @@ chunk_tokens(Chunker *c, Err *e)
 /* ---- at breaks ---- */
 
 /*
- * The longest piece from begin on that has at most `tokens` tokens and ends behind done:
- * at the end of the text, else at the last of the strongest breaks, else at a token.
+ * Return the longest piece from begin on that has at most `tokens` tokens and ends after done: at the
+ * end of the text, else at the last of the strongest breaks, else at a token.
  */
 static ChunkerPiece
 take_piece(const Chunker *c, int begin, int done, int tokens)
@@ -259,7 +259,7 @@ take_piece(const Chunker *c, int begin, int done, int tokens)
 	return p;
 }
 
-/* The same, by what it has when it is tokenized by itself; false: error. */
+/* The same, by the number of tokens when it is tokenized on its own; return false on error. */
 static bool
 fit_piece(Chunker *c, int begin, int done, ChunkerPiece *p, Err *e)
 {
@@ -282,7 +282,7 @@ fit_piece(Chunker *c, int begin, int done, ChunkerPiece *p, Err *e)
 	return true;
 }
 
-/* Where the next chunk begins, so that it repeats at most `overlap` tokens of the last one. */
+/* Return where the next chunk begins, so that it repeats at most `overlap` tokens of the last one. */
 static int
 overlap_begin(const Chunker *c, const ChunkerPiece *last)
 {
@@ -303,7 +303,7 @@ overlap_begin(const Chunker *c, const ChunkerPiece *last)
 	return pos;
 }
 
-/* How many tokens lie before each break. */
+/* Count the tokens before each break. */
 static void
 count_breaks(Chunker *c)
 {
@@ -335,13 +335,13 @@ chunk_at_breaks(Chunker *c, Err *e)
 		{
 			ChunkerPiece plain;
 
-			/* not at the price of a worse cut */
+			/* no overlap if it would lead to a weaker cut */
 			if (!fit_piece(c, done, done, &plain, e))
 				return false;
 			if (p.level > (plain.level > 0 ? plain.level : 0) || p.end <= done)
 				p = plain;
 		}
-		/* each piece ends behind the one before it, so this ends */
+		/* each piece ends after the one before it, so this ends */
 		ALWAYS(p.end > done || p.begin >= done);
 		emit(c, p.begin, p.end);
 		while (c->next_break < b->n && b->v[c->next_break].pos <= p.begin)

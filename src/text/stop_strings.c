@@ -1,17 +1,15 @@
 /*
  * stop_strings.c
- *	  Stop strings over an answer's text as it grows.
+ *	  Stop strings in an output's text as it grows.
  *
- * The stop strings are the patterns of an Aho-Corasick automaton in its plain
- * form: for every string the length of its longest prefix that the text ends
- * with, advanced per byte by Knuth-Morris-Pratt.  So after each byte it is
- * known which strings are complete, and the longest of these lengths is how
- * much text must be held back: it may still become a stop string.
+ * The stop strings are the patterns of an Aho-Corasick automaton in its plain form: for every string the
+ * length of its longest prefix that the text ends with, advanced per byte by Knuth-Morris-Pratt.  So
+ * after each byte the automaton knows which strings are complete, and the longest of these lengths is
+ * how much text must be held back, as it may still become a stop string.
  *
- * Of the strings that complete at the same byte the first in the list wins; as
- * bytes are taken one after the other, the earliest completion wins however the
- * text is cut into calls.  A string's bytes are valid UTF-8 and so is the text
- * fed, so what is released ends between characters: a prefix that is held
+ * Of the strings that complete at the same byte the first in the list wins; since bytes are processed
+ * one after the other, the earliest completion wins however the text is split into calls.  A string's
+ * bytes are valid UTF-8 and so is the text, so emitted text ends between characters: a held prefix
  * begins at the beginning of a character.
  *
  * O(bytes * strings) amortized.  Tested by tests/unit/text/test_stop.c.
@@ -33,10 +31,10 @@ typedef struct StopStringsPattern
 struct Stop
 {
 	StopStringsPattern *pat;
-	size_t		n;				/* patterns; empty strings are not among them */
+	size_t		n;				/* patterns; empty strings are left out */
 	int		   *index;			/* [n] index in the caller's list */
 	bool		include;
-	Buf			held;			/* the end of the text, not yet released */
+	Buf			held;			/* the end of the text, not yet emitted */
 };
 
 static void
@@ -91,7 +89,7 @@ stop_free(Stop *s)
 	mem_free(s);
 }
 
-/* Advance by one byte; true if the pattern is complete. */
+/* Advance by one byte; return true if the pattern is complete. */
 static bool
 advance(StopStringsPattern *p, char c)
 {
@@ -102,7 +100,7 @@ advance(StopStringsPattern *p, char c)
 	return p->at == p->len;
 }
 
-/* Bytes at the end of the text that may still become a stop string. */
+/* Return the bytes at the end of the text that may still become a stop string. */
 static size_t
 may_become(const Stop *s)
 {
@@ -121,7 +119,7 @@ stop_feed(Stop *s, const char *text, size_t n, bool search, Buf *out)
 
 	if (!search)
 	{
-		/* what was held can't be part of a match any more */
+		/* held text can't be part of a match any more */
 		stop_flush(s, out);
 		buf_add(out, text, n);
 		return -1;

@@ -2,16 +2,15 @@
  * unicode.c
  *	  Character properties, UTF-8 repair, and normalization forms.
  *
- * Properties come from a generated two-stage table (unicode_tables.h): one
- * byte a code point, whose low five bits are the general category; bit 5 is
- * White_Space and bit 6 is \w.  Looking one up is two loads, no branch.
+ * Properties come from a generated two-stage table (unicode_tables.h): one byte per code point, whose
+ * low five bits are the general category; bit 5 is White_Space and bit 6 is \w.  A look-up is two loads
+ * without a branch.
  *
- * Normalization is utf8proc's, behind two guards.  Text below U+0300 is its own
- * NFC and is copied, but for what stands next to other text.  And utf8proc orders combining marks by swapping
- * neighbours, which is quadratic in the length of a run of marks: a prompt of
- * a hundred thousand marks would hold a thread for minutes.  So long runs are
- * put into canonical order first, by a stable counting sort; that leaves the
- * text canonically equivalent, hence the result unchanged.
+ * Normalization is utf8proc's, with two precautions.  Text below U+0300 is its own NFC and is copied,
+ * except next to other text.  And utf8proc orders combining marks by swapping neighbours, which is
+ * quadratic in the length of a run of marks: a prompt of a hundred thousand marks would keep a thread
+ * busy for minutes.  So long runs are put into canonical order first, by a stable counting sort; the
+ * text stays canonically equivalent, so the result is unchanged.
  *
  * Tested by tests/unit/text/test_unicode.c: every code point against recorded
  * counts and ranges of Hugging Face's engine, normalization against vectors.
@@ -60,7 +59,7 @@ uni_class_any(uint32_t cp)
 {
 	uint8_t		p = prop(cp);
 
-	/* UNI_SPACE and UNI_WORD are the table's own bits */
+	/* UNI_SPACE and UNI_WORD equal the table's bits */
 	return gc_class[p & PROP_GC] | (p & (PROP_SPACE | PROP_WORD));
 }
 
@@ -119,7 +118,7 @@ ccc(uint32_t cp)
 	return cp < 0x300 ? 0 : utf8proc_get_property((utf8proc_int32_t) cp)->combining_class;
 }
 
-/* Stable counting sort of a run of marks s[0..n) by combining class, to *out. */
+/* Sort a run of marks s[0..n) by combining class to *out, with a stable counting sort. */
 static void
 sort_run(const char *s, size_t n, Buf *out)
 {
@@ -198,9 +197,8 @@ normalize_span(const char *s, size_t n, int options, Buf *out, Err *e)
 }
 
 /*
- * U+11A7 combines with nothing before it, but utf8proc (up to 2.8 at least) takes
- * it for the first final consonant, which follows it, and drops it behind a Hangul
- * syllable.
+ * U+11A7 combines with nothing before it, but utf8proc (at least up to 2.8) takes it for the first final
+ * consonant, which follows it, and drops it after a Hangul syllable.
  */
 static bool
 is_o_yae(const char *s, size_t n)
@@ -209,10 +207,9 @@ is_o_yae(const char *s, size_t n)
 }
 
 /*
- * Only spans that may change go to utf8proc.  One begins with the character
- * before the first that isn't its own form (a mark may combine with it) and ends
- * before the next character which surely combines with nothing before it: ASCII
- * or U+11A7.
+ * Only spans that may change go to utf8proc.  A span begins with the character before the first that
+ * isn't its own form (a mark may combine with it) and ends before the next character that certainly
+ * combines with nothing before it: ASCII or U+11A7.
  */
 bool
 uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e)
@@ -222,7 +219,7 @@ uni_normalize(const char *s, size_t n, UniForm form, Buf *out, Err *e)
 		[UNI_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
 		[UNI_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT
 	};
-	/* lead bytes below 0xCC encode what is below U+0300: its own NFC */
+	/* lead bytes below 0xCC encode characters below U+0300: these are their own NFC */
 	unsigned char limit = form == UNI_NFC ? 0xCC : 0x80;
 	size_t		copied = 0;
 	size_t		i = 0;

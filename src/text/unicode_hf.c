@@ -1,10 +1,10 @@
 /*
  * unicode_hf.c
- *	  Character properties as Hugging Face's normalizers and pre-tokenizers see them.
+ *	  Character properties as in Hugging Face's normalizers and pre-tokenizers.
  *
- * Beside its regex engine that library has three more sources of character data,
- * older and newer ones.  unicode_hf.h lists where they differ from ours: ranges in
- * which a property is the opposite of what unicode_tables.h says.
+ * Beside its regex engine that library has three more sources of character data, older and newer ones.
+ * unicode_hf.h lists where they differ from our tables: ranges in which a property is the opposite of
+ * that in unicode_tables.h.
  *
  * Tested by tests/unit/text/test_unicode.c: every code point.
  */

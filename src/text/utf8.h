@@ -17,7 +17,7 @@
 
 #define UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
 
-/* Code point at s (valid UTF-8, not at the end); *len = its bytes. */
+/* Return the code point at s (valid UTF-8, not at the end); *len = its bytes. */
 static inline uint32_t
 utf8_next(const char *s, size_t *len)
 {
@@ -43,7 +43,7 @@ utf8_next(const char *s, size_t *len)
 		((uint32_t) (p[2] & 0x3F) << 6) | (p[3] & 0x3F);
 }
 
-/* Bytes of the character that starts with lead byte c (of valid UTF-8). */
+/* Return the bytes of the character that starts with lead byte c (of valid UTF-8). */
 static inline size_t
 utf8_len(unsigned char c)
 {

@@ -1,9 +1,9 @@
 /*
  * formats.c
- *	  How each family of models writes its reasoning: a ReasonFormat each (reasoning_internal.h).
+ *	  How each family of models writes its reasoning: one ReasonFormat each (reasoning_internal.h).
  *
- * "As R1" is the rule of deepseek_r1: all is reasoning up to the end mark, and content after it; the start
- * mark is often in the prompt, and may be missing.
+ * "As R1" is the rule of deepseek_r1: everything up to the end mark is reasoning, everything after it is
+ * content; the start mark is often in the prompt, and may be missing.
  *
  * Each is tested by tests/parse/reason_NAME.json.
  */
@@ -13,14 +13,13 @@
 const ReasonFormat reason_deepseek_r1 = {.start = "<think>",.end = "</think>",.special = true};
 
 /*
- * DeepSeek V3.1: as R1, if the template's `thinking` or `enable_thinking` is true; else it does not
- * think.
+ * DeepSeek V3.1: as R1, if the template's `thinking` or `enable_thinking` is true; else the model does
+ * not reason.
  */
 const ReasonFormat reason_deepseek_v3 = {.start = "<think>",.end = "</think>",.off = true,.special = true};
 
 /*
- * ERNIE 4.5: as R1; behind </think>, blank lines and the tags <response> and </response> are not
- * content.
+ * ERNIE 4.5: as R1; after </think>, blank lines and the tags <response> and </response> are not content.
  */
 const ReasonFormat reason_ernie45 = {
 	.start = "<think>",.end = "</think>",.open = "<response>",.close = "</response>",.special = true
@@ -36,8 +35,8 @@ const ReasonFormat reason_granite = {.phrases = true};
 const ReasonFormat reason_holo2 = {.start = "<think>",.end = "</think>",.switched = true,.special = true};
 
 /*
- * Hunyuan-A13B: <think>, thoughts and </think>, <answer>, content and </answer>, on lines of their
- * own; without <think> all is content.
+ * Hunyuan-A13B: <think>, reasoning and </think>, <answer>, content and </answer>, on separate lines;
+ * without <think> all is content.
  */
 const ReasonFormat reason_hunyuan_a13b = {
 	.start = "<think>",.end = "</think>",.needs_start = true,.lines = true,.open = "<answer>",
@@ -48,8 +47,8 @@ const ReasonFormat reason_hunyuan_a13b = {
 const ReasonFormat reason_identity = {.identity = true};
 
 /*
- * Kimi K2: as R1, unless the template's `thinking` is false; a section of tool calls ends the
- * thoughts, too.
+ * Kimi K2: as R1, unless the template's `thinking` is false; a section of tool calls also ends the
+ * reasoning.
  */
 const ReasonFormat reason_kimi_k2 = {
 	.start = "<think>",.end = "</think>",.also_ends = "<|tool_calls_section_begin|>",.switched = true,
@@ -60,22 +59,22 @@ const ReasonFormat reason_kimi_k2 = {
 const ReasonFormat reason_minimax_m2 = {.start = "<think>",.end = "</think>",.special = true};
 
 /*
- * MiniMax-M2 for clients that want the thoughts in the content, with the <think> that its template
+ * MiniMax-M2 for clients that want the reasoning in the content, with the <think> that its template
  * wrote.
  */
 const ReasonFormat reason_minimax_m2_append_think = {.start = "<think>",.append = true,.special = true};
 
-/* Mistral's Magistral: [THINK] and [/THINK]; what is not between them is content. */
+/* Mistral's Magistral: [THINK] and [/THINK]; text outside of them is content. */
 const ReasonFormat reason_mistral = {.start = "[THINK]",.end = "[/THINK]",.anywhere = true,.special = true};
 
-/* Olmo 3: as R1, but the tags are no special tokens: they are text, cut anyhow. */
+/* Olmo 3: as R1, but the tags are no special tokens: they are text, split anywhere. */
 const ReasonFormat reason_olmo3 = {.start = "<think>",.end = "</think>"};
 
 /* gpt-oss: the channels of its messages (harmony.h). */
 const ReasonFormat reason_openai_gptoss = {.harmony = true,.special = true};
 
 /*
- * Qwen3: as R1; a tool call ends the thoughts, too. With the template's `enable_thinking` false, an
+ * Qwen3: as R1; a tool call also ends the reasoning.  With the template's `enable_thinking` false, an
  * output without </think> is all content.
  */
 const ReasonFormat reason_qwen3 = {

@@ -1,11 +1,11 @@
 /*
  * reasoning.c
- *	  Reasoning parsers: one state machine for all formats with tags (reasoning_internal.h), and
- *	  the few that are otherwise.
+ *	  Reasoning parsers: one state machine for all formats with tags (reasoning_internal.h), and the
+ *	  few other formats.
  *
- * Text waits only where it may still become a tag.  Two formats make more of it wait: Qwen3's
- * answers with thinking turned off, where the prompt doesn't tell, and in Qwen3's and Kimi's thoughts
- * what follows a tag of calls.
+ * Text is held back only while it may still become a tag.  In two cases more is held back: outputs of
+ * Qwen3 with reasoning turned off, if the prompt doesn't show that, and the text after a tag of tool
+ * calls in the reasoning of Qwen3 and Kimi.
  *
  * Tested by tests/unit/parsers/test_parse.c with the cases of tests/parse/.
  */
@@ -68,7 +68,7 @@ reason_format_end(const ReasonFormat *f)
 	return f->end;
 }
 
-/* The last lit in s, NULL if there is none. */
+/* Return the last lit in s, NULL if there is none. */
 static const char *
 last(Span s, const char *lit)
 {
@@ -107,7 +107,7 @@ reason_format_at(const ReasonFormat *f, const char *prompt, size_t n, bool goes_
 	if (ends_with(s, f->start))
 		return REASON_OPEN;
 	if (!goes_on)
-		return REASON_UNKNOWN;	/* older turns', or text that looks like tags */
+		return REASON_UNKNOWN;	/* tags of older turns, or text that looks like tags */
 	start = last(s, f->start);
 	end = last(s, f->end);
 	if (start == NULL && end == NULL)
@@ -121,14 +121,15 @@ typedef enum ReasoningState
 {
 	FRONT,						/* white space and perhaps a start tag */
 	SEEK,						/* content, up to a start tag anywhere */
-	LINE,						/* behind the start tag: a newline, which is its own */
+	LINE,						/* after the start tag: a newline that belongs to it */
 	THOUGHT,
-	ASIDE,						/* behind a tag that ends them, too, if no end tag follows: all waits */
-	AFTER,						/* behind the end tag: blank lines, perhaps a tag that opens content */
-	OPENED,						/* behind that tag: blank lines */
+	ASIDE,						/* after a tag of `also_ends`, unless an end tag follows: everything is
+								 * held back */
+	AFTER,						/* after the end tag: blank lines, perhaps a tag that opens content */
+	OPENED,						/* after that tag: blank lines */
 	CONTENT,
-	CLOSED,						/* behind a tag that closes content, if nothing but white space follows */
-	HOLD						/* undecided: all waits for an end tag, or the end */
+	CLOSED,						/* after a tag that closes content, if only white space follows */
+	HOLD						/* undecided: everything is held back until an end tag, or the end */
 } ReasoningState;
 
 struct ReasonParser
@@ -137,11 +138,11 @@ struct ReasonParser
 	ParseSink	sink;
 	void	   *ctx;
 	ReasoningState state;
-	ReasoningState otherwise;		/* what FRONT becomes without a start tag */
-	Buf			text;			/* what was not passed on yet */
-	size_t		scan;			/* nothing that is looked for begins before this */
-	bool		begun;			/* append: the tag was sent */
-	bool		tag_only;		/* f->also_ends doesn't */
+	ReasoningState otherwise;		/* state after FRONT without a start tag */
+	Buf			text;			/* text that has not been emitted yet */
+	size_t		scan;			/* no mark begins before this */
+	bool		begun;			/* append: the tag has been emitted */
+	bool		tag_only;		/* f->also_ends doesn't end the reasoning */
 	Harmony    *harmony;
 };
 
@@ -152,7 +153,7 @@ send(ReasonParser *p, ParseKind kind, const char *s, size_t n)
 		p->sink(p->ctx, &(ParseEvent) {.kind = kind,.s = s,.n = n});
 }
 
-/* n bytes of the text's front go on as kind, and `drop` more are dropped. */
+/* Emit n bytes of the text's front as kind, and drop `drop` more. */
 static void
 pass(ReasonParser *p, ParseKind kind, size_t n, size_t drop)
 {
@@ -161,7 +162,7 @@ pass(ReasonParser *p, ParseKind kind, size_t n, size_t drop)
 	p->scan = 0;
 }
 
-/* Harmony's calls are not for those who only want the thoughts. */
+/* Drop Harmony's calls, as this sink passes on only reasoning and content. */
 static void
 harmony_sink(void *ctx, const ParseEvent *ev)
 {
@@ -171,7 +172,7 @@ harmony_sink(void *ctx, const ParseEvent *ev)
 		p->sink(p->ctx, ev);
 }
 
-/* Does the model think?  As kwargs say, else as the format does. */
+/* Return whether the model reasons: as kwargs say, else as the format does by default. */
 static bool
 thinks(const ReasonFormat *f, const char *kwargs, size_t n)
 {
@@ -192,7 +193,7 @@ const char *
 reason_format_until(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at)
 {
 	if (f->harmony)
-		return "<|channel|>final" MARK_GAP "<|message|>";	/* as in final <|constrain|>json<|message|> */
+		return "<|channel|>final" MARK_GAP "<|message|>";	/* as in "final <|constrain|>json<|message|>" */
 	if (f->end == NULL || at == REASON_CLOSED || !thinks(f, kwargs, n_kwargs))
 		return NULL;
 	return at == REASON_OPEN || !(f->needs_start || f->anywhere) ? f->end : NULL;
@@ -257,8 +258,8 @@ reason_parser_free(ReasonParser *p)
 }
 
 /*
- * Look for the first of up to four texts from p->scan on.  True: *at, *which.  False: none
- * is there; one may begin at *at, which is the text's end if none may, and p->scan.
+ * Search for the first of up to four texts from p->scan on.  Return true with *at, *which.  Otherwise
+ * return false; *at and p->scan are where one may begin, which is the text's end if none may.
  */
 static bool
 look(ReasonParser *p, const char *const *lits, int n_lits, size_t *at, int *which)
@@ -279,7 +280,7 @@ look(ReasonParser *p, const char *const *lits, int n_lits, size_t *at, int *whic
 	return false;
 }
 
-/* Does the text at `at` begin with lit?  -1: it ends too soon to say. */
+/* Return whether the text at `at` begins with lit; -1: it is too short to decide. */
 static int
 begins(const ReasonParser *p, size_t at, const char *lit)
 {
@@ -299,7 +300,7 @@ skip_space(ReasonParser *p)
 	return p->scan;
 }
 
-/* Each step of the machine is true if it got on, false if it needs more text. */
+/* Each step of the machine returns true if it advanced, false if it needs more text. */
 
 static bool
 front(ReasonParser *p)
@@ -344,7 +345,7 @@ seek(ReasonParser *p)
 	return true;
 }
 
-/* Granite's */
+/* Granite's phrases. */
 static const char *const thoughts_of[] = {"Here is my thought process:", "Here's my thought process:"};
 static const char *const answers_of[] = {"Here is my response:", "Here's my response:"};
 
@@ -376,7 +377,8 @@ thought(ReasonParser *p)
 	return true;
 }
 
-/* A call that the model only thought of must not be made: with an end tag behind it it was a thought. */
+/* The model may only think of a call, which must not be made: if an end tag follows, the text was
+ * reasoning. */
 static bool
 aside(ReasonParser *p)
 {
@@ -416,7 +418,7 @@ opened(ReasonParser *p)
 	return p->text.len > 0;
 }
 
-/* Content, up to a tag that may close it. */
+/* Emit content, up to a tag that may close it. */
 static bool
 content(ReasonParser *p)
 {
@@ -447,13 +449,13 @@ closed(ReasonParser *p)
 
 	if (at == p->text.len)
 		return false;
-	/* something follows: it was no end */
+	/* text follows: it was no end of the content */
 	pass(p, PARSE_CONTENT, at, 0);
 	p->state = CONTENT;
 	return true;
 }
 
-/* Granite: a phrase begins the thoughts, or all is content. */
+/* Granite: a phrase begins the reasoning, otherwise all is content. */
 static bool
 phrases(ReasonParser *p)
 {
@@ -469,7 +471,7 @@ phrases(ReasonParser *p)
 	return true;
 }
 
-/* An end tag makes thoughts of what came before. */
+/* If an end tag follows, the held text is reasoning. */
 static bool
 hold(ReasonParser *p)
 {
@@ -527,7 +529,7 @@ reason_parser_feed(ReasonParser *p, const char *s, size_t n)
 	if (p->f->append && !p->begun)
 		send(p, PARSE_CONTENT, p->f->start, strlen(p->f->start));
 	p->begun = true;
-	/* in slices: what moves when some is passed on stays short */
+	/* in slices, so that little has to be moved after each */
 	while (n > 0)
 	{
 		size_t		k = n < SLICE ? n : SLICE;
@@ -557,7 +559,7 @@ reason_parser_stage(const ReasonParser *p)
 	}
 }
 
-/* What still waits, now that nothing follows. */
+/* Emit what is still held back, as no more text follows. */
 void
 reason_parser_finish(ReasonParser *p)
 {

@@ -1,12 +1,11 @@
 /*
  * tool.c
- *	  Tool parsers: finding the first mark in a text that comes in pieces, ids, and the
- *	  table of formats (parsers.h).
+ *	  Tool parsers: find the first mark in a text that comes in pieces, ids, and the table of formats
+ *	  (parsers.h).
  *
- * The output is kept whole.  Its front, up to the first mark, is passed on as content as
- * soon as it can't be part of a mark; from there on the format's ops read calls
- * (tool_run.c).  Each byte is looked at once, but for the few that a held back beginning of
- * a mark has.
+ * The parser keeps the whole output.  The text before the first mark is emitted as content as soon as it
+ * can't be part of a mark; from there on the format's ops read calls (tool_run.c).  Each byte is
+ * examined once, except for the few of a held back beginning of a mark.
  *
  * Tested by tests/unit/parsers/test_parse.c with the cases of tests/parse/, and test_parse_calls.c.
  */
@@ -69,7 +68,7 @@ tool_format_reasons(const ToolFormat *f)
 
 /* ---- the parser ---- */
 
-/* The request's tools, of the parsers of all its answers. */
+/* The request's tools, shared by the parsers of all its choices. */
 typedef struct ToolSet
 {
 	atomic_int	refs;
@@ -80,27 +79,27 @@ typedef enum ToolWhere
 {
 	BEFORE,						/* content, up to the first mark */
 	CALLS,						/* the run reads them */
-	PLAIN,						/* what looked like a call was none: content to the end */
-	DROPPED,					/* behind the calls */
+	PLAIN,						/* an apparent call was none: content to the end */
+	DROPPED,					/* after the calls: text is dropped */
 	TAIL						/* after the calls; content without white space at both ends */
 } ToolWhere;
 
 struct ToolParser
 {
 	const ToolFormat *f;
-	ToolSet    *tools;			/* NULL: none are given */
+	ToolSet    *tools;			/* NULL: the request has none */
 	ParseSink	sink;
 	void	   *ctx;
 	ToolWhere	where;
 	Buf			text;			/* the whole output */
-	size_t		shown;			/* so much of it was passed on, or dropped */
+	size_t		shown;			/* bytes that have been emitted or dropped */
 	size_t		scan;			/* no mark begins before this */
-	size_t		solid;			/* behind the last byte before `scan` that is not white space */
-	size_t		lead_from;		/* where a leading mark may stand */
-	bool		lead;			/* none but white space since then */
+	size_t		solid;			/* end of the last byte before `scan` that is not white space */
+	size_t		lead_from;		/* where a leading mark may be */
+	bool		lead;			/* only white space since lead_from */
 	bool		in_think;
 	ToolRun		run;
-	Harmony    *harmony;		/* NULL: marks decide */
+	Harmony    *harmony;		/* NULL: a format with marks */
 };
 
 static const char *const braces[TOOL_SIGNS] = {"{", "}"};
@@ -210,7 +209,7 @@ match_any(const ToolParser *p, size_t at, const char *const *lits)
 	return best;
 }
 
-/* Thoughts, where the format minds them: PERHAPS = their mark may begin here. */
+/* Match the mark of reasoning, if the format skips reasoning: PERHAPS = it may begin here. */
 static Match
 match_think(ToolParser *p, size_t at)
 {
@@ -233,7 +232,7 @@ match_think(ToolParser *p, size_t at)
 	return m;
 }
 
-/* One byte on: it begins no mark. */
+/* Advance by one byte, which begins no mark. */
 static void
 pass_byte(ToolParser *p, bool leads)
 {
@@ -245,7 +244,7 @@ pass_byte(ToolParser *p, bool leads)
 	}
 }
 
-/* Look for the first mark; it is at `scan` then. */
+/* Search the first mark; if found, it is at `scan`. */
 static bool
 scan(ToolParser *p)
 {
@@ -273,7 +272,8 @@ scan(ToolParser *p)
 	return false;
 }
 
-/* How much of what was scanned is content?  White space before a leading mark belongs to it. */
+/* Return how much of the scanned text is content.  White space before a leading mark belongs to the
+ * mark. */
 static size_t
 before(const ToolParser *p)
 {
@@ -307,7 +307,7 @@ search(ToolParser *p)
 
 /* ---- calls ---- */
 
-/* It is no call from run.unit on. */
+/* The text from run.unit on is no call. */
 static void
 no_call(ToolParser *p)
 {
@@ -344,7 +344,7 @@ calls(ToolParser *p)
 	}
 }
 
-/* White space waits for what follows it. */
+/* Hold white space back until text follows. */
 static void
 tail(ToolParser *p)
 {

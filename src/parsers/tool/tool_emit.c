@@ -1,7 +1,7 @@
 /*
  * tool_emit.c
- *	  Calls on their way out: a call begins with the first text of its arguments that is
- *	  certain, and ends when it is whole (tool_internal.h).
+ *	  Emit calls: a call begins with the first certain text of its arguments, and ends when it is
+ *	  complete (tool_internal.h).
  *
  * Tested by tests/unit/parsers/test_parse.c and test_parse_calls.c.
  */
@@ -68,7 +68,7 @@ callout_drop(CallOut *c)
 	if (c->begun)
 	{
 		tell(c, PARSE_CALL_NONE, 0);
-		c->index++;				/* who has seen it must not take the next one for it */
+		c->index++;				/* clients that saw this call must not take the next one for it */
 	}
 	reset(c);
 }

@@ -3,8 +3,8 @@
  *	  Calls of FunctionGemma: <start_function_call>call:NAME{k:<escape>v<escape>,n:1}
  *	  <end_function_call>; the last end tag may be missing.
  *
- * Each value is JSON if it can be, else text; without <escape> it ends at the next comma or
- * at the closing brace.
+ * Each value is JSON if possible, else text; without <escape> it ends at the next comma or at the
+ * closing brace.
  *
  * Tested by tests/parse/functiongemma.json.
  */
@@ -20,7 +20,7 @@ value(Span v, Buf *args)
 		json_add_quoted(args, v.p, (size_t) (v.end - v.p));
 }
 
-/* Is there a word and a colon behind white space, another key?  Then a comma is missing. */
+/* Return true if white space, a word and a colon follow, i.e. another key: then a comma is missing. */
 static bool
 has_key(Span s)
 {
@@ -35,7 +35,7 @@ has_key(Span s)
 	return false;
 }
 
-/* A value without marks: JSON as far as it goes, else up to a comma or brace. */
+/* Read a value without marks: JSON if it is valid, else text up to a comma or brace. */
 static bool
 bare(Span *s, Buf *args)
 {
@@ -53,7 +53,7 @@ bare(Span *s, Buf *args)
 		}
 	}
 	buf_cut(args, len);
-	/* of JSON that is damaged a part would be left */
+	/* damaged JSON would be cut at a comma or brace */
 	if (s->p < s->end && strchr("{[\"", *s->p) != NULL && *s->p != '\0')
 		return false;
 	t = *s;
@@ -63,7 +63,7 @@ bare(Span *s, Buf *args)
 	return !has_key((Span) {t.p, s->p});
 }
 
-/* Without anything of what is around keys. */
+/* Return true if s has no character that surrounds keys. */
 static bool
 is_key(Span s)
 {
@@ -105,7 +105,7 @@ arguments(Span *s, Buf *args, KeySet *keys)
 	return true;
 }
 
-/* The call's text is found first: it ends at an end mark that no <escape> is open before. */
+/* Find the call's text first: it ends at an end mark that is not within <escape>. */
 ToolStep
 tool_op_gemma(ToolRun *r)
 {
@@ -128,7 +128,7 @@ tool_op_gemma(ToolRun *r)
 		!tool_keys_unique(&r->inner, (Span) {r->out.args.data, r->out.args.data + r->out.args.len}))
 		return STEP_BAD;
 	span_space(&body);
-	/* the end mark may be cut */
+	/* the end mark may be truncated */
 	if (m == NO && body.p < body.end && (size_t) (body.end - body.p) < strlen(END) &&
 		memcmp(body.p, END, (size_t) (body.end - body.p)) == 0)
 		body.p = body.end;

@@ -1,12 +1,11 @@
 /*
  * tool_json.c
- *	  Ops that read JSON: a call as an object with its name and arguments, and arguments
- *	  alone.
+ *	  Ops that read JSON: a call as an object with its name and arguments, and arguments alone.
  *
- * Arguments go on as they come, once the name is known.  The last byte of them waits for
- * the end of the call: what was sent of a call that isn't whole is no JSON, and can't be
- * taken for all of it.  So a value that is neither an object, nor an array, nor a string
- * waits altogether.
+ * Arguments are emitted as they are generated, once the name is known.  Their last byte is held back
+ * until the end of the call: the emitted text of an incomplete call is no valid JSON, and can't be taken
+ * for complete arguments.  So a value that is neither an object, nor an array, nor a string is held back
+ * entirely.
  *
  * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
@@ -23,7 +22,7 @@ enum
 	SKIPPED, NAME, ARGS
 };
 
-/* Send what may go. */
+/* Emit what may be emitted. */
 static void
 flow(ToolRun *r, unsigned flags)
 {
@@ -52,7 +51,7 @@ read_value(ToolRun *r, Buf *out)
 	return is;
 }
 
-/* Is this text, which a string said, JSON itself? */
+/* Return true if this text, the content of a string, is JSON itself. */
 static bool
 is_value(ToolRun *r, const Buf *b)
 {
@@ -64,11 +63,11 @@ is_value(ToolRun *r, const Buf *b)
 	return ok;
 }
 
-/* A string's text in place of the string. */
+/* Replace a string by its content. */
 static bool
 decode(Buf *b)
 {
-	/* jpush() has written it: its only escapes are those of JSON, and quotes end it */
+	/* jpush() has written it: its only escapes are JSON's, and it is in quotes */
 	if (b->len < 2 || b->data[0] != '"' ||
 		!json_unescape(b->data + 1, b->len - 2, JSON_NUL_OK, b->data, &b->len))
 		return false;
@@ -82,7 +81,8 @@ is_key(const Buf *b, const char *name)
 	return b->len == strlen(name) && memcmp(b->data, name, b->len) == 0;
 }
 
-/* What the member of this key is for; false: the call has that already, or it is another format's. */
+/* Choose what the member of this key is.  Return false if the call has it already, or it belongs to
+ * another format. */
 static bool
 choose(ToolRun *r, unsigned flags)
 {
@@ -97,13 +97,13 @@ choose(ToolRun *r, unsigned flags)
 	r->has_other |= other;
 	if (r->target == NAME)
 		return !r->has_name;
-	/* an argument beside the arguments: a brace is in the wrong place */
+	/* an argument beside the arguments: a brace is misplaced */
 	if (other && tool_has(r->tools, tool, (Span) {r->key.data, r->key.data + r->key.len}))
 		return false;
 	return r->target == SKIPPED || ((flags & args) && !r->has_args);
 }
 
-/* The value is read. */
+/* Handle a value that has been read. */
 static bool
 take_value(ToolRun *r, unsigned flags)
 {
@@ -136,7 +136,7 @@ value(ToolRun *r, unsigned flags)
 		return STEP_BAD;
 	if (is == JPUSH_DONE && !take_value(r, flags))
 		return STEP_BAD;
-	/* what is told of a call doesn't depend on whether a bad byte came with it */
+	/* what is emitted doesn't depend on whether a bad byte came in the same piece */
 	if (r->target != SKIPPED)
 		flow(r, flags);
 	if (is != JPUSH_DONE)
@@ -163,7 +163,7 @@ end_object(ToolRun *r, unsigned flags)
 {
 	if (!r->has_name || !(r->has_args || (flags & TJ_OPTIONAL)))
 		return STEP_BAD;
-	/* perhaps they are arguments by another name */
+	/* the other members may be arguments under another key */
 	if (!r->has_args && r->has_other)
 		return STEP_BAD;
 	if (!r->has_args)
@@ -171,7 +171,7 @@ end_object(ToolRun *r, unsigned flags)
 	return tool_run_next(r);
 }
 
-/* The byte that stands here, behind white space; '\0': there is none yet. */
+/* Return the next byte after white space; '\0': there is none yet. */
 static char
 here(ToolRun *r)
 {

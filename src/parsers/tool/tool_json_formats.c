@@ -1,16 +1,16 @@
 /*
  * tool_json_formats.c
- *	  Formats of tool calls that are JSON objects {"name", "arguments"} between marks: a ToolFormat each
- *	  (tool_internal.h).
+ *	  Formats of tool calls that are JSON objects {"name", "arguments"} between marks: one ToolFormat
+ *	  each (tool_internal.h).
  *
- * Most are objects one after the other (OBJECT_OPS) or an array of objects (ARRAY_OPS), and differ in the
- * marks; the others write their own ops.  An op names others by number.
+ * Most are objects one after the other (OBJECT_OPS) or an array of objects (ARRAY_OPS), and differ in
+ * the marks; the others have their own ops.  An op refers to others by index.
  *
  * Each is tested by tests/parse/NAME.json.
  */
 #include "parsers/tool/tool_internal.h"
 
-/* Behind each start mark one object with these keys; then end, as end_op has it. */
+/* After each start mark one object with these keys; then end, by end_op. */
 #define OBJECT_OPS(start, keys, end_op, end) { \
 	{OP_SEEK,.lit = start}, \
 	{OP_OBJECT,.flags = keys}, \
@@ -19,7 +19,7 @@
 	{OP_GOTO,.to = 0} \
 }
 
-/* Behind each start mark an array of objects with these keys. */
+/* After each start mark an array of objects with these keys. */
 #define ARRAY_OPS(start, keys) { \
 	{OP_SEEK,.lit = start}, \
 	{OP_LIT,.lit = "["}, \
@@ -31,7 +31,7 @@
 	{OP_GOTO,.to = 0} \
 }
 
-/* ---- objects, each behind a mark ---- */
+/* ---- objects, each after a mark ---- */
 
 /*
  * Hermes, Qwen2.5, QwQ, Granite 4: <tool_call>{"name", "arguments"}</tool_call>, repeated; the last end tag
@@ -42,8 +42,8 @@ static const ToolOp hermes_ops[] = OBJECT_OPS("<tool_call>", TJ_ARGUMENTS, OP_LI
 const ToolFormat tool_hermes = {.marks = {"<tool_call>"},.special = true,.ops = hermes_ops};
 
 /*
- * ERNIE 4.5: as Hermes', each with its end tag.  What stands before them may be a whole <response>, whose
- * tags and last newlines are not content.
+ * ERNIE 4.5: as Hermes', each with its end tag.  A complete <response> may come before them, whose tags
+ * and last newlines are not content.
  */
 static const ToolOp ernie45_ops[] = OBJECT_OPS("<tool_call>", TJ_ARGUMENTS, OP_LIT, "</tool_call>");
 
@@ -72,11 +72,11 @@ static const ToolOp internlm_ops[] =
 const ToolFormat tool_internlm = {.marks = {INTERNLM_START},.special = true,.ops = internlm_ops};
 
 /*
- * Llama 3 and 4: {"name", "parameters"} (or "arguments", not both), perhaps behind <|python_tag|>, several
- * joined by semicolons.
+ * Llama 3 and 4: {"name", "parameters"} (or "arguments", not both), perhaps after <|python_tag|>,
+ * several joined by semicolons.
  *
- * Text around the calls is dropped, which can't be done with what was shown: so all of an output waits for
- * its end.
+ * Text around the calls is dropped, which isn't possible with text that has been emitted: so the whole
+ * output is held back until its end.
  */
 static const ToolOp llama3_json_ops[] = {
 	{OP_OPT,.lit = "<|python_tag|>"},
@@ -91,7 +91,7 @@ const ToolFormat tool_llama3_json = {.marks = {"{", "<|python_tag|>"},.special =
 
 /*
  * GigaChat 3: `function call<|role_sep|>` and a newline, or <|function_call|>, then one object, whose
- * arguments are an object.  Content ends at <|message_sep|>; </s> at the end is not part of anything.
+ * arguments are an object.  Content ends at <|message_sep|>; </s> at the end is dropped.
  */
 #define GIGACHAT_CALL	"function call<|role_sep|>"
 #define GIGACHAT_TOKEN	"<|function_call|>"
@@ -117,8 +117,8 @@ const ToolFormat tool_gigachat3 = {
 };
 
 /*
- * MiniMax-M1: between <tool_calls> and </tool_calls> (which may be missing) one object a line.  Calls within
- * its thoughts are none, nor are lines that aren't JSON.
+ * MiniMax-M1: between <tool_calls> and </tool_calls> (which may be missing) one object a line.  Calls
+ * within its reasoning are ignored, and so are lines that aren't JSON.
  */
 static const ToolOp minimax_ops[] = {
 	{OP_SEEK,.lit = "<tool_calls>"},
@@ -143,7 +143,8 @@ static const ToolOp tool_calls_ops[] = ARRAY_OPS("<tool_calls>", TJ_ARGUMENTS);
 /* Jamba: <tool_calls>[{"name", "arguments"}, ...]</tool_calls>, once. */
 const ToolFormat tool_jamba = {.marks = {"<tool_calls>"},.trim = true,.special = true,.ops = tool_calls_ops};
 
-/* Hunyuan-A13B: as Jamba's, not within its thoughts.  The first pair of tags that holds an array counts. */
+/* Hunyuan-A13B: as Jamba's, not within its reasoning.  The first pair of tags that contains an array
+ * counts. */
 const ToolFormat tool_hunyuan_a13b = {
 	.marks = {"<tool_calls>"},.skip_think = true,.trim = true,.again = true,.ops = tool_calls_ops
 };
@@ -153,7 +154,7 @@ static const ToolOp phi4_mini_json_ops[] = ARRAY_OPS("functools", TJ_ARGUMENTS |
 
 const ToolFormat tool_phi4_mini_json = {.marks = {"functools["},.trim = true,.ops = phi4_mini_json_ops};
 
-/* Granite 3: the output is an array, perhaps behind <|tool_call|> (3.0) or <tool_call> (3.1). */
+/* Granite 3: the output is an array, perhaps after <|tool_call|> (3.0) or <tool_call> (3.1). */
 static const ToolOp granite_ops[] = {
 	{OP_OPT,.lit = "<|tool_call|>"},
 	{OP_OPT,.lit = "<tool_call>"},
@@ -172,9 +173,9 @@ const ToolFormat tool_granite = {
 };
 
 /*
- * Salesforce's xLAM: an array as the whole output or behind </think>, in a fenced block, behind [TOOL_CALLS]
- * up to the end of the line, or between <tool_call> and </tool_call>.  The first of these that holds an array
- * counts; what follows it is content, too.
+ * Salesforce's xLAM: an array as the whole output or after </think>, in a fenced block, after
+ * [TOOL_CALLS] up to the end of the line, or between <tool_call> and </tool_call>.  The first of these
+ * that contains an array counts; what follows it is also content.
  */
 static const ToolOp xlam_ops[] = {
 	{OP_IF,.lit = "```json",.to = 4},

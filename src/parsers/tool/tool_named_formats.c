@@ -1,13 +1,13 @@
 /*
  * tool_named_formats.c
- *	  Formats of tool calls whose name stands before the JSON of the arguments: a ToolFormat each
+ *	  Formats of tool calls whose name comes before the JSON of the arguments: one ToolFormat each
  *	  (tool_internal.h).
  *
  * Each is tested by tests/parse/NAME.json.
  */
 #include "parsers/tool/tool_internal.h"
 
-/* Marks of DeepSeek: bars are U+FF5C, low lines U+2581. */
+/* Marks of DeepSeek: bars are U+FF5C, underscores U+2581. */
 #define DS_BAR		"\xEF\xBD\x9C"
 #define DS_LOW		"\xE2\x96\x81"
 #define DS_CALLS	"<" DS_BAR "tool" DS_LOW "calls" DS_LOW "begin" DS_BAR ">"
@@ -54,8 +54,8 @@ const ToolFormat tool_deepseek_v31 = {
 };
 
 /*
- * Kimi K2: a section of calls, each `functions.NAME:INDEX` and JSON between marks.  That text is the call's
- * id: the template wants it back.
+ * Kimi K2: a section of calls, each `functions.NAME:INDEX` and JSON between marks.  That text is the
+ * call's id, which the template needs.
  */
 static const ToolOp kimi_k2_ops[] = {
 	{OP_SEEK,.lit = "<|tool_call_begin|>"},
@@ -73,9 +73,9 @@ const ToolFormat tool_kimi_k2 = {
 };
 
 /*
- * Mistral's models.  Tokenizers before v11: [TOOL_CALLS] once, and an array of {"name", "arguments"}.  From
- * v11 on: [TOOL_CALLS] before each call, its name, perhaps [ARGS], and its arguments.  The text tells which
- * it is.
+ * Mistral's models.  Tokenizers before v11: [TOOL_CALLS] once, and an array of {"name", "arguments"}.
+ * From v11 on: [TOOL_CALLS] before each call, its name, perhaps [ARGS], and its arguments.  The text
+ * shows which of the two it is.
  *
  * Ids are nine letters and digits; the templates check that.
  */
@@ -92,7 +92,7 @@ static const ToolOp mistral_ops[] = {
 	{OP_BEHIND,.lit = MISTRAL_CALLS},
 	{.kind = OP_DONE},
 	{OP_GOTO,.to = 0},
-	/* 10: an array */
+	/* op 10: an array */
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
 	{.kind = OP_ELEMENT},
 	{.kind = OP_DONE},

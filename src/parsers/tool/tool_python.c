@@ -1,10 +1,10 @@
 /*
  * tool_python.c
- *	  Calls in Python's syntax, f(a=1, b=['x', None]), and its literals, as JSON.
+ *	  Convert calls in Python's syntax, f(a=1, b=['x', None]), and its literals, to JSON.
  *
- * Only what a literal can be: strings (prefixes r and u, three quotes, several side by
- * side), numbers with a sign, True, False, None, lists, tuples, and dicts whose keys are
- * literals.  Names, operators and calls as values are refused: nothing is evaluated.
+ * Only literals are accepted: strings (prefixes r and u, triple quotes, several adjacent ones), numbers
+ * with a sign, True, False, None, lists, tuples, and dicts whose keys are literals.  Names, operators
+ * and calls as values are refused: nothing is evaluated.
  *
  * Tested by the cases of tests/parse/.
  */
@@ -27,7 +27,7 @@ is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* A name; dots are part of it where `dots`. */
+/* Read a name; with `dots` it may contain dots. */
 static bool
 name(Span *s, bool dots, Span *out)
 {
@@ -43,7 +43,7 @@ name(Span *s, bool dots, Span *out)
 
 /* ---- strings ---- */
 
-/* n hexadecimal digits */
+/* Read n hexadecimal digits. */
 static bool
 hex(Span *s, int n, unsigned *out)
 {
@@ -61,7 +61,7 @@ hex(Span *s, int n, unsigned *out)
 	return true;
 }
 
-/* Append the character; half a pair becomes U+FFFD, as text must be UTF-8. */
+/* Append the character; half a surrogate pair becomes U+FFFD, as text must be UTF-8. */
 static bool
 character(Buf *out, unsigned c)
 {
@@ -92,7 +92,7 @@ escape(Span *s, Buf *out)
 	{
 		if (!hex(s, c == 'x' ? 2 : c == 'u' ? 4 : 8, &u))
 			return false;
-		/* as in JSON, two for one character */
+		/* as in JSON, a surrogate pair for one character */
 		if (u >= 0xD800 && u < 0xDC00 && span_is(s, "\\u"))
 		{
 			Span		t = {s->p + 2, s->end};
@@ -119,7 +119,7 @@ escape(Span *s, Buf *out)
 	return c != 'N';
 }
 
-/* One string with its quotes; raw: a backslash is one. */
+/* Read one string with its quotes; raw: a backslash is literal. */
 static bool
 one_string(Span *s, bool raw, Buf *out)
 {
@@ -150,7 +150,7 @@ one_string(Span *s, bool raw, Buf *out)
 	return false;
 }
 
-/* Where a string begins; *raw: has it the prefix r?  NULL: there is none. */
+/* Return where a string begins; *raw: it has the prefix r.  NULL: there is none. */
 static const char *
 string_begin(const Span *s, bool *raw)
 {
@@ -184,7 +184,7 @@ strings(Span *s, Buf *out)
 
 /* ---- numbers ---- */
 
-/* Digits, single low lines between. */
+/* Read digits, with single underscores between. */
 static size_t
 digits(Span *s, Buf *out)
 {
@@ -201,7 +201,7 @@ digits(Span *s, Buf *out)
 	return n;
 }
 
-/* 12, 1_000, 1.5, 1., .5, 1e9: as JSON wants them */
+/* Read 12, 1_000, 1.5, 1., .5, 1e9 and write it as JSON. */
 static bool
 number(Span *s, Buf *out)
 {
@@ -235,7 +235,7 @@ number(Span *s, Buf *out)
 
 /* ---- containers ---- */
 
-/* Elements up to close; a comma may stand behind the last.  ( x ) is x, and no tuple. */
+/* Read elements up to close; a trailing comma is allowed.  ( x ) is x, not a tuple. */
 static bool
 elements(Span *s, bool json, const char *close, Buf *out, int depth)
 {
@@ -267,7 +267,7 @@ elements(Span *s, bool json, const char *close, Buf *out, int depth)
 	return true;
 }
 
-/* A key: what is not a string becomes one. */
+/* Read a key; one that is no string is converted to a string. */
 static bool
 key(Span *s, bool json, Buf *out, int depth)
 {
@@ -376,7 +376,7 @@ tool_python_literal(Span s, Buf *out)
 
 /* ---- calls ---- */
 
-/* f(a=1), all of s */
+/* Read f(a=1), all of s. */
 static bool
 call(Span s, bool json, CallOut *out, KeySet *keys)
 {
@@ -405,7 +405,7 @@ call(Span s, bool json, CallOut *out, KeySet *keys)
 	return s.p == s.end;
 }
 
-/* May this byte follow before the call's parenthesis? */
+/* Return true if this byte may occur before the call's parenthesis. */
 static bool
 of_name(const ToolRun *r, char c)
 {
@@ -417,7 +417,8 @@ of_name(const ToolRun *r, char c)
 	return !first && (c == '(' || span_is_space(c) || (!space && (is_digit(c) || c == '.')));
 }
 
-/* Go over one byte of a call, or a string's three quotes; false: what follows must be known. */
+/* Skip one byte of a call, or a string's triple quotes; return false if the following bytes are needed
+ * to decide. */
 static bool
 over(ToolRun *r)
 {
@@ -473,7 +474,7 @@ begin_call(ToolRun *r)
 	return true;
 }
 
-/* A call waits for its end: its last bracket outside of strings. */
+/* A call is read when it is complete: up to its last bracket outside of strings. */
 ToolStep
 tool_op_python(ToolRun *r, unsigned flags)
 {

@@ -1,7 +1,7 @@
 /*
  * tool_pythonic_formats.c
- *	  Formats of tool calls in Python's syntax, f(a=1): a ToolFormat each (tool_internal.h).  tool_python.c
- *	  reads a call.
+ *	  Formats of tool calls in Python's syntax, f(a=1): one ToolFormat each (tool_internal.h).
+ *	  tool_python.c reads a call.
  *
  * Each is tested by tests/parse/NAME.json.
  */
@@ -15,8 +15,8 @@ static const ToolOp pythonic_ops[] = {
 	{.kind = OP_DONE},
 	{OP_IF,.lit = ",",.to = 7},
 	{OP_LIT,.lit = "]"},
-	{.kind = OP_SEEK},			/* nothing: the text ends */
-	/* 7: a comma may stand behind the last */
+	{.kind = OP_SEEK},			/* seeks nothing: the text ends */
+	/* op 7: a trailing comma is allowed */
 	{OP_IF,.lit = "]",.to = 6},
 	{OP_GOTO,.to = 1}
 };
@@ -36,7 +36,7 @@ static const ToolOp llama4_pythonic_ops[] = {
 	{OP_LIT,.lit = "]"},
 	{OP_SEEK,.lit = LLAMA4_START},
 	{OP_GOTO,.to = 1},
-	/* 9: a comma may stand behind the last */
+	/* op 9: a trailing comma is allowed */
 	{OP_IF,.lit = "]",.to = 7},
 	{OP_GOTO,.to = 2}
 };
@@ -46,8 +46,8 @@ const ToolFormat tool_llama4_pythonic = {
 };
 
 /*
- * Olmo 3: between <function_calls> and </function_calls> one call a line; true, false and null are literals,
- * too.
+ * Olmo 3: between <function_calls> and </function_calls> one call a line; true, false and null are
+ * literals, too.
  */
 static const ToolOp olmo3_ops[] = {
 	{OP_SEEK,.lit = "<function_calls>"},

@@ -1,10 +1,10 @@
 /*
  * tool_run.c
- *	  Reads a format's calls from a text that grows, by its list of ops (tool_internal.h).
+ *	  Read a format's calls from a growing text, by its list of ops (tool_internal.h).
  *
- * An op that needs more text remembers how far it has come, and is asked again when there
- * is some: no byte is looked at twice, but for the few of a held back beginning of a mark.
- * What is certain of a call goes out at once.
+ * An op that needs more text remembers its state, and is called again when there is more: no byte is
+ * examined twice, except for the few of a held back beginning of a mark.  What is certain of a call is
+ * emitted at once.
  *
  * Tested by tests/unit/parsers/test_parse.c and test_parse_calls.c.
  */
@@ -105,7 +105,8 @@ tool_run_find(ToolRun *r, const char *const *lits, int n, int *which)
 	return r->last ? NO : PERHAPS;
 }
 
-/* Is all that is left of the text from `at` on a beginning of lit?  The text was cut there. */
+/* Return true if the rest of the text from `at` on is a beginning of lit, i.e. the text was truncated
+ * there. */
 static bool
 cut_in(const ToolRun *r, size_t at, const char *lit)
 {
@@ -114,7 +115,7 @@ cut_in(const ToolRun *r, size_t at, const char *lit)
 	return r->last && have < strlen(lit) && memcmp(r->text->data + at, lit, have) == 0;
 }
 
-/* Is c in what was looked through from `from` on? */
+/* Return true if c is in the text skipped from `from` on. */
 static bool
 passed(const ToolRun *r, size_t from, char c)
 {
@@ -143,7 +144,7 @@ tool_run_behind(ToolRun *r, const char *const *lits, int n, const char *first, c
 		{
 			Match		m = lits[i] != NULL && lits[i][0] == c ? tool_run_is(r, r->scan, lits[i]) : NO;
 
-			/* the text may be cut within it */
+			/* the text may be truncated within the mark */
 			m = m == NO && lits[i] != NULL && cut_in(r, r->scan, lits[i]) ? YES : m;
 			best = m > best ? m : best;
 		}
@@ -160,7 +161,7 @@ tool_run_behind(ToolRun *r, const char *const *lits, int n, const char *first, c
 	return r->last ? tool_run_next(r) : STEP_MORE;
 }
 
-/* ---- keys, so that none is given twice ---- */
+/* ---- keys, to detect duplicates ---- */
 
 bool
 tool_keys_add(KeySet *k, Span key)
@@ -171,7 +172,8 @@ tool_keys_add(KeySet *k, Span key)
 bool
 tool_keys_unique(KeySet *k, Span json)
 {
-	JPush		j = {.depth = -1,.keys = k};	/* arguments around values that are as deep as they may be */
+	JPush		j = {.depth = -1,.keys = k};	/* the depth of the arguments, around values of the
+												 * maximum depth */
 	Buf			form = {0};
 	bool		unique;
 
@@ -183,7 +185,7 @@ tool_keys_unique(KeySet *k, Span json)
 
 /* ---- ops ---- */
 
-/* Is the end of the text, which was passed over, a beginning of lit? */
+/* Return true if the end of the skipped text is a beginning of lit. */
 static bool
 ends_within(const ToolRun *r, const char *lit)
 {
@@ -232,7 +234,7 @@ op_lit(ToolRun *r, const ToolOp *op)
 	return tool_run_next(r);
 }
 
-/* functions.NAME:INDEX, or NAME:INDEX */
+/* Split functions.NAME:INDEX, or NAME:INDEX. */
 static bool
 split_id(Span id, Span *name)
 {
@@ -247,7 +249,7 @@ split_id(Span id, Span *name)
 	return name->p < name->end;
 }
 
-/* A tool's name, which has nothing of the text around it. */
+/* Set a tool's name, which must not contain characters of the surrounding text. */
 static bool
 take_name(ToolRun *r, Span name)
 {
@@ -269,7 +271,7 @@ take_id(ToolRun *r, Span id)
 	return true;
 }
 
-/* NAME, NAME[ARGS] or NAME[CALL_ID]ID[ARGS], as Mistral's models write it */
+/* Read NAME, NAME[ARGS] or NAME[CALL_ID]ID[ARGS], as Mistral's models write it. */
 static Span
 without_marks(ToolRun *r, Span s)
 {
@@ -313,7 +315,7 @@ op_name(ToolRun *r, const ToolOp *op)
 	return tool_run_next(r);
 }
 
-/* A remainder with a brace, or one that goes on with a member, was the object's. */
+/* A remainder with a brace, or one that continues with a member, belongs to the object. */
 static ToolStep
 op_behind(ToolRun *r, const ToolOp *op)
 {
@@ -334,7 +336,7 @@ of_name(char c)
 		c == '.' || (c & 0x80) != 0;
 }
 
-/* A byte that is not white space, behind a call of an array. */
+/* Handle a byte that is no white space, after a call of an array. */
 static ToolStep
 element_byte(ToolRun *r, char c, unsigned flags)
 {
@@ -354,7 +356,7 @@ element_byte(ToolRun *r, char c, unsigned flags)
 	return STEP_MORE;
 }
 
-/* An element that no end and no further call follows goes on: its end was damaged. */
+/* If neither the array's end nor another call follows an element, the element's end is damaged. */
 static ToolStep
 op_element(ToolRun *r, const ToolOp *op)
 {

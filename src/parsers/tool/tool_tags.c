@@ -2,20 +2,20 @@
  * tool_tags.c
  *	  The op that reads arguments between tags: <parameter=K>V</parameter>, and the like.
  *
- * It only looks like XML: values are raw text, and may hold tags of other kinds.  Text between
- * two arguments is passed over, but if it has a sign of an argument: a tag, JSON, or an equals
- * sign.  Then an argument is damaged or written in another way, or a value had its end tag in it,
- * and a call with what is left would be another one than the model meant.  So is a call without
- * arguments that has any text, or one whose arguments go on behind its end.  For the same reason
- * a key that is given twice is no call, nor is what ends before the call's end tag.
+ * It only looks like XML: values are raw text, and may contain other tags.  Text between two arguments
+ * is skipped, unless it has a sign of an argument: a tag, JSON, or an equals sign.  Then an argument is
+ * damaged or written in another way, or a value contained its end tag, and a call with the remaining
+ * arguments would not be what the model meant.  The same holds for a call without arguments that has any
+ * text, and for one whose arguments continue after its end.  For the same reason a text with a duplicate
+ * key is no call, nor is one that ends before the call's end tag.
  *
- * A string goes on as it comes, any other value when it is whole.
+ * A string is emitted as it is generated, any other value when it is complete.
  *
  * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
 #include "parsers/tool/tool_internal.h"
 
-#define MAX_SPACE	256			/* bytes between a call's end tag and what tells that it is one */
+#define MAX_SPACE	256			/* bytes between a call's end tag and the text that confirms it */
 
 enum
 {
@@ -37,7 +37,7 @@ is_word(Span s, const char *word)
 	return strlen(word) == (size_t) (s.end - s.p) && span_is(&s, word);
 }
 
-/* `"k" string="true"`: the name, and whether it says that the value is a string; -1 = no word of it */
+/* Read `"k" string="true"`: return the name, and whether the value is a string; -1 = not given. */
 static Span
 attributes(Span s, int *string)
 {
@@ -69,7 +69,7 @@ send(ToolRun *r)
 
 /* ---- keys ---- */
 
-/* The next argument, or the end. */
+/* Find the next argument, or the end. */
 static ToolStep
 next(ToolRun *r, const ArgTags *t)
 {
@@ -109,7 +109,7 @@ key(ToolRun *r, const ArgTags *t)
 		return STEP_MORE;
 	r->string = -1;
 	k = t->string_attribute ? attributes(k, &r->string) : t->unquote ? tool_unquoted(k) : span_trim(k);
-	/* with attributes that nobody knows, or a part of what follows it, it is another key */
+	/* a key with unknown attributes, or with a part of what follows it, is not the model's key */
 	if (k.p == k.end || tool_run_has(k, "\"={}<>") || !tool_keys_add(&r->keys, k))
 		return STEP_BAD;
 	r->types = r->string == 1 ? TT_STRING : tool_type_of(r->tools, tool, k);
@@ -119,7 +119,7 @@ key(ToolRun *r, const ArgTags *t)
 
 /* ---- values ---- */
 
-/* Is it text, whatever it is? */
+/* Return true if the value is text, whatever it looks like. */
 static bool
 is_string(const ToolRun *r, const ArgTags *t)
 {
@@ -144,7 +144,7 @@ begin_value(ToolRun *r, const ArgTags *t)
 	return step_to(r, TEXT, r->value);
 }
 
-/* Text up to here is the value's. */
+/* Add text up to `to` to the value. */
 static void
 more_text(ToolRun *r, const ArgTags *t, size_t to)
 {
@@ -157,7 +157,7 @@ more_text(ToolRun *r, const ArgTags *t, size_t to)
 	send(r);
 }
 
-/* False: an object in it has a key twice. */
+/* End a value; return false if an object in it has a duplicate key. */
 static bool
 end_value(ToolRun *r, const ArgTags *t, size_t end)
 {
@@ -186,8 +186,8 @@ end_value(ToolRun *r, const ArgTags *t, size_t end)
 }
 
 /*
- * Does the call end here, or is this a value's text?  What follows it, perhaps behind some white space,
- * tells.
+ * Decide whether the call ends here, or this is a value's text, by what follows, perhaps after some
+ * white space.
  */
 static Match
 really_ends(const ToolRun *r, const ArgTags *t)
@@ -227,7 +227,7 @@ text(ToolRun *r, const ArgTags *t)
 		}
 		m = ends;
 	}
-	/* the end tag of this value was damaged: the next argument would be a part of it */
+	/* this value's end tag is damaged: the next argument would become a part of it */
 	if (m == YES && which == 1 && (!t->open || r->text->data[r->scan - 1] != '\n'))
 		return STEP_BAD;
 	more_text(r, t, r->scan);

@@ -1,10 +1,10 @@
 /*
  * tool_typed.c
- *	  Arguments that a format writes as raw text: numbers, strings or objects?
+ *	  Arguments that a format writes as raw text: decide whether they are numbers, strings or objects.
  *
- * The tool's schema says; where it leaves several types, the text takes the first that
- * it fits, a string last.  What doesn't fit any stays a string: the caller, who knows
- * what the tool takes, can tell more from it than from nothing.
+ * The tool's schema decides; if it allows several types, the text gets the first that it fits, a string
+ * last.  Text that fits none stays a string: the caller knows what the tool accepts, and can use it
+ * better than nothing.
  *
  * Tested by the cases of tests/parse/.
  */
@@ -15,8 +15,8 @@
 
 #include "base/json/json.h"
 
-#define MAX_DEPTH	4			/* of alternatives */
-#define MAX_REFS	16			/* that are followed for one argument */
+#define MAX_DEPTH	4			/* nesting of alternatives */
+#define MAX_REFS	16			/* references followed for one argument */
 
 static bool
 is_text(Span s, const char *text)
@@ -50,7 +50,7 @@ type_of_value(const Json *v)
 		json_is_null(v) ? TT_NULL : json_is_object(v) ? TT_OBJECT : TT_ARRAY;
 }
 
-/* The member or element that a part of a JSON pointer names. */
+/* Return the member or element that a part of a JSON pointer names. */
 static const Json *
 step_in(const Json *at, const char *part, size_t n)
 {
@@ -77,7 +77,7 @@ step_in(const Json *at, const char *part, size_t n)
 	return NULL;
 }
 
-/* What a $ref within root, the tool's schema, leads to; NULL: nothing. */
+/* Return what a $ref within root, the tool's schema, refers to; NULL: nothing. */
 static const Json *
 referred(const Json *root, const char *ref)
 {
@@ -95,7 +95,8 @@ referred(const Json *root, const char *ref)
 	return *ref == '\0' ? at : NULL;
 }
 
-/* Types that a schema leaves; nested alternatives to a depth that people write, and `left` references. */
+/* Return the types that a schema allows; follows alternatives to the depth of real schemas, and `left`
+ * references. */
 static unsigned
 types_of_schema(const Json *root, const Json *schema, int depth, int *left)
 {
@@ -130,7 +131,7 @@ types_of_schema(const Json *root, const Json *schema, int depth, int *left)
 	return types;
 }
 
-/* The tool's function object; also of a tool that is one itself. */
+/* Return the tool's function object; also for a tool that is one itself. */
 static const Json *
 function_of(const Json *tools, Span tool)
 {
@@ -147,7 +148,7 @@ function_of(const Json *tools, Span tool)
 	return NULL;
 }
 
-/* The parameter's schema, and the one of all. */
+/* Return the parameter's schema, and the schema of all parameters. */
 static const Json *
 schema_of(const Json *tools, Span tool, Span param, const Json **all)
 {
@@ -182,7 +183,7 @@ tool_has(const Json *tools, Span tool, Span param)
 
 /* ---- values ---- */
 
-/* The text as a JSON value that begins with one of these; else nothing is appended. */
+/* Append the text as a JSON value that begins with one of these characters; else append nothing. */
 static bool
 json_of(Span text, const char *first, Buf *out)
 {
@@ -191,7 +192,8 @@ json_of(Span text, const char *first, Buf *out)
 	return s.p < s.end && strchr(first, *s.p) != NULL && jpush_whole(s, out);
 }
 
-/* exact: only as JSON writes it; a text of digits may be a string, too, whose zeros and signs count */
+/* exact: only as JSON writes integers; a text of digits may be a string, whose leading zeros and signs
+ * count */
 static bool
 integer(Span text, bool exact, Buf *out)
 {
@@ -216,7 +218,7 @@ integer(Span text, bool exact, Buf *out)
 	return true;
 }
 
-/* An array or object as JSON, or as Python writes it. */
+/* Append an array or object, in JSON's or Python's syntax. */
 static bool
 structure(Span text, const char *open, Buf *out)
 {

@@ -1,9 +1,10 @@
 /*
  * tool_xml_formats.c
- *	  Formats of tool calls that are tags, with a tag an argument: a ToolFormat each (tool_internal.h).
- *	  tool_tags.c reads the arguments.
+ *	  Formats of tool calls that are tags, with a tag for each argument: one ToolFormat each
+ *	  (tool_internal.h). tool_tags.c reads the arguments.
  *
- * Types come from the tools' schemas, but for DeepSeek V3.2, whose tags say what a string is, and GLM.
+ * Types come from the tools' schemas, except for DeepSeek V3.2, whose tags say what is a string, and
+ * GLM.
  *
  * Each is tested by tests/parse/NAME.json.
  */
@@ -95,8 +96,8 @@ const ToolFormat tool_deepseek_v32 = {
 };
 
 /*
- * Step-3: a section of calls, in each behind `function` and a separator
- * <steptml:invoke name="f"><steptml:parameter name="k">v</steptml:parameter></steptml:invoke>.
+ * Step-3: a section of calls, each after `function` and a separator <steptml:invoke
+ * name="f"><steptml:parameter name="k">v</steptml:parameter></steptml:invoke>.
  */
 static const ArgTags step3_tags = {
 	.param = "<steptml:parameter name=",.key_end = ">",.param_end = "</steptml:parameter>",
@@ -117,12 +118,13 @@ const ToolFormat tool_step3 = {
 	.signs = {"<steptml:parameter name=", "</steptml:invoke>"},.ops = step3_ops
 };
 
-/* ---- keys and values in tags of their own ---- */
+/* ---- keys and values in separate tags ---- */
 
 /*
- * GLM 4.5: <tool_call>NAME, a newline, then <arg_key>k</arg_key><arg_value>v</arg_value> pairs, </tool_call>.
+ * GLM 4.5: <tool_call>NAME, a newline, then <arg_key>k</arg_key><arg_value>v</arg_value> pairs,
+ * </tool_call>.
  *
- * A value of a parameter that the schema calls a string is text as it stands; any other is JSON, or a Python
+ * A value of a parameter that the schema calls a string is literal text; any other is JSON, or a Python
  * literal, or text.
  */
 static const ArgTags glm_tags = {
@@ -142,7 +144,7 @@ const ToolFormat tool_glm45 = {
 	.signs = {"<arg_key>", "</tool_call>"},.ops = glm45_ops
 };
 
-/* GLM 4.7: as GLM 4.5's, but the newline behind the name may be missing, and there may be no arguments. */
+/* GLM 4.7: as GLM 4.5, but the newline after the name may be missing, and there may be no arguments. */
 static const ToolOp glm47_ops[] = {
 	{OP_SEEK,.lit = "<tool_call>"},
 	{OP_NAME,.lit = "<arg_key>", "</tool_call>",.flags = OP_PEEK},
