@@ -1,7 +1,7 @@
 /*
  * blocks.h
- *	  Element types of weights and KV, and their packed block layouts: the one
- *	  thing that src/quant, src/loader, src/model and the kernels share.
+ *	  Element types of weights and KV, and their packed block layouts: shared by src/quant, src/loader,
+ *	  src/model and the kernels.
  */
 #ifndef VLLM_KERNELS_BLOCKS_H
 #define VLLM_KERNELS_BLOCKS_H
@@ -35,8 +35,8 @@ typedef enum KType
 	KT_FP8,
 	KT_COUNT,
 
-	/* Only in files: what quantized checkpoints are made of, and NVFP4 of GGUF.  Readers
-	 * (KReader) take them, no kernel and no table knows them. */
+	/* Only in files: types of quantized checkpoints, and GGUF's NVFP4.  Readers (KReader) accept them;
+	 * no kernel and no table supports them. */
 	KT_U8,
 	KT_I8,
 	KT_I16,
@@ -67,8 +67,8 @@ typedef struct KBlockQ8_0
 static_assert(sizeof(KBlockQ8_0) == 34, "Q8_0 block is 34 bytes, as in GGUF");
 
 /*
- * Q4_0: w = d * (nibble - 8).  IQ4_NL: w = d * kcode_iq4[nibble].  NF4, FP4 (bitsandbytes): the same with
- * kcode_nf4 and kcode_fp4; they and NV4 are in no file.
+ * Q4_0: w = d * (nibble - 8).  IQ4_NL: w = d * kcode_iq4[nibble].  NF4, FP4 (bitsandbytes): the same
+ * with kcode_nf4 and kcode_fp4; no file contains these two or NV4.
  */
 typedef struct KBlockQ4_0
 {
@@ -119,8 +119,8 @@ typedef struct KBlockMXFP4
 static_assert(sizeof(KBlockMXFP4) == 17, "MXFP4 block is 17 bytes, as in GGUF");
 
 /*
- * NV4, of what NVFP4 in files becomes: half h: w = d * NV4_D * sc[h] * kcode_mxfp4[nibble].  Scales of
- * steps so small would be subnormal halves, hence the factor.
+ * NV4, made from NVFP4 of files: half h: w = d * NV4_D * sc[h] * kcode_mxfp4[nibble].  Without the
+ * factor NV4_D such small scales would be subnormal halves.
  */
 #define NV4_D 0x1p-14f
 typedef struct KBlockNV4
@@ -223,8 +223,8 @@ typedef struct KBlockIQ4_XS
 static_assert(sizeof(KBlockIQ4_XS) == 136, "IQ4_XS block is 136 bytes, as in GGUF");
 
 /*
- * NVFP4: 64 weights, sub-block s of 16: w = d[s] * kcode_mxfp4[nibble] / 2, the low nibbles of
- * qs[8 s ..] first.  d is an E4M3 without its sign, of which 0x7f stands for 0.
+ * NVFP4: 64 weights, sub-block s of 16: w = d[s] * kcode_mxfp4[nibble] / 2, the low nibbles of qs[8 s
+ * ..] first.  d is an E4M3 without its sign; 0x7f stands for 0.
  */
 #define NVFP4_BLOCK 64
 typedef struct KBlockNVFP4
@@ -236,22 +236,22 @@ typedef struct KBlockNVFP4
 static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
 
 /*
- * INT8: a row is its scale, a float, and then one signed byte a weight:
- * w = scale * q.  No block: a row may have any length up to INT8_MAX_K.
+ * INT8: a row is its scale, a float, followed by one signed byte per weight: w = scale * q.  It has no
+ * blocks: a row may have any length up to INT8_MAX_K.
  */
 #define INT8_MAX_K 131072
 /*
- * Rows of INT8_QUAD_K and more that are quantized on loading have small codes: the sum
- * of |q| of k = 8m + {0, 1, 4, 5}, and of {2, 3, 6, 7}, is at most so much.  Four products
- * with activations of 7 bits then fit 16: 258 * 127 < 2^15.
+ * Rows of at least INT8_QUAD_K weights that are quantized on loading have limited codes: the sums of |q|
+ * of k = 8m + {0, 1, 4, 5}, and of {2, 3, 6, 7}, are at most INT8_QUAD.  Then four products with
+ * activations of 7 bits fit 16 bits: 258 * 127 < 2^15.
  */
 #define INT8_QUAD 258
 #define INT8_QUAD_K 256
 
 /*
- * FP8: a row is its scales, a float for each FP8_GROUP weights (the last may be fewer), and then a
- * code of E4M3 a weight: w = scale[i / FP8_GROUP] * value(q).  Rows of any length.  A
- * reader offers it (KReader.offer) beside the numbers themselves.
+ * FP8: a row is its scales, a float for each FP8_GROUP weights (the last group may be shorter), followed
+ * by an E4M3 code per weight: w = scale[i / FP8_GROUP] * value(q).  Rows of any length.  A reader offers
+ * this type (KReader.offer) in addition to the plain numbers.
  */
 #define FP8_GROUP 128
 
@@ -261,40 +261,38 @@ extern const int8_t kcode_mxfp4[16];
 extern const int8_t kcode_nf4[16];
 extern const int8_t kcode_fp4[16];
 
-/* the last two stand for numbers of up to 1: so much is a step of theirs */
+/* The last two tables represent numbers of up to 1; these are the steps of their codes. */
 #define NF4_STEP (1 / 112.03f)
 #define FP4_STEP (1 / 120.0f)
 
 /*
- * A tensor as it lies in a file: row-major, outermost dimension first
- * (a matrix is [n_out][n_in]), unaligned and read-only.  Quantized types pack
- * along the innermost dimension.
+ * A tensor as stored in a file: row-major, outermost dimension first (a matrix is [n_out][n_in]),
+ * unaligned and read-only.  Quantized types pack along the innermost dimension.
  *
- * Or a view of one: some of its rows in another order, or rows that a reader makes
- * out of other tensors.
+ * Or a view of one: some of its rows in another order, or rows that a reader makes from other tensors.
  */
 typedef struct KTensor
 {
-	const char *name;			/* the file's; owned by the loader */
+	const char *name;			/* name in the file; owned by the loader */
 	KType		type;
 	int			ndim;			/* 1..4 */
 	int64_t		shape[4];
 	const void *data;			/* of row 0; NULL with a reader */
 	size_t		nbytes;
-	/* Not NULL: logical row i is stored row row_perm[i]. */
+	/* not NULL: logical row i is stored row row_perm[i] */
 	const int32_t *row_perm;
-	const struct KTensor *base; /* of a view: the file's tensor; NULL = this is one */
+	const struct KTensor *base; /* of a view: the file's tensor; NULL = no view */
 	int64_t		base_row;		/* row of the file's tensor that is row 0 of this view */
-	const struct KReader *reader;	/* not NULL: where rows come from */
+	const struct KReader *reader;	/* not NULL: makes the rows */
 } KTensor;
 
-/* Makes rows, from any thread; it checked everything when it was made. */
+/* Makes rows, in any thread.  Everything is checked when the reader is created. */
 typedef struct KReader
 {
-	/* the n rows row0, row0 + step, ... (step > 0), in the tensor's type, one behind the other */
+	/* write the n rows row0, row0 + step, ... (step > 0) in the tensor's type, one after the other */
 	void		(*rows) (const struct KReader *r, int64_t row0, int step, int n, void *to);
-	const KTensor *const *parts;	/* the file's tensors that it reads, NULL behind the last */
-	/* the same matrix in a type that takes less memory, for who has products of it; NULL: there is none */
+	const KTensor *const *parts;	/* the file's tensors that it reads, NULL after the last */
+	/* the same matrix in a type that takes less memory, for backends with kernels for it; NULL: none */
 	const KTensor *offer;
 } KReader;
 
@@ -302,18 +300,18 @@ typedef struct KReader
 extern "C" {
 #endif
 
-/* weights in a block: 1, 32 or 256 */
+/* Return the weights in a block: 1, 32 or 256. */
 int			ktype_block(KType t);
-/* bytes of a row of n elements (n a multiple of the block); 0 if it isn't */
+/* Return the bytes of a row of n elements; 0 if n is no multiple of the block. */
 size_t		ktype_row_bytes(KType t, int64_t n);
 /*
- * n weights (a multiple of the block; KT_INT8, KT_FP8: a whole row) at src, which needs
- * no alignment, to float.  The same bits as the `gguf` package's dequantize().
+ * Convert n weights (a multiple of the block; KT_INT8, KT_FP8: a whole row) at src, which needs no
+ * alignment, to float.  The same bits as the `gguf` package's dequantize().
  */
 void		kblock_to_float(KType t, const void *src, int64_t n, float *out);
 /*
- * Weights from .. from + n - 1 of a row of k, as a row of n; both are multiples of the block, of KT_FP8 of
- * FP8_GROUP, unless the last of the row's are among them.  to: ktype_row_bytes(t, n).
+ * Copy weights from .. from + n - 1 of a row of k to a row of n.  from and n are multiples of the block,
+ * for KT_FP8 of FP8_GROUP, unless the range includes the end of the row.  to: ktype_row_bytes(t, n).
  */
 void		ktype_cut(KType t, const void *row, int64_t k, int64_t from, int64_t n, void *to);
 const char *ktype_name(KType t);	/* "F32", "BF16", ... */
@@ -321,8 +319,8 @@ const char *ktype_name(KType t);	/* "F32", "BF16", ... */
 /* half and bfloat16 conversions, round to nearest even (scalar, exact) */
 float		kf16_to_f32(uint16_t h);
 uint16_t	kf32_to_f16(float f);
-/* t: KT_F8_E4M3 or KT_F8_E5M2.  To the nearest, ties to even; what is larger than the largest number
- * becomes that.  A NaN stays one, and E4M3 has no other code for an infinity. */
+/* t: KT_F8_E4M3 or KT_F8_E5M2.  Round to nearest, ties to even; larger numbers become the largest one.
+ * A NaN stays a NaN, and so does an infinity of E4M3, which has no other code for it. */
 float		kf8_to_f32(KType t, uint8_t code);
 uint8_t		kf32_to_f8(KType t, float f);
 float		kbf16_to_f32(uint16_t h);

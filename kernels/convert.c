@@ -2,8 +2,8 @@
  * convert.c
  *	  Exact scalar conversions, and the KV strides.
  *
- * Conversions to half, bfloat16 and FP8 round to nearest even; a NaN stays a (quiet)
- * NaN, subnormals are kept.  tests/kernels/conform walks all 65,536 patterns.
+ * Conversions to half, bfloat16 and FP8 round to nearest even; a NaN stays a (quiet) NaN, subnormals are
+ * kept.  tests/kernels/conform checks all 65,536 patterns.
  */
 #include "kutil.h"
 
@@ -74,7 +74,7 @@ kf32_to_f8(KType t, float f)
 	uint32_t	mag = u & 0x7fffffffu;
 	uint32_t	most = e4 ? 0x43e00000u : 0x47600000u;	/* 448, 57344 */
 	uint32_t	normal = e4 ? 0x3c800000u : 0x38800000u;	/* 2^-6, 2^-14 */
-	float		magic = e4 ? 0x1p14f : 0x1p7f;	/* its last bit is the least subnormal */
+	float		magic = e4 ? 0x1p14f : 0x1p7f;	/* its last bit is the smallest subnormal */
 	int			drop = e4 ? 20 : 21;
 
 	if (mag > 0x7f800000u || (e4 && mag == 0x7f800000u))

@@ -1,9 +1,9 @@
 /*
  * dispatch.c
- *	  Which implementations there are, and which of them this CPU can run.
+ *	  The implementations, and which of them this CPU can run.
  *
- * A feature counts only when the CPU has it and the operating system saves its
- * registers (XCR0).  The table is kernels.def.
+ * A feature counts only if the CPU has it and the operating system saves its registers (XCR0).  The
+ * table is kernels.def.
  */
 #include "kutil.h"
 

@@ -1,12 +1,11 @@
 /*
  * hostdev.c
- *	  "host": the CPUs as a device (device.h).
+ *	  "host": the CPUs behind the device interface (device.h).
  *
- * Its memory is the host's and its ops are the CPU's, so results are those of the CPUs to the bit.  But it
- * keeps whoever uses it to the letter of device.h: memory that is handed out holds NaNs, what get() and
- * kv_get() are to bring is NaNs until it has been waited for.  Copies beside the ops read what they take
- * along as late as they may: when there is a fence, for kv_put() also when the next step begins, or when it
- * is asked whether they are done.
+ * Its memory is the host's and its ops are the CPU's, so results have the CPUs' bits.  But it enforces
+ * the rules of device.h: new memory is filled with NaNs, and so is the destination of get() and kv_get()
+ * until the caller has waited.  Copies beside the ops read their source as late as allowed: at a fence,
+ * for kv_put() also at the beginning of the next step, or when the caller asks whether they are done.
  *
  * Tested by tests/unit/model/test_device_arena.c.
  */
@@ -18,17 +17,17 @@
 #include <string.h>
 
 #define ALIGN		256
-#define POISON_MOST ((size_t) 64 << 20)	/* larger pieces aren't touched: they may never be */
-#define POLLS		2				/* an event is done at the second look */
+#define POISON_MOST ((size_t) 64 << 20)	/* larger allocations aren't filled: their pages may never be used */
+#define POLLS		2				/* done() returns true at the second call for an event */
 
 typedef struct Copy
 {
 	struct Copy *next;
 	void	   *dst;
 	const void *src;
-	void	   *read;			/* a get's bytes, once they have been read; NULL: not yet */
+	void	   *read;			/* copy of a get's source, once it has been read; NULL: not yet */
 	size_t		size;
-	KEvent		event;			/* 0: wait() delivers it */
+	KEvent		event;			/* 0: wait() completes it */
 	bool		up;
 	int			polls;
 } Copy;
@@ -36,8 +35,8 @@ typedef struct Copy
 struct KDevice
 {
 	const Kernels *kernels;
-	pthread_mutex_t lock;		/* copies beside the ops come from any thread */
-	Copy	   *copies;			/* that have not been delivered, in the order of their calls */
+	pthread_mutex_t lock;		/* any thread may start copies beside the ops */
+	Copy	   *copies;			/* copies that have not been completed, in the order of their calls */
 	Copy	  **last;
 	KEvent		n_events;
 };
@@ -127,7 +126,7 @@ host_unpin_area(KDevice *d, void *p)
 	(void) p;
 }
 
-/* It has no memory of its own. */
+/* it has no memory of its own */
 static void
 host_mem(KDevice *d, uint64_t *free_bytes, uint64_t *total)
 {
@@ -135,7 +134,7 @@ host_mem(KDevice *d, uint64_t *free_bytes, uint64_t *total)
 	*free_bytes = *total = 0;
 }
 
-/* It has no copies. */
+/* it caches no copies */
 static void
 host_forget(KDevice *d, const void *from, size_t size)
 {
@@ -146,7 +145,7 @@ host_forget(KDevice *d, const void *from, size_t size)
 
 /* ---- copies ---- */
 
-/* What a get brings is that of now, whatever ops do to it later. */
+/* Read the source now, as a get must not see later ops. */
 static void
 read_now(Copy *c)
 {
@@ -154,11 +153,11 @@ read_now(Copy *c)
 		return;
 	c->read = malloc(c->size > 0 ? c->size : 1);
 	if (c->read == NULL)
-		abort();				/* a device has no words for it either */
+		abort();				/* a device can't report an error here either */
 	memcpy(c->read, c->src, c->size);
 }
 
-/* With the lock taken. */
+/* The caller holds the lock. */
 static Copy *
 add_copy(KDevice *d, void *dst, const void *src, size_t size, bool up)
 {
@@ -173,7 +172,7 @@ add_copy(KDevice *d, void *dst, const void *src, size_t size, bool up)
 	return c;
 }
 
-/* Those up to this event (0: of wait(), UINT64_MAX: of the copies beside the ops). */
+/* Complete the copies up to this event (0: of wait(), UINT64_MAX: all copies beside the ops). */
 static void
 deliver(KDevice *d, KEvent event)
 {
@@ -197,8 +196,8 @@ deliver(KDevice *d, KEvent event)
 }
 
 /*
- * Ops to come find the copies beside them made, up to this one: what those are to bring may still be under
- * way.
+ * Read the sources of the copies beside the ops up to this event, so that later ops find them done; the
+ * destinations are not written yet.
  */
 static void
 make(KDevice *d, KEvent event)
@@ -319,7 +318,7 @@ host_kv_fence(KDevice *d)
 
 /* ---- steps ---- */
 
-/* It waits for puts, and so for what was asked for before them. */
+/* A step waits for puts, and so for all copies requested before them. */
 static void
 host_step_begin(KDevice *d, const KStep *s)
 {

@@ -1,7 +1,7 @@
 /*
  * kutil.h
- *	  What the implementations share: addresses inside the KV, fixed constants of
- *	  the numerics, and inline conversions.  Private to kernels/.
+ *	  Functions that the implementations share: addresses inside the KV, fixed constants of the
+ *	  numerics, and inline conversions.  Private to kernels/.
  */
 #ifndef VLLM_KERNELS_KUTIL_H
 #define VLLM_KERNELS_KUTIL_H
@@ -9,20 +9,20 @@
 #include <math.h>
 #include <string.h>
 
-/* operands of CPUs are floats, in this directory */
+/* in this directory operands are floats, as on CPUs */
 #ifndef K_OP_FLOAT
 #define K_OP_FLOAT
 #endif
 #include "kernels.h"
 
 /*
- * Attention works through the keys in strips and splits that begin at absolute
- * multiples of these: the order of a row's softmax depends on its position only.
+ * Attention processes the keys in strips and splits that begin at absolute multiples of these, so that
+ * the order of a row's softmax depends only on its position.
  */
 #define ATTN_STRIP	64			/* positions of one online-softmax update */
 #define ATTN_SPLIT	512			/* positions of one independent part (m, d, o) */
 
-/* Below this many elements a row-wise op isn't worth waking other threads. */
+/* For fewer elements it isn't worthwhile to wake other threads for a row-wise op. */
 #define ROW_INLINE	8192
 
 static inline int
@@ -56,7 +56,7 @@ kv_is_f8(KType t)
 	return t == KT_F8_E4M3 || t == KT_F8_E5M2;
 }
 
-/* what a layer's codes of K (0) or V (1) are multiplied with: FP8's; 1 for all other types */
+/* the factor of a layer's codes of K (0) or V (1): FP8's scale; 1 for all other types */
 static inline float
 kv_scale(const KvView *kv, int layer, int v)
 {
@@ -71,9 +71,9 @@ kv_vwidth(const KvView *kv)
 }
 
 /*
- * A cell is K [head_dim][block_size], then V [block_size][kv_vdim]: V's rows are
- * padded to whole vectors.  What lies in the padding never leaves its lanes.
- * INT8: codes, and behind them a float scale for each token's K, then each V.
+ * A cell is K [head_dim][block_size], then V [block_size][kv_vdim]: V's rows are padded to whole
+ * vectors.  The padding's content never leaves its lanes.  INT8: codes, followed by a float scale for
+ * each token's K, then each V.
  */
 static inline int
 kv_vdim(const KvView *kv)
@@ -184,10 +184,10 @@ k_float(uint32_t u)
 }
 
 /*
- * Scale of one Q8 block of activations from the largest bit pattern of |x|:
- * q = rint(x * *inv), x ~= q * result.  Where a value isn't finite the scale is
- * NaN (and all q 0), so that the row's outputs become NaN and not plausible
- * numbers; below 2^-100 the block counts as zero, since 127/amax would overflow.
+ * Return the scale of one Q8 block of activations, from the largest bit pattern of |x|: q = rint(x *
+ * *inv), x ~= q * result.  If a value isn't finite the scale is NaN (and all q 0), so that the row's
+ * outputs become NaN and not plausible numbers.  Below 2^-100 the block counts as zero, since 127/amax
+ * would overflow.
  */
 static inline float
 q8_scale(uint32_t amax_bits, float *inv)
@@ -204,13 +204,13 @@ q8_scale(uint32_t amax_bits, float *inv)
 }
 
 /*
- * INT8's activations have a scale and a zero point for so many consecutive k of a row:
- * x ~= s * (u - z), codes u and zero points z of 0 .. 127.
+ * INT8's activations have a scale and a zero point for each I8_GROUP consecutive k of a row: x ~= s * (u
+ * - z), codes u and zero points z of 0 .. 127.
  */
 #define I8_GROUP	128
 #define I8_MAX_CODE	127
 
-/* to the nearest integer, ties to even, |x| < 2^22 */
+/* Round to the nearest integer, ties to even, |x| < 2^22. */
 static inline int32_t
 k_nearest(float x)
 {
@@ -218,9 +218,8 @@ k_nearest(float x)
 }
 
 /*
- * Scale of one group from its largest value and the negative of its least one, both at
- * least 0; u = min(rint(x * *inv) + *zero, 127).  As q8_scale() where a value isn't
- * finite and where all are tiny.
+ * Return the scale of one group from its largest value and the negative of its least one, both at least
+ * 0; u = min(rint(x * *inv) + *zero, 127).  Non-finite and tiny values are treated as in q8_scale().
  */
 static inline float
 i8_scale(float max, float neg_min, bool finite, float *inv, int32_t *zero)
@@ -239,7 +238,7 @@ i8_scale(float max, float neg_min, bool finite, float *inv, int32_t *zero)
 	return s;
 }
 
-/* the step of a scan's head (KScan) */
+/* the step size of a scan's head (KScan) */
 static inline float
 k_ssm_dt(const KScan *s, float dt, int head)
 {

@@ -1,11 +1,11 @@
 /*
  * moat.c
- *	  "moat": the CPUs as a device (hostdev.c) whose memory nobody can touch but ops and copies.
+ *	  "moat": the CPUs as a device (hostdev.c) whose memory only ops and copies can access.
  *
- * Between them all of it is PROT_NONE: whoever reads or writes it by himself ends with a signal at that very
- * line, and so does who hands an op a struct with floats of the host's.  So what works here keeps device
- * memory apart, and with the CPUs' bits.  For tests: opening and closing takes tens of microseconds for each
- * MB that was touched.
+ * Between ops and copies all of its memory is PROT_NONE.  Code that accesses it directly gets a signal
+ * at that line, and so does code that passes a struct with pointers to host floats to an op.  So code
+ * that works with this device separates device memory correctly, and has the CPUs' bits.  For tests
+ * only: each opening and closing of the memory takes tens of microseconds per MB touched.
  *
  * Tested by tests/unit/kernels/test_moat.c.
  */
@@ -26,12 +26,12 @@ typedef struct Land
 	size_t		size;			/* whole pages */
 } Land;
 
-/* One moat around all such devices of the process: who is inside, and how many. */
+/* One protection for all such devices of the process: a counter of calls inside. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Land *lands;
 static int	inside;
 
-static const KDeviceOps *host;	/* what does the work */
+static const KDeviceOps *host;	/* the device that does the work */
 static const Kernels *ops;
 
 static void
@@ -73,7 +73,7 @@ moat_##name params \
 #include "ops.def"
 #undef OP
 
-/* p, which a struct of the host has, is the device's, or NULL. */
+/* Check that p, a pointer in a struct of the host, is device memory or NULL. */
 static void
 need_land(const void *p)
 {
@@ -115,7 +115,7 @@ moat_moe_route_checked(KPool *pool, const KRoute *c, float *logits, int rows, fl
 	moat_moe_route(pool, c, logits, rows, space, experts, weights);
 }
 
-/* one op, as a GPU has it, so that the model layer's use of it is tested */
+/* one op, as on a GPU, to test the model layer's use of it */
 static void
 moat_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads,
 			 const float *cs, int rot_dim)
@@ -125,7 +125,7 @@ moat_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qk
 	enter();
 	ops->rope(pool, qkv, r->n_rows, ld, n_heads + kv->n_kv_heads, kv->head_dim, r->pos, cs, rot_dim);
 	ops->kv_write(pool, kv, layer, r, k, ld, k + kv->n_kv_heads * kv->head_dim, ld);
-	/* nobody may count on what is left */
+	/* K is undefined afterwards: overwrite it, so that no code relies on it */
 	for (int i = 0; i < r->n_rows; i++)
 		memset(k + (size_t) i * (size_t) ld, 0xff, (size_t) (kv->n_kv_heads * kv->head_dim) * sizeof(float));
 	leave();
@@ -139,7 +139,7 @@ moat_kernels(KDevice *d, KType op_type)
 
 	if (of == NULL)
 		return NULL;
-	/* once: others may run it already */
+	/* only once: other threads may use it already */
 	pthread_mutex_lock(&lock);
 	if (ops == NULL)
 	{
@@ -205,7 +205,7 @@ moat_free(KDevice *d, void *p)
 	free(l);
 }
 
-/* ---- copies and steps: what the host device does, inside ---- */
+/* ---- copies and steps: call the host device with the memory accessible ---- */
 
 static void
 moat_put(KDevice *d, void *dst, const void *src, size_t size)

@@ -2,43 +2,40 @@
  * pool.c
  *	  The thread pool of the kernels (kpool_*): work stealing over contiguous ranges.
  *
- * A loop's chunks are dealt out beforehand: thread t has the t-th part of them,
- * a contiguous range.  It takes them from the front; when it has none left it
- * takes from the end of others' ranges.  So a thread comes back to the same part
- * of a matrix in every loop (its caches, and with pinned threads the memory
- * beside it, which it touched first when it packed the weights), and yet a loop
- * ends when the work ends, however unequal or disturbed the threads are.
+ * A loop's chunks are assigned in advance: thread t gets the t-th contiguous range of them.  It takes
+ * them from the front; when its range is empty it takes chunks from the end of others' ranges.  So a
+ * thread works on the same part of a matrix in every loop (its caches, and with pinned threads the local
+ * memory, which it touched first when it packed the weights), and yet a loop ends when the work ends,
+ * however unequal or disturbed the threads are.
  *
- * A range is one 64-bit word on a cache line of its own:
+ * A range is one 64-bit word on its own cache line:
  *
  *		number of the loop << 32 | end << 16 | next
  *
- * and every taking is a compare-and-swap on it.  A thread that wakes up late
- * finds empty ranges, so nobody waits for threads that sleep: a loop ends when
- * its chunks are done.  With one thread there is no atomic operation at all.
+ * and a thread takes a chunk with a compare-and-swap on it.  A thread that wakes up late finds empty
+ * ranges, so no thread waits for sleeping ones: a loop ends when its chunks are done.  With one thread
+ * there is no atomic operation at all.
  *
- * Why a late thread can't go wrong: what it takes, it takes from a word that it
- * has seen full and whose loop therefore isn't over when the swap succeeds (a
- * loop is over when all ranges are empty and all takers have reported; the next
- * one has another number).  The caller writes fn, arg and the sizes before it
- * publishes the first word (release), the thread reads them after the word
- * (acquire): they are that loop's.
+ * Why a late thread does no harm: it takes chunks from a word that it has read as nonempty, and if the
+ * swap succeeds that loop isn't over yet (a loop is over when all ranges are empty and all takers have
+ * reported; the next loop has another number).  The caller writes fn, arg and the sizes before it
+ * publishes the first word (release), and the thread reads them after the word (acquire): they belong to
+ * that loop.
  *
- * Reporting: a thread counts what it ran and adds that to `done` when it finds
- * nothing more.  Until then the loop can't end.
+ * Reporting: a thread counts the chunks it ran and adds the number to `done` when it finds no more.
+ * Until then the loop can't end.
  *
- * Sleeping: a waiter counts itself in `sleepers`, then sleeps while `wake` is
- * unchanged; the caller bumps `wake`, then looks at `sleepers` (both
- * sequentially consistent, so one of them sees the other).  Waiters spin first,
- * but not where there are more threads than CPUs: there they would spin instead
- * of somebody who works.
+ * Sleeping: a waiter increments `sleepers`, then sleeps while `wake` is unchanged; the caller increments
+ * `wake`, then reads `sleepers` (both sequentially consistent, so one of them sees the other).  Waiters
+ * spin first, except if there are more threads than CPUs: there they would take CPU time from working
+ * threads.
  *
- * A part of the threads (kpool_use()): a loop deals out its chunks to the part that the pool had when the
- * loop began, and the caller takes the place of the part's first thread; as thread 0 it is in no other
- * place.  A thread outside of the part sleeps on `part` until that changes.  One that has not noticed yet
- * may still help: which thread runs a chunk never matters.
+ * A part of the threads (kpool_use()): a loop assigns its chunks to the part that the pool had when the
+ * loop began, and the caller takes the place of the part's first thread; thread 0 has no other place.  A
+ * thread outside of the part sleeps on `part` until that changes.  A thread that has not noticed a
+ * change yet may still help: it never matters which thread runs a chunk.
  *
- * Complexity: O(chunks + threads^2) compare-and-swaps and looks a loop.  Tested by
+ * Complexity: O(chunks + threads^2) compare-and-swaps and reads per loop.  Tested by
  * tests/unit/kernels/test_pool.c and tests/kernels/conform, also under ThreadSanitizer.
  */
 #include "pool.h"
@@ -60,7 +57,7 @@
 
 #define SPIN_NS		50000
 #define LINE		64
-#define MAX_UNITS	UINT16_MAX	/* what a range can count; larger loops: several chunks a unit */
+#define MAX_UNITS	UINT16_MAX	/* limit of a range's counter; larger loops have several chunks per unit */
 
 /* The threads first .. end - 1 of a pool. */
 typedef struct Part
@@ -89,25 +86,25 @@ struct KPool
 	int		   *cpus;			/* [nthreads] where they run; NULL = anywhere */
 	Worker	   *workers;		/* [nthreads - 1] */
 	Range	   *ranges;			/* [nthreads] */
-	KDevice    *device;			/* of its ops; NULL = none */
-	uint32_t	loop;			/* caller's: number of the loop */
-	/* the loop at hand: written by the caller, read by all */
+	KDevice    *device;			/* device of its ops; NULL = none */
+	uint32_t	loop;			/* number of the loop; only the caller accesses it */
+	/* the current loop: written by the caller, read by all threads */
 	_Alignas(LINE) _Atomic(KPoolFn) fn;
 	_Atomic(void *) arg;
 	_Atomic uint32_t nchunks;
-	_Atomic uint32_t grain;		/* chunks of a unit */
+	_Atomic uint32_t grain;		/* chunks per unit */
 	_Alignas(LINE) _Atomic uint32_t done;	/* units finished; the caller sleeps on it */
 	_Atomic uint32_t nunits;
 	_Atomic uint32_t caller_sleeps;
-	/* threads that take part in loops: first << 16 | number, 0 = all; those outside sleep on it */
+	/* threads that take part in loops: first << 16 | number, 0 = all; threads outside sleep on it */
 	_Alignas(LINE) _Atomic uint32_t part;
 	_Alignas(LINE) _Atomic uint32_t wake;	/* workers sleep on it */
 	_Atomic uint32_t sleepers;
 	_Atomic uint32_t stop;
 };
 
-/* As many CPUs as Linux can be built for.  A kernel refuses sets smaller than its own
- * when it is asked for one, and takes any when it is told one. */
+/* The largest number of CPUs that Linux can be built for.  The kernel refuses to report a set in a
+ * buffer smaller than its own, and accepts any size to set one. */
 #define MOST_CPUS 8192
 
 typedef struct CpuSet
@@ -115,7 +112,7 @@ typedef struct CpuSet
 	cpu_set_t	part[MOST_CPUS / CPU_SETSIZE];
 } CpuSet;
 
-/* Where kpool_bind() has put this thread, and where it was before. */
+/* CPU to which kpool_bind() has moved this thread, and the CPUs it had before. */
 static _Thread_local int bound_cpu = -1;
 static _Thread_local CpuSet unbound;
 
@@ -150,7 +147,8 @@ relax(void)
 #endif
 }
 
-/* Take one unit of a range, from its front or its end, and run it.  False: it is empty. */
+/* Take one unit of a range, from its front or its end, and run it.  Return false if the range is
+ * empty. */
 static bool
 run_one(KPool *p, Range *r, bool front, int ith)
 {
@@ -160,7 +158,7 @@ run_one(KPool *p, Range *r, bool front, int ith)
 	{
 		uint32_t	next = w & 0xffff,
 					end = w >> 16 & 0xffff;
-		/* partner: the stores in kpool_run() */
+		/* pairs with the stores in kpool_run() */
 		KPoolFn		fn = atomic_load_explicit(&p->fn, memory_order_acquire);
 		void	   *arg = atomic_load_explicit(&p->arg, memory_order_acquire);
 		uint32_t	n = atomic_load_explicit(&p->nchunks, memory_order_acquire);
@@ -178,7 +176,7 @@ run_one(KPool *p, Range *r, bool front, int ith)
 	}
 }
 
-/* Thread ith: the range of its place, then what others have left. */
+/* Run the units of the range of thread ith's place, then those left in other ranges. */
 static void
 work(KPool *p, int ith, int place)
 {
@@ -194,7 +192,7 @@ work(KPool *p, int ith, int place)
 	}
 	if (ran == 0)
 		return;
-	/* until ran is reported this is the loop that it belongs to */
+	/* until `ran` is reported this still belongs to the current loop */
 	n = atomic_load_explicit(&p->nunits, memory_order_acquire);
 	/* pairs with the caller's wait in kpool_run */
 	if (atomic_fetch_add(&p->done, ran) + ran == n && ith != 0 && atomic_load(&p->caller_sleeps))
@@ -236,7 +234,8 @@ kpool_bind(const KPool *p)
 	bound_cpu = cpu;
 }
 
-/* Sleep if the thread is outside of the part that takes part in loops; the caller is that part's first. */
+/* Sleep if the thread is outside of the part that runs loops; the caller has the place of the part's
+ * first thread. */
 static bool
 sleep_outside(KPool *p, int ith)
 {
@@ -301,21 +300,21 @@ start_workers(KPool *p)
 	sigset_t	all,
 				old;
 
-	/* signals are the main thread's business */
+	/* the main thread handles signals */
 	sigfillset(&all);
-	/* a file truncated under its mapping faults in the thread that reads it */
+	/* except SIGBUS: a file truncated while it is mapped faults in the thread that reads it */
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (int i = 0; i < p->nthreads - 1; i++)
 	{
 		Worker	   *w = &p->workers[i];
-		char		name[24];	/* of which the kernel takes 15 */
+		char		name[24];	/* the kernel keeps 15 bytes */
 
 		w->pool = p;
 		w->ith = i + 1;
 		if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
 			break;
-		/* for top -H: which thread is which */
+		/* to identify threads in top -H */
 		snprintf(name, sizeof(name), "compute %d", i + 1);
 		pthread_setname_np(w->thread, name);
 		p->nstarted++;
@@ -324,7 +323,7 @@ start_workers(KPool *p)
 	return p->nstarted == p->nthreads - 1;
 }
 
-/* CPUs that this thread, and so its children, may run on. */
+/* Return the number of CPUs on which this thread, and so its children, may run. */
 static int
 allowed_cpus(void)
 {
@@ -408,7 +407,7 @@ kpool_device(const KPool *p)
 	return p != NULL ? p->device : NULL;
 }
 
-/* Deal out a loop.  The order matters: what a taker reads first, the words last. */
+/* Publish a loop.  The order matters: first what a taker reads, last the words. */
 static uint32_t
 publish(KPool *p, Part part, KPoolFn fn, void *arg, uint32_t nchunks)
 {
@@ -457,7 +456,7 @@ kpool_run(KPool *p, KPoolFn fn, void *arg, int nchunks)
 	wake_workers(p);
 	work(p, 0, part.first);
 
-	/* the others finish the chunks they hold */
+	/* wait until the others finish their chunks */
 	for (unsigned i = 1; (done = atomic_load(&p->done)) != nunits; i++)
 	{
 		relax();

@@ -1,11 +1,11 @@
 /*
  * quants.c
- *	  The weight formats: names, sizes, and what a block's bits mean.
+ *	  The weight formats: names, sizes, and the decoding of a block's bits.
  *
- * One function a format turns a block into groups of 32 codes with scales
- * (groups.h); everything else about a format follows from that.  The bit layouts
- * are described with the structs in blocks.h.  Scales of halves times scales of
- * at most 8 bits are exact in float, so d and m need no care about rounding.
+ * One function for each format converts a block to groups of 32 codes with scales (groups.h); everything
+ * else about a format follows from that.  The bit layouts are described with the structs in blocks.h.
+ * Products of scales in half precision and scales of at most 8 bits are exact in float, so rounding of d
+ * and m needs no attention.
  *
  * Tested by tests/golden/quants_golden.c against the `gguf` package.
  */
@@ -21,14 +21,16 @@ const int8_t kcode_mxfp4[16] = {
 };
 
 /*
- * The 16 numbers of NF4 in steps of NF4_STEP, rounded.  Of all steps by which the largest is a signed byte,
- * this one makes the root of the mean square of what is rounded off least (0.0017; 0.0022 in steps of 1/127).
+ * The 16 numbers of NF4 in steps of NF4_STEP, rounded.  Of all steps for which the largest number is a
+ * signed byte, this one minimizes the root mean square of the rounding errors (0.0017; 0.0022 in steps
+ * of 1/127).
  */
 const int8_t kcode_nf4[16] = {
 	-112, -78, -59, -44, -32, -21, -10, 0, 9, 18, 28, 38, 49, 63, 81, 112
 };
 
-/* 120 times 0, 1/192, 2/3, 1, 1/3, 1/2, 1/6, 1/4 and their negatives: exact but for 1/192, which is 0.625 */
+/* 120 times 0, 1/192, 2/3, 1, 1/3, 1/2, 1/6, 1/4 and their negatives: exact except for 1/192, which is
+ * 0.625. */
 const int8_t kcode_fp4[16] = {
 	0, 1, 80, 120, 40, 60, 20, 30, 0, -1, -80, -120, -40, -60, -20, -30
 };
@@ -39,7 +41,7 @@ nibble(const uint8_t *qs, int i)
 	return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
 }
 
-/* 2 bits of weight i of a super-block, as Q2_K and Q3_K lay them out */
+/* Return the 2 bits of weight i of a super-block, as in Q2_K and Q3_K. */
 static inline int
 two_bits(const uint8_t *qs, int i)
 {
@@ -151,7 +153,7 @@ get_q3_k(const uint8_t *src, KGroup *g)
 	}
 }
 
-/* the 6-bit scale and minimum of sub-block s of Q4_K and Q5_K */
+/* Get the 6-bit scale and minimum of sub-block s of Q4_K and Q5_K. */
 static void
 k4_scales(const uint8_t *scales, int s, int *sc, int *mn)
 {
@@ -224,7 +226,7 @@ get_q6_k(const uint8_t *src, KGroup *g)
 	}
 }
 
-/* a half and places in a table */
+/* Decode a half and indices of a table. */
 static void
 get_table(const uint8_t *src, const int8_t *table, KGroup *g)
 {
@@ -296,7 +298,7 @@ get_mxfp4(const uint8_t *src, KGroup *g)
 		g->q[i] = kcode_mxfp4[nibble(b.qs, i)];
 }
 
-/* get: NULL for types that aren't made of groups */
+/* get: NULL for types that don't consist of groups */
 static const struct
 {
 	const char *name;
@@ -423,7 +425,7 @@ fp8_to_float(const uint8_t *src, int64_t n, float *out)
 	}
 }
 
-/* as kbf16_to_f32() does, in a loop that becomes vectors */
+/* like kbf16_to_f32(), in a loop that the compiler can vectorize */
 static void
 bf16_to_float(const uint8_t *p, int64_t n, float *out)
 {

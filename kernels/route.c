@@ -1,9 +1,9 @@
 /*
  * route.c
- *	  Which experts of a mixture compute a row, and with which weights.
+ *	  Choose the experts of a mixture that compute a row, and their weights.
  *
- * Plain float arithmetic on a few hundred numbers a row, in a fixed order: the choice
- * may not depend on anything but the row's logits.
+ * Plain float arithmetic on a few hundred numbers per row, in a fixed order: the choice must depend only
+ * on the row's logits.
  *
  * Tested by tests/unit/model/test_moe.c against a plain reference, and the goldens.
  */
@@ -16,7 +16,7 @@ typedef struct Route
 {
 	const KRoute *c;
 	float	   *scores;			/* [n_experts] */
-	float	   *choice;			/* [n_experts]: what the choice is by; -inf: not any more */
+	float	   *choice;			/* [n_experts]: scores for the choice; -inf: excluded */
 	int32_t    *experts;		/* [top_k], in the order of choice */
 	float	   *weights;		/* [top_k] */
 } Route;
@@ -59,7 +59,8 @@ as_they_are(float *x, int n)
 	(void) n;
 }
 
-/* The best of x[0 .. n-1] that isn't taken: the first one of equals, and some one if all are NaN. */
+/* Return the best of x[0 .. n-1] that isn't taken: the first of equal ones, or any one if all are
+ * NaN. */
 static int
 best_of(const float *x, const bool *taken, int n)
 {
@@ -71,7 +72,7 @@ best_of(const float *x, const bool *taken, int n)
 	return best;
 }
 
-/* How good a group of n experts is. */
+/* Return the score of a group of n experts. */
 static float
 group_score(const KRoute *c, const float *choice, int n)
 {
@@ -91,7 +92,7 @@ group_score(const KRoute *c, const float *choice, int n)
 	return c->group_by == KGROUP_TOP2 ? first + second : first;
 }
 
-/* Mark the experts of all groups but the best as taken. */
+/* Mark the experts of all groups except the best as taken. */
 static void
 leave_groups(const Route *r, bool *taken)
 {
@@ -108,7 +109,7 @@ leave_groups(const Route *r, bool *taken)
 		taken[i] = !chosen[i / size];
 }
 
-/* The top_k best ones, with their scores as weights. */
+/* Choose the top_k best experts, with their scores as weights. */
 static void
 choose(Route *r)
 {
@@ -129,8 +130,8 @@ choose(Route *r)
 }
 
 /*
- * SparseMixer (Liu et al. 2024, arXiv:2409.12136): one expert after the other is the best
- * of those that are left, weighed by a softmax over those that are about as good.
+ * SparseMixer (Liu et al. 2024, arXiv:2409.12136): choose one expert after the other, each the best of
+ * the rest, weighted by a softmax over those with similar scores.
  */
 static void
 choose_sparsemixer(Route *r)
@@ -172,7 +173,7 @@ static const struct
 	[KROUTE_SPARSEMIXER] = {as_they_are, choose_sparsemixer, as_they_are},
 };
 
-/* Insertion sort: a handful. */
+/* insertion sort, as there are only a few */
 static void
 sort_experts(int n, int32_t *experts, float *weights)
 {

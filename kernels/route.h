@@ -1,9 +1,9 @@
 /*
  * route.h
- *	  Which experts of a mixture compute a row, and with which weights.  Private to kernels/.
+ *	  Choose the experts of a mixture that compute a row, and their weights.  Private to kernels/.
  *
- * A row's logits, one for each expert, become scores; the experts with the best ones are
- * chosen, perhaps only within the best groups of experts; weights follow from their scores.
+ * A row's logits, one for each expert, become scores; the experts with the best scores are chosen,
+ * perhaps only within the best groups of experts; the weights are computed from their scores.
  */
 #ifndef VLLM_KERNELS_ROUTE_H
 #define VLLM_KERNELS_ROUTE_H
@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 /*
- * The experts of one row, ascending, and their weights.  logits [n_experts] is overwritten; space:
- * [n_experts].  A NaN leads to some choice and to a weight of NaN.
+ * Compute the experts of one row, ascending, and their weights.  logits [n_experts] is overwritten;
+ * space: [n_experts].  A NaN leads to some choice and to a weight of NaN.
  */
 void		kroute(const KRoute *c, float *logits, float *space, int32_t *experts, float *weights);
 

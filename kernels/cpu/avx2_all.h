@@ -1,12 +1,11 @@
 /*
  * avx2_all.h
- *	  What the two AVX2 files have in common: headers, target, templates.
+ *	  Shared by the two AVX2 files: headers, target, templates.
  *
- * The includer defines ISA_NAME, and ISA_VNNI for byte dot products, and includes
- * this once.  All functions after the pragma are compiled for these instructions,
- * whatever the build's flags; dispatch.c sees to it that only such a CPU runs
- * them.  With VLLM_KERNELS_EMU the table is called kernels_<name>_emu and runs on
- * any CPU with AVX2 (tests only, see emu/vnni_emu.h).
+ * The includer defines ISA_NAME, and ISA_VNNI for byte dot products, and includes this once.  All
+ * functions after the pragma are compiled for these instructions, whatever the build's flags; dispatch.c
+ * ensures that only a CPU with these instructions runs them.  With VLLM_KERNELS_EMU the table is called
+ * kernels_<name>_emu and runs on any CPU with AVX2 (tests only, see emu/vnni_emu.h).
  */
 #include <immintrin.h>
 #include <math.h>

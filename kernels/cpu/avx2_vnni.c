@@ -1,7 +1,7 @@
 /*
  * avx2_vnni.c
- *	  AVX2 with byte dot products (AVX-VNNI), which some CPUs have without
- *	  AVX-512: quantized products by vpdpbusd.
+ *	  AVX2 with byte dot products (AVX-VNNI), which some CPUs have without AVX-512: quantized products
+ *	  use vpdpbusd.
  */
 #ifdef __x86_64__
 

@@ -1,6 +1,6 @@
 /*
  * avx512_all.h
- *	  What the three AVX-512 files have in common: headers, target, templates.
+ *	  Shared by the three AVX-512 files: headers, target, templates.
  *
  * The includer defines ISA_NAME, ISA_TARGET's extensions by ISA_VNNI and
  * ISA_BF16, and includes this once.  With VLLM_KERNELS_EMU the table is called

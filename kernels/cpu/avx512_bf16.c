@@ -1,6 +1,6 @@
 /*
  * avx512_bf16.c
- *	  AVX-512 with VNNI and bfloat16 dot products: BF16 by vdpbf16ps.
+ *	  AVX-512 with VNNI and bfloat16 dot products: BF16 uses vdpbf16ps.
  *
  *	  Activations of BF16 products are rounded to bfloat16.
  */

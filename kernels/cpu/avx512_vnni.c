@@ -1,6 +1,6 @@
 /*
  * avx512_vnni.c
- *	  AVX-512 with byte dot products (VNNI): Q8_0 by vpdpbusd.
+ *	  AVX-512 with byte dot products (VNNI): quantized products use vpdpbusd.
  */
 #ifdef __x86_64__
 

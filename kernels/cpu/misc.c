@@ -1,14 +1,14 @@
 /*
  * misc.c
- *	  Ops that are the same code for all CPUs (misc.h).
+ *	  Ops with the same code for all CPUs (misc.h).
  *
- * Plain loops in the order of columns, which the compiler makes vectors of; functions of libm where
- * there are few numbers.  A row is one chunk of the pool; a handful of rows isn't worth waking it.
+ * Plain loops in the order of columns, which the compiler vectorizes; functions of libm where there are
+ * few numbers.  A row is one chunk of the pool; for a handful of rows the pool isn't woken.
  */
 #include "cpu/misc.h"
 #include "route.h"
 
-/* What most of them need. */
+/* Arguments of most ops. */
 typedef struct MiscJob
 {
 	float	   *y;
@@ -21,7 +21,7 @@ typedef struct MiscJob
 	float		by;
 	float		p[4];
 	KAct		act;
-	int			pieces;			/* of a row */
+	int			pieces;			/* pieces per row */
 	int			every;
 	int			first;
 	const int32_t *ids;
@@ -47,7 +47,7 @@ row_of(const MiscJob *j, int row)
 
 /* ---- activations ---- */
 
-#define ACT_PIECE 512			/* columns that a thread takes at once */
+#define ACT_PIECE 512			/* columns that a thread processes at once */
 
 static float
 xielu(const float *p, float x)
@@ -182,7 +182,7 @@ misc_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos,
 		rows);
 }
 
-/* ---- rows from here to there ---- */
+/* ---- copying rows ---- */
 
 static void
 table_row(void *arg, int row, int ith)
@@ -362,7 +362,7 @@ swap_row(void *arg, int row, int ith)
 		memcpy(y, x, j->width);
 }
 
-/* a few rows aren't worth waking the pool */
+/* for a few rows it isn't worthwhile to wake the pool */
 static void
 each_row(KPool *pool, KPoolFn fn, void *job, int rows)
 {
@@ -448,7 +448,7 @@ misc_moe_slots(KPool *pool, int32_t *experts, int rows, int first, int top_k, co
 			int32_t    *e = &experts[i * top_k + j];
 			const int32_t *of = slots + (size_t) *e * (size_t) width;
 
-			/* most have one */
+			/* most experts have only one slot */
 			*e = of[1 + (of[0] > 1 ? (first + i) % of[0] : 0)];
 		}
 }
@@ -464,7 +464,7 @@ misc_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, in
 		start[i + 1] += start[i];
 	for (int i = 0; i < pairs; i++)
 		place[i] = start[experts[i]]++;
-	/* each start has moved to the next one's */
+	/* each start has advanced to the next one's */
 	for (int i = n_experts; i > 0; i--)
 		start[i] = start[i - 1];
 	start[0] = 0;

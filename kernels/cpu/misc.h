@@ -1,7 +1,7 @@
 /*
  * misc.h
- *	  Ops that are the same code for all CPUs: rows moved and touched up, where memory is the
- *	  limit or there are a few numbers only.  Private to kernels/cpu.
+ *	  Ops with the same code for all CPUs: they move rows or modify them elementwise, and are limited
+ *	  by memory bandwidth or process only few numbers.  Private to kernels/cpu.
  */
 #ifndef VLLM_KERNELS_MISC_H
 #define VLLM_KERNELS_MISC_H
@@ -10,7 +10,7 @@
 
 /* KACT_TANH, KACT_SIGMOID, KACT_XIELU, as act_op */
 void		misc_act(KPool *pool, KAct a, const float *p, float *y, const float *x, int rows, int dim);
-/* rows_of, by a table's mat_row */
+/* rows_of, based on a table's mat_row */
 void		misc_rows_of(KPool *pool, void (*mat_row) (const KMat *m, int j, float *out), const KMat *m,
 						 const int32_t *ids, int first, int rows, float *y, int ldy);
 
@@ -51,7 +51,7 @@ void		misc_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, flo
 void		misc_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n);
 void		misc_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2]);
 
-/* their rows of an op table */
+/* entries of these ops in an op table */
 #define MISC_OPS \
 	.scale_cols = misc_scale_cols, \
 	.mul_cols = misc_mul_cols, \

@@ -1,7 +1,7 @@
 /*
  * pack_avx2.h
- *	  The vector vocabulary of packing for AVX2, and for AVX-512 too: packing waits
- *	  for memory, so wider vectors would not help.
+ *	  The vector functions of packing for AVX2, and for AVX-512 too: packing waits for memory, so wider
+ *	  vectors would not help.
  *
  * A strip is 8 columns; lane c of a pv belongs to column c of it.
  */
@@ -12,7 +12,7 @@
 
 typedef uint32_t pv __attribute__((vector_size(4 * P_LANES)));
 
-/* 16 bytes of column c in the low half, of column c + 4 in the high one */
+/* load 16 bytes of column c to the low half, of column c + 4 to the high one */
 static inline __m256i
 p_load2(const uint8_t *const *src, int c, size_t at)
 {
@@ -22,7 +22,7 @@ p_load2(const uint8_t *const *src, int c, size_t at)
 								   _mm_loadu_si128((const __m128i *) (const void *) (src[c + 4] + at)), 1);
 }
 
-/* 16 bytes at src[c] + at of each column: out[i] has their 32-bit words i */
+/* load 16 bytes at src[c] + at of each column: out[i] has their 32-bit words i */
 static inline void
 p_load(pv out[4], const uint8_t *const *src, size_t at)
 {
@@ -41,7 +41,7 @@ p_load(pv out[4], const uint8_t *const *src, size_t at)
 	out[3] = (pv) _mm256_unpackhi_epi64(ab, cd);
 }
 
-/* four k of the strip that begins at column c0, as Q_LANE places them in `row` */
+/* store four k of the strip that begins at column c0, at their positions in `row` (Q_LANE) */
 static inline void
 p_put(uint8_t *row, int c0, pv x)
 {
@@ -86,7 +86,7 @@ p_put_low(uint8_t *to, int c0, pv x)
 	_mm_storeu_si128((__m128i *) (void *) (to + c0 * 2), _mm256_castsi256_si128(t));
 }
 
-/* 8 elements of 16 bits at src[c] + at of 16 columns: rows of 16, 32 bytes each */
+/* transpose 8 elements of 16 bits at src[c] + at of 16 columns to rows of 16, 32 bytes each */
 static inline void
 p_transpose16(uint8_t *to, const uint8_t *const *src, size_t at)
 {

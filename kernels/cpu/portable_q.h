@@ -1,10 +1,9 @@
 /*
  * portable_q.h
- *	  The tile of quantized products in plain C: a group's codes become signed
- *	  bytes in L1 once, then each row takes its sums.
+ *	  The tile of quantized products in plain C: a group's codes are unpacked to signed bytes in L1
+ *	  once, then each row computes its sums.
  *
- * The loops over columns are for the compiler to vectorize.  Sums and their
- * order are those of tmpl_qtile.h.
+ * The compiler should vectorize the loops over columns.  Sums and their order are those of tmpl_qtile.h.
  */
 #define Q_MAX_MR	4
 
@@ -14,7 +13,7 @@ q_tile_rows(int mr)
 	return mr;
 }
 
-/* the sums of a group's halves, which all formats' scales can use */
+/* the sums of a group's halves, in a form that fits all formats' scales */
 static inline int32_t
 q_xi(KType t, int32_t s0, int32_t s1)
 {
@@ -40,7 +39,7 @@ q_unpack(KType t, const uint8_t *from, int8_t *q)
 		q[i] = table != NULL ? table[codes[i]] : (int8_t) (q[i] - f->off);
 }
 
-/* sum[c] = 16 k of all columns */
+/* sum[c] += products of 16 k, for all columns */
 static inline void
 q_dot_half(const int8_t *q, const int8_t *x, int32_t *sum)
 {
@@ -71,7 +70,7 @@ q_group_row(KType t, const int8_t *q, const KGroup *g, const int8_t *x, float xd
 /* a record of activations: 128 codes, a scale, the negative of the zero point (i8_record()) */
 #define I8_RECORD		(I8_GROUP + 16)
 
-/* INT8: a group of a panel, or `steps` times 16 k of it, times a record */
+/* INT8: multiply a group of a panel, or `steps` times 16 k of it, by a record */
 static void
 q_int8_group(const uint8_t *group, int steps, const uint8_t *record, float *out)
 {

@@ -1,9 +1,8 @@
 /*
  * simd_avx2.h
- *	  The vector vocabulary of the templates for AVX2, FMA and F16C: 16 lanes are
- *	  two ymm registers.
+ *	  The vector functions of the templates for AVX2, FMA and F16C: 16 lanes are two ymm registers.
  *
- * With ISA_VNNI, quantized products use vpdpbusd in its encoding for AVX2 (VEX).
+ * With ISA_VNNI, quantized products use vpdpbusd in its VEX encoding (AVX-VNNI).
  */
 #ifndef VLLM_KERNELS_SIMD_AVX2_H
 #define VLLM_KERNELS_SIMD_AVX2_H
@@ -217,8 +216,8 @@ v_load_i8(const int8_t *p)
 }
 
 /*
- * FP8 codes as halves: E5M2 is the upper half of one; E4M3 has a bit of exponent less, and its
- * NaN would be a number.  With few constants: they, too, want registers.
+ * FP8 codes as halves: E5M2 is the upper half of a half; E4M3 has an exponent one bit shorter, and its
+ * NaN would become a number.  Uses few constants, as these need registers, too.
  */
 static inline __m256i
 halves_e5m2(const uint8_t *p)
@@ -246,7 +245,7 @@ v_load_e5m2(const uint8_t *p)
 				  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 
-/* the values by F8_UP */
+/* the values divided by F8_UP */
 static inline v16
 v_load_e4m3(const uint8_t *p)
 {
@@ -256,7 +255,7 @@ v_load_e4m3(const uint8_t *p)
 				  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 
-/* codes of E4M3, none NaN: the values by F8_UP */
+/* codes of E4M3, none NaN: the values divided by F8_UP */
 static inline __m256
 load_fp8x8(const uint8_t *p)
 {
@@ -304,7 +303,7 @@ v_store_bf16(uint16_t *p, v16 x)
 	_mm256_storeu_si256((__m256i *) p, _mm256_permute4x64_epi64(t, 0xd8));
 }
 
-/* largest bit pattern of |x[i]| in a block of 32: orders floats, NaN on top */
+/* the largest bit pattern of |x[i]| in a block of 32: ordered like the floats, NaN on top */
 static inline uint32_t
 q8_absmax(const float *x)
 {
@@ -336,7 +335,7 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 	__m256i		p = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
 	__m128i		t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
 
-	/* the packs work in halves: put the groups of four back in order */
+	/* the packs work on halves: restore the order of the groups of four */
 	p = _mm256_permutevar8x32_epi32(p, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 	_mm256_storeu_si256((__m256i *) q, p);
 	t = _mm_hadd_epi32(t, t);
@@ -344,7 +343,7 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 	*s1 = _mm_extract_epi32(t, 1);
 }
 
-/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), at least 0 by itself */
+/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), never below 0 */
 static inline void
 i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 {
@@ -356,7 +355,7 @@ i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 	__m256i		d = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 24), f)), z);
 	__m256i		p = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
 
-	/* the packs end at 127 and work in halves: put the groups of four back in order */
+	/* the packs saturate at 127 and work on halves: restore the order of the groups of four */
 	p = _mm256_permutevar8x32_epi32(p, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 	_mm256_storeu_si256((__m256i *) u, p);
 }
@@ -373,8 +372,8 @@ typedef __m256 qf;
 #define QV_SI(op)	_mm256_##op##_si256
 
 /*
- * x, and here: the compilers would rather add up many rows' products at the end,
- * and keep them on the stack until then.
+ * Return x, computed here: compilers would otherwise postpone adding the products of many rows, and keep
+ * them on the stack until then.
  */
 static inline qi
 q_pin(qi x)
@@ -385,7 +384,7 @@ q_pin(qi x)
 
 #include "cpu/simd_ops.h"
 
-/* 16 bytes to 16 bits */
+/* widen 16 bytes to 16 bits */
 static inline qi
 q_load_i8_16(const uint8_t *p)
 {
@@ -398,7 +397,7 @@ q_load_u8_16(const uint8_t *p)
 	return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *) p));
 }
 
-/* 16 bits to 32 */
+/* widen 16 bits to 32 */
 static inline qi
 q_load_u16(const uint8_t *p)
 {
@@ -465,9 +464,8 @@ q_multiplier(qi pairs, int half)
 }
 
 /*
- * Codes of 8 bits: |w| (up to 128) and x with w's sign.  A pair's sum is at most
- * 2 * 128 * 127 = 32,512: it can't saturate.  The other way round, -128 for w
- * would have no negative.
+ * Codes of 8 bits: |w| (up to 128) and x with w's sign.  The sum of a pair is at most 2 * 128 * 127 =
+ * 32,512, so it can't saturate.  The other way round, w = -128 would have no negative.
  */
 typedef struct qw
 {
@@ -496,15 +494,16 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 	return q_pin(q_add(acc, q_signed_dot(w1, x + 4)));
 }
 
-/* ---- ... of several rows (tmpl_qstrip.h) ---- */
+/* ---- products of several rows (tmpl_qstrip.h) ---- */
 
-/* 16 registers: 4 x 16 is 8 sums, 4 operands, 2 activations, ones and a product */
+/* 16 registers: 4 x 16 needs 8 for sums, 4 for operands, 2 for activations, and for ones and a
+ * product */
 #define I8_SMALL_MR	4
 #define I8_SMALL_TILES	DEF_I8_SMALL(2) DEF_I8_SMALL(4)
 #define I8_SMALL_TABLE	[1] = qs_tile_SMALL_2, [2] = qs_tile_SMALL_4
 #endif
 
-/* 32 activations as 16 bits, in that order */
+/* widen 32 activations to 16 bits, in this order */
 static inline void
 q_widen(int16_t *to, const int8_t *q)
 {
@@ -516,7 +515,7 @@ q_widen(int16_t *to, const int8_t *q)
 	_mm256_storeu_si256((__m256i *) (to + 16), _mm256_cvtepi8_epi16(_mm_shuffle_epi8(b, order)));
 }
 
-/* 16 registers: 6 x 16 is 12 sums, 2 operands, an activation and a product */
+/* 16 registers: 6 x 16 needs 12 for sums, 2 for operands, and for an activation and a product */
 #define QS_MAX_MR	6
 #define QS_TILES \
 	DEF_QS_TILE(2) DEF_QS_TILE(4) DEF_QS_TILE(6) \
@@ -536,7 +535,7 @@ q_widen(int16_t *to, const int8_t *q)
 #define Q_TILE_TABLE(T) \
 	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4
 
-/* float, many rows; 16 registers: 4 x 24 is 12 accumulators, 3 of weights, 1 of activations */
+/* float, many rows; 16 registers: 4 x 24 needs 12 accumulators, 3 for weights, 1 for activations */
 #define FS_MIN_ROWS	16
 #define FS_MR		4
 #define FS_NV		3
@@ -549,7 +548,7 @@ q_widen(int16_t *to, const int8_t *q)
 #define FS_KEEP(MR)	[MR] = {NULL, NULL, tile_strip_kept_##MR##x2, tile_strip_kept_##MR##x3}
 #define FS_TABLE	FS_KEEP(1), FS_KEEP(2), FS_KEEP(3), FS_KEEP(4)
 
-/* 16 registers: 6 x 16 is 12 accumulators, 2 of weights, 1 of activations */
+/* 16 registers: 6 x 16 needs 12 accumulators, 2 for weights, 1 for activations */
 #define V_MAX_MR	6
 #define V_TILES(T) \
 	DEF_TILE(T, 1, 1) DEF_TILE(T, 2, 1) DEF_TILE(T, 3, 1) DEF_TILE(T, 4, 1) \

@@ -1,7 +1,6 @@
 /*
  * simd_avx512.h
- *	  The vector vocabulary of the templates for AVX-512 (F, BW, VL, DQ): 16 lanes
- *	  are one zmm register.
+ *	  The vector functions of the templates for AVX-512 (F, BW, VL, DQ): 16 lanes are one zmm register.
  *
  * With ISA_VNNI, quantized products use vpdpbusd; with ISA_BF16, BF16 products use
  * vdpbf16ps on activations rounded to bfloat16 (tmpl_pairs.h).  Everything else
@@ -154,7 +153,7 @@ exp2i(__m512i n)
 	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }
 
-/* p * 2^n for integral n, |n| <= 200; in AVX2's two steps, for the same bits */
+/* p * 2^n for integral n, |n| <= 200; in two steps as for AVX2, to get the same bits */
 static inline v16
 v_ldexp(v16 p, v16 n)
 {
@@ -192,8 +191,8 @@ v_load_i8(const int8_t *p)
 }
 
 /*
- * FP8 codes as halves: E5M2 is the upper half of one; E4M3 has a bit of exponent less, and its
- * NaN would be a number.  With few constants: they, too, want registers.
+ * FP8 codes as halves: E5M2 is the upper half of a half; E4M3 has an exponent one bit shorter, and its
+ * NaN would become a number.  Uses few constants, as these need registers, too.
  */
 static inline __m256i
 halves_e5m2(const uint8_t *p)
@@ -224,14 +223,14 @@ v_load_e5m2(const uint8_t *p)
 	return _mm512_cvtph_ps(halves_e5m2(p));
 }
 
-/* the values by F8_UP */
+/* the values divided by F8_UP */
 static inline v16
 v_load_e4m3(const uint8_t *p)
 {
 	return _mm512_cvtph_ps(halves_e4m3(p));
 }
 
-/* codes of E4M3, none NaN: the values by F8_UP */
+/* codes of E4M3, none NaN: the values divided by F8_UP */
 static inline v16
 v_load_fp8(const uint8_t *p)
 {
@@ -244,7 +243,7 @@ v_store_f16(uint16_t *p, v16 x)
 	_mm256_storeu_si256((__m256i *) p, _mm512_cvtps_ph(x, ROUND_EVEN));
 }
 
-/* round to nearest even by integer arithmetic: keeps subnormals; see kf32_to_bf16 */
+/* round to nearest even with integer arithmetic, which keeps subnormals; see kf32_to_bf16 */
 static inline void
 v_store_bf16(uint16_t *p, v16 x)
 {
@@ -257,7 +256,7 @@ v_store_bf16(uint16_t *p, v16 x)
 	_mm256_storeu_si256((__m256i *) p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
 }
 
-/* largest bit pattern of |x[i]| in a block of 32: orders floats, NaN on top */
+/* the largest bit pattern of |x[i]| in a block of 32: ordered like the floats, NaN on top */
 static inline uint32_t
 q8_absmax(const float *x)
 {
@@ -292,7 +291,7 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 	*s1 = _mm_extract_epi32(t, 1);
 }
 
-/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), at least 0 by itself */
+/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), never below 0 */
 static inline void
 i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 {
@@ -301,7 +300,7 @@ i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 	__m512i		a = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), f)), z);
 	__m512i		b = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), f)), z);
 
-	/* which ends at 127 */
+	/* this saturates at 127 */
 	_mm_storeu_si128((__m128i *) u, _mm512_cvtsepi32_epi8(a));
 	_mm_storeu_si128((__m128i *) (u + 16), _mm512_cvtsepi32_epi8(b));
 }
@@ -318,8 +317,8 @@ typedef __m512 qf;
 #define QV_SI(op)	_mm512_##op##_si512
 
 /*
- * x, and here: the compilers would rather add up many rows' products at the end,
- * and keep them on the stack until then.
+ * Return x, computed here: compilers would otherwise postpone adding the products of many rows, and keep
+ * them on the stack until then.
  */
 static inline qi
 q_pin(qi x)
@@ -332,7 +331,7 @@ q_pin(qi x)
 
 #include "cpu/simd_ops.h"
 
-/* 32 bytes to 16 bits */
+/* widen 32 bytes to 16 bits */
 static inline qi
 q_load_i8_16(const uint8_t *p)
 {
@@ -345,7 +344,7 @@ q_load_u8_16(const uint8_t *p)
 	return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *) p));
 }
 
-/* 16 bits to 32 */
+/* widen 16 bits to 32 */
 static inline qi
 q_load_u16(const uint8_t *p)
 {
@@ -438,7 +437,7 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 	return q_pin(q_add(acc, q_signed_dot(w1, x + 4)));
 }
 
-/* ---- ... of several rows (tmpl_qstrip.h) ---- */
+/* ---- products of several rows (tmpl_qstrip.h) ---- */
 
 #define I8_SMALL_MR	8
 #define I8_SMALL_TILES	DEF_I8_SMALL(2) DEF_I8_SMALL(4) DEF_I8_SMALL(6) DEF_I8_SMALL(8)
@@ -446,7 +445,7 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 	[4] = qs_tile_SMALL_8
 #endif
 
-/* 32 activations as 16 bits, in that order */
+/* widen 32 activations to 16 bits, in this order */
 static inline void
 q_widen(int16_t *to, const int8_t *q)
 {
@@ -457,7 +456,7 @@ q_widen(int16_t *to, const int8_t *q)
 	_mm512_storeu_si512((void *) to, _mm512_cvtepi8_epi16(v));
 }
 
-/* 32 registers: 8 x 32 is 16 sums */
+/* 32 registers: 8 x 32 needs 16 for sums */
 #define QS_MAX_MR	8
 #define QS_TILES \
 	DEF_QS_TILE(2) DEF_QS_TILE(4) DEF_QS_TILE(6) DEF_QS_TILE(8) \
@@ -466,7 +465,8 @@ q_widen(int16_t *to, const int8_t *q)
 #define QS_TABLE(K) \
 	[1] = qs_tile_##K##_2, [2] = qs_tile_##K##_4, [3] = qs_tile_##K##_6, [4] = qs_tile_##K##_8
 
-/* few rows; four of formats with scales by halves have two sums each: one strip at once */
+/* few rows; with four rows, formats with scales for halves have two sums each, so only one strip at
+ * once */
 #define Q_MAX_MR	4
 #define Q_TILES_OF(MR, HALVES) \
 	DEF_Q_TILE(MR, 2) DEF_I8_TILE(MR, 2) \
@@ -477,7 +477,7 @@ q_widen(int16_t *to, const int8_t *q)
 #define Q_TILE_TABLE(T) \
 	[1] = q_tile_##T##_1, [2] = q_tile_##T##_2, [4] = q_tile_##T##_4
 
-/* float, many rows; 32 registers: 8 x 48 is 24 accumulators, 3 of weights, 1 of activations */
+/* float, many rows; 32 registers: 8 x 48 needs 24 accumulators, 3 for weights, 1 for activations */
 #define FS_MIN_ROWS	16
 #define FS_MR		8
 #define FS_NV		3
@@ -494,7 +494,7 @@ q_widen(int16_t *to, const int8_t *q)
 #define FS_TABLE \
 	FS_KEEP(1), FS_KEEP(2), FS_KEEP(3), FS_KEEP(4), FS_KEEP(5), FS_KEEP(6), FS_KEEP(7), FS_KEEP(8)
 
-/* 32 registers: 8 x 32 is 16 accumulators; two panels share a broadcast */
+/* 32 registers: 8 x 32 needs 16 accumulators; two panels share a broadcast */
 #define V_MAX_MR	8
 #define V_TILES(T) \
 	DEF_TILE(T, 1, 1) DEF_TILE(T, 2, 1) DEF_TILE(T, 3, 1) DEF_TILE(T, 4, 1) \

@@ -1,6 +1,6 @@
 /*
  * simd_ops.h
- *	  Ops of quantized products that differ between AVX2 and AVX-512 in nothing but the width.
+ *	  Ops of quantized products that differ between AVX2 and AVX-512 only in the width.
  *
  * The includer (simd_avx2.h, simd_avx512.h) has defined the vectors qi and qf, the names of the instructions
  * for them, QV(op) and QV_SI(op) (_mm512_OP, _mm512_OP_si512), and q_pin().
@@ -60,7 +60,7 @@ q_add(qi x, qi y)
 	return QV(add_epi32)(x, y);
 }
 
-/* 16-bit lanes shifted; who wants bytes masks them */
+/* 16-bit lanes shifted; callers that need bytes mask them */
 static inline qi
 q_shr(qi x, int n)
 {
@@ -139,7 +139,7 @@ q_odd(qi v)
 	return QV(srai_epi16)(v, 8);
 }
 
-/* products of 16 bits, in pairs, to sums of 32 */
+/* add pairs of products of 16 bits to sums of 32 */
 static inline qi
 q_sum16(qi acc, qi w, qi x)
 {
@@ -152,7 +152,7 @@ q_mul32(qi x, qi y)
 	return QV(mullo_epi32)(x, y);
 }
 
-/* the low and the high 16 bits of each lane, with their sign */
+/* the low and the high 16 bits of each lane, sign-extended */
 static inline qi
 q_low16(qi x)
 {
@@ -203,7 +203,7 @@ i8_dot_small(qi acc, qi w0, qi u0, qi w1, qi u1)
 	return q_add(acc, q_madd(sum, q_set1_16(1)));
 }
 
-/* q_quad_sum() times mul; wide: codes of more than 5 bits */
+/* q_quad_sum() times mul; wide: codes have more than 5 bits */
 static inline qi
 q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
 {
@@ -215,18 +215,17 @@ q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool 
 	return q_pin(q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul)));
 }
 
-/* ---- ... of several rows (tmpl_qstrip.h) ---- */
+/* ---- products of several rows (tmpl_qstrip.h) ---- */
 
-/* codes of 8 bits become 16 */
+/* codes of 8 bits are widened to 16 */
 #define QS_PAIRS	1
 
 #define QS_KINDS(X, MR) \
 	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR)
 
 /*
- * What sums of bytes start at to lose the codes' offset: a pair of 16 bits, for k
- * whose place in a four is 0 or 1, and for 2 or 3; of the whole group, or of its
- * halves.
+ * Initial values of sums of bytes that compensate the codes' offset: a pair of 16 bits, for k at
+ * position 0 or 1 of each four, and for 2 or 3; of the whole group, or of its halves.
  */
 static inline void
 q_start(const int8_t *q, int off, bool halves, int32_t *start)
@@ -245,7 +244,7 @@ q_start(const int8_t *q, int off, bool halves, int32_t *start)
 	start[1] = halves ? _mm_cvtsi128_si32(b) : 0;
 }
 
-/* products of bytes, in pairs, to sums of 16 bits */
+/* add pairs of products of bytes to sums of 16 bits */
 static inline qi
 q_mul8(qi w, qi x)
 {
@@ -258,7 +257,7 @@ q_sum8(qi acc, qi w, qi x)
 	return QV(add_epi16)(acc, QV(maddubs_epi16)(w, x));
 }
 
-/* a column's sum from them; times q_multiplier()'s scales */
+/* a column's sum of these; multiplied by q_multiplier()'s scales */
 static inline qi
 q_end8(qi acc)
 {

@@ -1,12 +1,11 @@
 /*
  * simd_portable.h
- *	  The vector vocabulary of the templates for any CPU: 16 lanes as four
- *	  4-lane vectors of the compiler's generic vector extension (SSE2, NEON, or
- *	  scalar code where there is neither).
+ *	  The vector functions of the templates for any CPU: 16 lanes as four 4-lane vectors of the
+ *	  compiler's generic vector extension (SSE2, NEON, or scalar code without either).
  *
- * v_fma rounds twice where the CPU has no cheap fused multiply-add, so float
- * results differ in the last bits from the other implementations there; they
- * are still row invariant.  Q8_0 uses fmaf once a block and agrees exactly.
+ * v_fma rounds twice on CPUs without a cheap fused multiply-add, so float results differ in the last
+ * bits from the other implementations there; they are still row invariant.  Q8_0 uses fmaf once per
+ * block and agrees exactly.
  */
 #ifndef VLLM_KERNELS_SIMD_PORTABLE_H
 #define VLLM_KERNELS_SIMD_PORTABLE_H
@@ -234,7 +233,7 @@ v_load_bf16(const uint16_t *p)
 	return (v16) {f4_load_bf16(p), f4_load_bf16(p + 4), f4_load_bf16(p + 8), f4_load_bf16(p + 12)};
 }
 
-/* halves in the low bits of each lane */
+/* convert halves in the low bits of each lane */
 static inline f4
 f4_of_f16(u4 u)
 {
@@ -286,7 +285,7 @@ f4_load_e4m3(const uint8_t *p)
 	return (f4) ((u4) f | (u & u4_set1(0x80)) << 24);
 }
 
-/* the values by F8_UP */
+/* the values divided by F8_UP */
 static inline v16
 v_load_e4m3(const uint8_t *p)
 {
@@ -301,7 +300,7 @@ f4_load_fp8(const uint8_t *p)
 	return (f4) ((u & u4_set1(0x7f)) << 20 | (u & u4_set1(0x80)) << 24) * f4_set1(0x1p112f);
 }
 
-/* codes of E4M3, none NaN: the values by F8_UP */
+/* codes of E4M3, none NaN: the values divided by F8_UP */
 static inline v16
 v_load_fp8(const uint8_t *p)
 {
@@ -340,7 +339,7 @@ v_store_f16(uint16_t *p, v16 x)
 		p[i] = kf32_to_f16(f[i]);
 }
 
-/* largest bit pattern of |x[i]| in a block of 32: orders floats, NaN on top */
+/* the largest bit pattern of |x[i]| in a block of 32: ordered like the floats, NaN on top */
 static inline uint32_t
 q8_absmax(const float *x)
 {
@@ -370,7 +369,7 @@ q8_quantize(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 	*s1 = sum[1];
 }
 
-/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), at least 0 by itself */
+/* INT8's codes of 32 activations: u[i] = min(rint(x[i] * inv) + zero, 127), never below 0 */
 static inline void
 i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 {
@@ -378,7 +377,7 @@ i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 		u[i] = (uint8_t) k_min((int) (x[i] * inv + MAGIC - MAGIC) + zero, I8_MAX_CODE);
 }
 
-/* quantized weights: a row of columns for each k, signed (tmpl_qpack.h) */
+/* quantized weights: a signed row of columns for each k (tmpl_qpack.h) */
 #define Q_LANE(j, c)	((j) * 32 + (c))
 #define Q8_OFF			0
 
@@ -388,7 +387,7 @@ i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 
 typedef u4 pv;
 
-/* 16 bytes at src[c] + at of each column: out[i] has their 32-bit words i */
+/* load 16 bytes at src[c] + at of each column: out[i] has their 32-bit words i */
 static inline void
 p_load(pv out[4], const uint8_t *const *src, size_t at)
 {
@@ -409,7 +408,7 @@ p_put_bytes(uint8_t *to, size_t stride, int c0, pv x)
 			to[(size_t) j * stride + (size_t) (c0 + c)] = (uint8_t) x[c];
 }
 
-/* four k of the strip that begins at column c0, as Q_LANE places them in `row` */
+/* store four k of the strip that begins at column c0, at their positions in `row` (Q_LANE) */
 static inline void
 p_put(uint8_t *row, int c0, pv x)
 {
@@ -441,7 +440,7 @@ p_put_low(uint8_t *to, int c0, pv x)
 	}
 }
 
-/* 8 elements of 16 bits at src[c] + at of 16 columns: rows of 16, 32 bytes each */
+/* transpose 8 elements of 16 bits at src[c] + at of 16 columns to rows of 16, 32 bytes each */
 static inline void
 p_transpose16(uint8_t *to, const uint8_t *const *src, size_t at)
 {

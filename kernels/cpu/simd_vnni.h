@@ -1,14 +1,13 @@
 /*
  * simd_vnni.h
- *	  Quantized products by vpdpbusd, which multiplies unsigned codes by signed
- *	  activations and adds four products to a 32-bit lane.
+ *	  Quantized products with vpdpbusd, which multiplies unsigned codes by signed activations and adds
+ *	  four products to a 32-bit lane.
  *
  * For vectors of any width: the includer (simd_avx2.h, simd_avx512.h with
  * ISA_VNNI) has defined qi and its functions, q_dpbusd(), q_mul32() and q_low16().
  *
- * Codes of 8 bits are stored + 128 (but INT8's), and sums start at -128 * sum of
- * the activations (q_xi).  No overflow: a group's sum is at most
- * 32 * 255 * 127 + 128 * 32 * 127 < 2^21.
+ * Codes of 8 bits (except INT8's) are stored + 128, and sums start at -128 * sum of the activations
+ * (q_xi).  No overflow: a group's sum is at most 32 * 255 * 127 + 128 * 32 * 127 < 2^21.
  */
 #define Q8_OFF		128
 
@@ -24,7 +23,7 @@ q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
 	return q_dot(q_dot(q_dot(q_dot(acc, w0, x), w1, x + 4), w2, x + 8), w3, x + 12);
 }
 
-/* INT8, tmpl_i8tile.h: here the activations are the unsigned ones */
+/* INT8, tmpl_i8tile.h: here the activations are the unsigned operands */
 static inline qi
 i8_dot(qi acc, qi w, qi u)
 {
@@ -60,12 +59,12 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 	return q_dot(q_dot(acc, w0, x), w1, x + 4);
 }
 
-/* ---- ... of several rows (tmpl_qstrip.h) ---- */
+/* ---- products of several rows (tmpl_qstrip.h) ---- */
 
 /* all codes are unsigned bytes, and sums have 32 bits */
 #define QS_PAIRS	0
 
-/* what sums start at to lose the codes' offset: of the whole group, or of its halves */
+/* initial values of sums that compensate the codes' offset: of the whole group, or of its halves */
 static inline void
 q_start(const int8_t *q, int off, bool halves, int32_t *start)
 {

@@ -1,10 +1,11 @@
 /*
  * act.cuh
- *	  Activations (acts.def) of one number, as ref's formulas within a few units of the last place.
+ *	  Activations (acts.def) of one number, equal to ref's formulas within a few units of the last
+ *	  place.
  *
- * x * sigmoid(a) is computed by e^-|a|, which can't overflow; where it is all that is left of x, it comes in
- * two factors e^(-|a|/2), so that results become subnormal by one rounding.  Divisions are exact (no
- * --use_fast_math).
+ * x * sigmoid(a) is computed from e^-|a|, which can't overflow; if that is the remaining factor of x, it
+ * is applied as two factors e^(-|a|/2), so that results become subnormal with one rounding.  Divisions
+ * are exact (no --use_fast_math).
  */
 #ifndef VLLM_KERNELS_CUDA_ACT_CUH
 #define VLLM_KERNELS_CUDA_ACT_CUH
@@ -17,7 +18,7 @@ times_sigmoid(float x, float a)
 {
 	float		half = expf(-0.5f * fabsf(a));
 
-	/* a NaN goes either way */
+	/* a NaN may take either branch */
 	return (a < 0.0f ? x * half * half : x) / (1.0f + half * half);
 }
 
@@ -94,7 +95,7 @@ up_oai(float u)
 	return (u > 7.0f ? 7.0f : u < -7.0f ? -7.0f : u) + 1.0f;
 }
 
-/* all threads have one `a` */
+/* `a` is the same in all threads */
 static __device__ __forceinline__ float
 act_of(KAct a, float x)
 {

@@ -1,9 +1,9 @@
 /*
  * comm.cu
- *	  What becomes of ranks' parts that lie one behind the other: columns side by side, or a sum.
+ *	  Combine ranks' parts that are stored one after the other: to adjacent columns, or to a sum.
  *
- * A sum is that of rank 0's part, rank 1's, ... in this order, whatever brought them here, so it has the same
- * bits on all ranks and those of a sum on the host.
+ * A sum adds rank 0's part, rank 1's, ... in this order, however the parts were transferred, so it has
+ * the same bits on all ranks and those of a sum on the host.
  */
 #include "cuda/common.cuh"
 
@@ -12,7 +12,8 @@
 #define THREADS 256
 
 /*
- * one unit of a part a thread; those of a part that is narrower than the widest have none at the end of a row
+ * Each thread copies one unit of a part.  A part that is narrower than the widest has no units at the
+ * end of a row.
  */
 template <typename T> __global__ void __launch_bounds__(THREADS)
 columns_kernel(T *all, const T *parts, size_t slot, CudaParts p, size_t n)
@@ -56,7 +57,7 @@ blocks(size_t n)
 	return (unsigned) ((n + THREADS - 1) / THREADS);
 }
 
-/* units of T instead of columns */
+/* p in units of T instead of columns */
 template <typename T> static void
 columns(void *all, const void *parts, size_t slot, CudaParts p, size_t size, int rows, cudaStream_t stream)
 {
@@ -72,7 +73,7 @@ columns(void *all, const void *parts, size_t slot, CudaParts p, size_t size, int
 			   slot / sizeof(T), p, n);
 }
 
-/* do units of so many bytes divide all that is copied? */
+/* return true if units of this many bytes divide everything that is copied */
 static bool
 divides(size_t unit, const void *all, const CudaParts *p, size_t size)
 {

@@ -1,14 +1,14 @@
 /*
  * common.cuh
- *	  The seam: what every .cu file includes.  Under nvcc CUDA itself, under g++ its
- *	  emulation (kernels/emu), so that the same kernels run on a CPU in tests.
+ *	  Included by every .cu file: under nvcc CUDA itself, under g++ its emulation (kernels/emu), so
+ *	  that the same kernels run on a CPU in tests.
  *
- * Rules, without which that doesn't work (docs/user/gpu.md):
- *  - no inline PTX but here, in mma.cuh, tma.cuh and wgmma.cuh;
- *  - shared memory by SHARED() and SMEM(), launches by LAUNCH();
- *  - what lanes exchange by memory needs __syncwarp, a shuffle orders nothing;
- *  - no memcpy, printf or malloc in kernels;
- *  - fmaf() where a product is to be fused; nvcc builds with -fmad=false.
+ * Rules that this requires (docs/user/gpu.md):
+ * - no inline PTX except here, in mma.cuh, tma.cuh and wgmma.cuh;
+ * - shared memory with SHARED() and SMEM(), launches with LAUNCH();
+ * - lanes that exchange data through memory need __syncwarp; a shuffle orders nothing;
+ * - no memcpy, printf or malloc in kernels;
+ * - fmaf() where a product must be fused; nvcc builds with -fmad=false.
  */
 #ifndef VLLM_KERNELS_CUDA_COMMON_CUH
 #define VLLM_KERNELS_CUDA_COMMON_CUH
@@ -34,7 +34,7 @@
 
 #define FULL_MASK 0xffffffffu
 
-/* ---- numbers as they lie in memory ---- */
+/* ---- numbers as stored in memory ---- */
 
 struct F16
 {
@@ -84,7 +84,7 @@ from_float(BF16 *h, float f)
 {
 	h->u = __bfloat16_as_ushort(__float2bfloat16_rn(f));
 }
-/* as kf32_to_f8(): what is too large becomes the largest, infinity NaN (E5M2: infinity) */
+/* like kf32_to_f8(): too large numbers become the largest, infinity NaN (E5M2: infinity) */
 static __device__ __forceinline__ void
 from_float(F8E4M3 *h, float f)
 {
@@ -120,7 +120,7 @@ from_float(float *h, float f)
 	*h = f;
 }
 
-/* ---- sums of a warp, the same bits in all lanes: a tree of fixed shape ---- */
+/* ---- sums over a warp, the same bits in all lanes: a tree of fixed shape ---- */
 
 static __device__ __forceinline__ float
 warp_sum(float v)
@@ -141,8 +141,8 @@ warp_max(float v)
 }
 
 /*
- * Of integers, over the lanes of mask, where the order doesn't matter: one instruction from sm_80 on.
- * (Not __reduce_*_sync, which sm_75 lacks.)
+ * Reductions of integers over the lanes of mask, where the order doesn't matter: one instruction from
+ * sm_80 on.  (Not __reduce_*_sync, which sm_75 lacks.)
  */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define REDUCE(name, builtin, expr) \
@@ -167,8 +167,8 @@ REDUCE(reduce_max, __reduce_max_sync, a > b ? a : b)
 #undef REDUCE
 
 /*
- * Of a block of WARPS warps: each warp's, then those in order.  sums: shared, [WARPS]; all threads
- * call it, and may use sums again behind the next barrier.
+ * Sum over a block of WARPS warps: each warp's sum, then these in order.  sums: shared, [WARPS]; all
+ * threads must call it, and may use sums again after the next barrier.
  */
 template <int WARPS> static __device__ __forceinline__ float
 block_sum(float v, float *sums)

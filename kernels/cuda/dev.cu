@@ -1,10 +1,11 @@
 /*
  * dev.cu
- *	  A GPU behind device.h: opening it, memory, copies, steps, and the library's one symbol.
+ *	  A GPU behind the interface of device.h: opening it, memory, copies, steps, and the library's only
+ *	  symbol.
  *
- * Nothing is allocated behind open() but what callers ask for, with one exception: the map of
- * a KV's pages grows with the pages.  An error of CUDA's, wherever it shows, makes the device
- * lost: from then on nothing is asked of it, and step_end() and wait() tell the first reason.
+ * After open() nothing is allocated except on request, with one exception: the copy of a KV's page map
+ * grows with the pages.  Any CUDA error makes the device lost: from then on it isn't used any more, and
+ * step_end() and wait() report the first reason.
  */
 #include "cuda/dev.h"
 #include "cuda/mm/blaslt.h"
@@ -15,10 +16,10 @@
 #include <string.h>
 
 #define STAGE_HALF	((size_t) 8 << 20)
-#define LEAST_CC	75			/* compute capability */
+#define LEAST_CC	75			/* lowest compute capability */
 #define ALIGN(n)	(((n) + 255) / 256 * 256)
 
-static KHost the_host;			/* of all devices */
+static KHost the_host;			/* shared by all devices */
 
 /* ---- errors ---- */
 
@@ -49,7 +50,8 @@ dev_use(KDevice *d)
 	return !d->lost && dev_ok(d, cudaSetDevice(d->info.ordinal), "cudaSetDevice");
 }
 
-/* An event of the stream, or NULL: all that is in it.  Other ranks may be what it waits for. */
+/* Wait for an event of the stream, or for NULL for everything in it.  It may in turn wait for other
+ * ranks. */
 static bool
 await(KDevice *d, cudaEvent_t e, const char *what)
 {
@@ -66,9 +68,9 @@ tell(const KDevice *d, char *err, size_t errlen)
 	return !d->lost;
 }
 
-/* ---- what there is ---- */
+/* ---- which devices there are ---- */
 
-/* A runtime that finds no driver says that it has found one too old. */
+/* A runtime without a driver reports that the driver is too old. */
 static int
 dev_count(char *why, size_t whylen)
 {
@@ -102,7 +104,7 @@ put_uuid(char *to, size_t size, const char *bytes)
 								i == 10 ? "-" : "", (unsigned) (uint8_t) bytes[i]);
 }
 
-/* free memory is told by mem(), when the device is open: asking for it here would open it */
+/* mem() reports free memory after the device has been opened: asking for it here would open it */
 static bool
 dev_info(int ordinal, KDevInfo *out)
 {
@@ -152,7 +154,7 @@ dev_alloc(KDevice *d, size_t size, const char *what)
 	return NULL;
 }
 
-/* graphs know addresses, which may be somebody else's soon */
+/* graphs contain addresses, which may soon belong to other data */
 static void
 dev_free(KDevice *d, void *p)
 {
@@ -244,7 +246,7 @@ dev_stream(KDevice *d)
 	return d->stream;
 }
 
-/* so many bytes in one half; false: not even an empty one has them */
+/* reserve this many bytes in one half; false: even an empty half is too small */
 bool
 dev_room(KDevice *d, size_t size)
 {
@@ -296,7 +298,7 @@ dev_send(KDevice *d, void *at, const void *staged, size_t size)
 				  "cudaMemcpyAsync");
 }
 
-/* A copy in pinned memory; *dev is the place beside it on the device. */
+/* Copy to pinned memory; *dev is the corresponding address on the device. */
 static void *
 staged(KDevice *d, const void *host, size_t size, void **dev)
 {
@@ -417,7 +419,7 @@ dev_wait(KDevice *d, char *err, size_t errlen)
 	return tell(d, err, errlen);
 }
 
-/* Is it there, or will it never be? */
+/* Return true if the data has arrived, or never will. */
 static bool
 came(KDevice *d, cudaError_t how)
 {
@@ -432,7 +434,7 @@ dev_done(KDevice *d)
 	return !dev_use(d) || came(d, cudaStreamQuery(d->stream));
 }
 
-/* ---- copies beside the ops; all of this under lock ---- */
+/* ---- copies beside the ops; the caller holds the lock for all of these ---- */
 
 static void
 copy_issue(KDevice *d, const DevCopy *c)
@@ -520,7 +522,7 @@ dev_event_done(KDevice *d, KEvent e)
 	return done;
 }
 
-/* The last one's event is behind all of them. */
+/* The last copy's event comes after all of them. */
 static void
 dev_kv_fence(KDevice *d)
 {
@@ -536,7 +538,7 @@ dev_kv_fence(KDevice *d)
 
 /* ---- steps ---- */
 
-/* blocks that a sequence's rows may look at */
+/* blocks that a sequence's rows may read */
 static int
 blocks_of(const KRows *r, int s, int block_size)
 {
@@ -562,7 +564,8 @@ fits(KDevice *d, const KStep *s)
 	return true;
 }
 
-/* Which page of the KV is whose, as far as blocks of these sequences go; again only if it has changed. */
+/* Send which page of the KV has which block, for the blocks of these sequences; only if it has
+ * changed. */
 static void
 send_pages(KDevice *d, const KvView *kv, const KRows *r)
 {
@@ -595,7 +598,7 @@ send_pages(KDevice *d, const KvView *kv, const KRows *r)
 		from++;
 	if (from < n)
 	{
-		/* pinned memory may be under way still */
+		/* pinned memory may still be in use by a copy */
 		if (!await(d, NULL, "running"))
 			return;
 		memcpy(s->pages_host + from, kv->pages + from, (n - from) * sizeof(int32_t));
@@ -608,8 +611,8 @@ send_pages(KDevice *d, const KvView *kv, const KRows *r)
 }
 
 /*
- * Blocks that tables have room for: what the longest sequence looks at, rounded up as a graph's contexts are,
- * whose ops know the distance from one table to the next.
+ * Return the width of the block tables: the blocks of the longest sequence, rounded up like a graph's
+ * contexts, whose ops contain the distance from one table to the next.
  */
 static int
 table_width(const KDevice *d, const KRows *r, int block_size)
@@ -627,7 +630,7 @@ table_width(const KDevice *d, const KRows *r, int block_size)
 	return blocks < d->o.max_blocks ? blocks : d->o.max_blocks;
 }
 
-/* the arrays into pinned memory; bytes of them */
+/* copy the arrays to pinned memory; return their bytes */
 static size_t
 gather(KDevice *d, const KStep *k, uint8_t *to)
 {
@@ -736,7 +739,7 @@ dev_step_end(KDevice *d, char *err, size_t errlen)
 
 /* ---- rows of an op ---- */
 
-/* is r the step, or a part of it? */
+/* return true if r is the step, or a part of it */
 static bool
 of_step(const KDevice *d, const KRows *r)
 {
@@ -903,7 +906,7 @@ open_memory(KDevice *d)
 		dev_ok(d, cudaMallocHost((void **) &d->stage.host, 2 * STAGE_HALF), "the stage");
 }
 
-/* Many rows' products without it are own kernels. */
+/* Without it, this code's own kernels compute products of many rows. */
 static void
 open_blas(KDevice *d)
 {
@@ -934,11 +937,11 @@ open_all(KDevice *d)
 	d->graphs = graphs_new();
 	if (ok && (!d->locks || d->graphs == NULL))
 		dev_lose(d, "no memory");
-	/* what was wrong before isn't this device's */
+	/* clear an earlier error, which isn't this device's */
 	cudaGetLastError();
 	if (ok)
 		table_open(d);
-	/* a library of other capabilities (CUDA_SM) has no kernels to be set up */
+	/* a library built for other capabilities (CUDA_SM) has no kernels that could be set up */
 	ok = ok && !d->lost && dev_ok(d, cudaGetLastError(), "the library's kernels") && open_memory(d);
 	if (ok)
 		open_blas(d);

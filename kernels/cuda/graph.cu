@@ -1,11 +1,11 @@
 /*
  * graph.cu
- *	  Steps that were recorded: the ops of a step of one kind as one launch.
+ *	  Recorded steps: all ops of a kind of step as one launch.
  *
- * A kind of step runs as it is the first time, so that everything it needs is loaded and every constant
- * is on the device; it is recorded the second time, and replayed from then on.  What a graph
- * knows of memory it knows by address: when something is freed, all graphs are thrown away.  What the driver
- * takes for one nobody has counted: where there is no room for it, fewer are kept.
+ * The first step of a kind runs normally, so that all modules are loaded and every constant is on the
+ * device; the second one is recorded, and later ones are replayed.  A graph refers to memory by address:
+ * when memory is freed, all graphs are discarded.  The memory that the driver takes for a graph is not
+ * counted in advance: if there is no room for it, fewer graphs are kept.
  */
 #include "cuda/dev.h"
 
@@ -17,18 +17,18 @@
 typedef struct Graph
 {
 	KGraphKey	key;
-	uint64_t	used;			/* CudaGraphs.turn when it was */
-	cudaGraphExec_t exec;		/* NULL: seen, not recorded */
+	uint64_t	used;			/* value of CudaGraphs.turn at its last use */
+	cudaGraphExec_t exec;		/* NULL: seen, but not recorded */
 } Graph;
 
 struct CudaGraphs
 {
 	Graph		g[GRAPHS];
 	int			n;
-	int			most;			/* that have room */
-	int			at;				/* of the step at hand */
+	int			most;			/* maximum number that fits into memory */
+	int			at;				/* index of the current step */
 	uint64_t	turn;
-	bool		stale;			/* any thread sets it */
+	bool		stale;			/* set by any thread */
 };
 
 CudaGraphs *
@@ -51,10 +51,7 @@ forget_all(CudaGraphs *g)
 	g->most = GRAPHS;
 }
 
-/*
- * The driver has no memory for that of the step at hand: the others give back theirs, and so many aren't kept
- * again.
- */
+/* The driver has no memory for the current step's graph: free the others, and keep fewer from now on. */
 static Graph *
 make_room(CudaGraphs *g)
 {
@@ -89,7 +86,8 @@ graphs_stale(CudaGraphs *g)
 	__atomic_store_n(&g->stale, true, __ATOMIC_RELEASE);
 }
 
-/* the place of key, new if need be instead of the one that was used longest ago; *old: it was seen before */
+/* return the index of key, if necessary a new one that replaces the least recently used; *old: it was
+ * seen before */
 static int
 find(CudaGraphs *g, const KGraphKey *key, bool *old)
 {
@@ -143,7 +141,7 @@ graphs_end(KDevice *d)
 
 	if (d->run == KRUN_CAPTURE)
 	{
-		/* also when the device is lost: the stream must come out of it */
+		/* also if the device is lost: the stream must leave capture mode */
 		e = cudaStreamEndCapture(d->stream, &made);
 		if (dev_ok(d, e, "cudaStreamEndCapture"))
 		{

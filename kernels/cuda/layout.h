@@ -1,15 +1,16 @@
 /*
  * layout.h
- *	  Where a weight lies in a matrix that is packed for CUDA.  C and C++.
+ *	  The position of a weight in a matrix that is packed for CUDA.  C and C++.
  *
- * A matrix is strips of 64 outputs, each by itself: perhaps a header, then blocks, each a
- * header and 1, 4 or 8 pieces of 32 k, each sub-scales and codes.  Zeros fill up the last
- * strip's outputs and the last piece's k.  A strip is four tiles of 16 outputs, and codes lie in
- * the order of the A fragments of mma.cuh: a lane's 2 x 8 weights of a tile's piece are
- * neighbours, so a warp loads a tile without shared memory and without ldmatrix.
+ * A matrix consists of strips of 64 outputs, each stored separately: perhaps a header, then blocks, each
+ * a header and 1, 4 or 8 pieces of 32 k, each piece sub-scales and codes.  The last strip's missing
+ * outputs and the last piece's missing k are zeros.  A strip is four tiles of 16 outputs, with codes in
+ * the order of the A fragments of mma.cuh: a lane's 2 x 8 weights of a tile's piece are adjacent, so a
+ * warp loads a tile without shared memory and without ldmatrix.
  *
- * Scales lie by pairs of outputs g and g + 8 of a tile, which one lane has: [tile][g]
- * [field][half of the tile].  Nothing here depends on the GPU: packed files serve all.
+ * Scales are stored by pairs of outputs g and g + 8 of a tile, which one lane needs:
+ * [tile][g][field][half of the tile].  The layout doesn't depend on the GPU: packed files work on all of
+ * them.
  */
 #ifndef VLLM_KERNELS_CUDA_LAYOUT_H
 #define VLLM_KERNELS_CUDA_LAYOUT_H
@@ -17,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* kernels call them, too */
+/* kernels call these functions, too */
 #ifdef __CUDACC__
 #define LAYOUT_FN static inline __host__ __device__
 #else
@@ -32,14 +33,14 @@ typedef enum CudaCodes
 {
 	CUDA_FLOAT,					/* elements of 2 or 4 bytes */
 	CUDA_NIBBLE,				/* code + off */
-	CUDA_TABLE,					/* the number of an entry of a table of 16 (cuda_table()) */
+	CUDA_TABLE,					/* index in a table of 16 (cuda_table()) */
 	CUDA_BYTE,					/* signed */
 	CUDA_E4M3
 } CudaCodes;
 
 /*
- * What headers and sub-scales have.  S(name, bytes an output of the strip's header, of a block's, of a
- * piece's sub-scales, pieces in a block)
+ * The contents of headers and sub-scales.  S(name, bytes per output of the strip's header, of a block's,
+ * of a piece's sub-scales, pieces in a block)
  */
 #define CUDA_SCALES(S) \
 	S(NONE, 0, 0, 0, 1)			/* - */ \
@@ -64,9 +65,9 @@ typedef struct CudaLayout
 {
 	uint8_t		codes;
 	uint8_t		scale;
-	uint8_t		off;			/* of nibbles */
-	uint8_t		size;			/* of floats, bytes */
-	uint8_t		strip_header;	/* bytes an output */
+	uint8_t		off;			/* offset of nibbles */
+	uint8_t		size;			/* bytes of a float element */
+	uint8_t		strip_header;	/* bytes per output */
 	uint8_t		header;
 	uint8_t		sub;
 	uint8_t		pieces;
@@ -96,14 +97,15 @@ cuda_strip_bytes(const CudaLayout *l, int k)
 }
 
 /*
- * The place of output j and k (of a piece) among a piece's weights.  A lane's 8 of each of the two
- * fragments; floats all lanes' first ones, then the second ones, codes a lane's 16 together.
+ * Return the index of output j and k (within a piece) among a piece's weights.  A lane has 8 of each of
+ * the two fragments; floats are stored with all lanes' first ones, then the second ones, codes with a
+ * lane's 16 together.
  */
 LAYOUT_FN int
 cuda_place(const CudaLayout *l, int j, int k)
 {
 	int			lane = j % 8 * 4 + k % 8 / 2,
-				reg = j / 8 % 2 + k / 8 % 2 * 2,	/* of the fragment */
+				reg = j / 8 % 2 + k / 8 % 2 * 2,	/* register of the fragment */
 				tile = j / CUDA_TILE * 2,
 				step = k / CUDA_TILE;
 
@@ -111,7 +113,7 @@ cuda_place(const CudaLayout *l, int j, int k)
 		k % 2;
 }
 
-/* The place of output j's field among the fields of a strip, of which there are n. */
+/* Return the index of output j's field among the n fields of each output of a strip. */
 LAYOUT_FN int
 cuda_scale_place(int j, int field, int n)
 {

@@ -1,11 +1,11 @@
 /*
  * lora.cu
- *	  Low-rank products beside matrices: rows of a step with adapters.
+ *	  Low-rank products of adapters, added to those of matrices.
  *
- * Each element of t is a sum of its own, in 32 lanes (a lane has the quads lane, lane + 32, ... of the
- * inputs) that warp_sum() adds, and each of y one in the order of ranks, which is added at the end: so no
- * element depends on which rows, ranks and adapters are computed with it.  Tiles of rows and ranks only share
- * loads.
+ * Each element of t is a separate sum, in 32 lanes (a lane has the quads lane, lane + 32, ... of the
+ * inputs) that warp_sum() adds; each element of y is a sum in the order of ranks, added at the end.  So
+ * no element depends on which rows, ranks and adapters are computed together.  Tiles of rows and ranks
+ * only share loads.
  */
 #include "cuda/common.cuh"
 #include "cuda/quad.cuh"
@@ -15,9 +15,9 @@
 
 #define WARPS			4
 #define THREADS			(WARPS * 32)
-#define SHRINK_ROWS		4		/* of x, and of A, that a warp has */
+#define SHRINK_ROWS		4		/* rows of x, and of A, of a warp */
 #define SHRINK_RANKS	4
-#define EXPAND_ROWS		8		/* of y; an output of each is a thread's */
+#define EXPAND_ROWS		8		/* rows of y; a thread computes one output of each */
 
 /* ---- the host's side ---- */
 
@@ -72,7 +72,7 @@ cuda_lora_stage(void *host, void *device, const KLoraJob *jobs, int n)
 
 /* ---- kernels ---- */
 
-/* the job whose block this is; none of them is without blocks, but for those without rows */
+/* return the block's job; every job with rows has blocks */
 static __device__ __forceinline__ const CudaLoraJob *
 job_of(const CudaLoraJob *jobs, int n, int op)
 {
@@ -97,7 +97,7 @@ quad_dot(float4 a, float4 b, float sum)
 	return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
 }
 
-/* t of up to 4 rows and ranks r0 .. r1 - 1 */
+/* compute t of up to 4 rows and ranks r0 .. r1 - 1 */
 template <typename X, typename W, bool V> static __device__ __forceinline__ void
 shrink_tile(const CudaLoraJob *j, const X *const x[SHRINK_ROWS], int n, int r0, int r1,
 			float *const t[SHRINK_ROWS])
@@ -195,7 +195,7 @@ cuda_lora_shrink(const CudaLora *l, const void *x, KType as, int ldx, float *t, 
 		WITH_OPERAND(shrink, as, x, ldx, l, t, ldt, stream);
 }
 
-/* output c of rows i0 .. i0 + n - 1 of a job */
+/* compute output c of rows i0 .. i0 + n - 1 of a job */
 template <typename W> static __device__ __forceinline__ void
 expand_column(const CudaLoraJob *j, int i0, int n, int c, const float *t, int ldt, float *y, int ldy)
 {
@@ -249,7 +249,7 @@ cuda_lora_expand(const CudaLora *l, const float *t, int ldt, float *y, int ldy, 
 		LAUNCH(expand_kernel, l->blocks[CUDA_LORA_EXPAND], THREADS, 0, stream, l->jobs, l->n, t, ldt, y, ldy);
 }
 
-/* a warp a row: that of an adapter's embedding, whose a is [inputs][rank] */
+/* one warp per row: row of an adapter's embedding, whose a is [inputs][rank] */
 __global__ void __launch_bounds__(THREADS)
 lora_rows_kernel(const CudaLoraJob *jobs, int n_jobs, const int32_t *ids, float *t, int ldt)
 {

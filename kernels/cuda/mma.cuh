@@ -1,15 +1,15 @@
 /*
  * mma.cuh
- *	  Tensor cores, ldmatrix and cp.async: all the PTX there is, with an emulated twin.
+ *	  Tensor cores, ldmatrix and cp.async: inline PTX with an emulated twin of each function.
  *
- * mma_*(d, a, b, c): d = a b + c for a whole warp, A 16 x 16 row-major, B 16 x 8 by
- * columns (S8, E4M3: 16 x 32, 32 x 8); d may be c.  In lane l, g = l / 4, t = l % 4: A has rows
- * g and g + 8 and columns 2t, 2t + 1 of its low and high half, in the order (g, low),
- * (g + 8, low), (g, high), (g + 8, high); B rows 2t, 2t + 1 of column g, low and high; C
- * and D columns 2t, 2t + 1 of rows g and g + 8.  S8 and E4M3 have 4 columns where halves have 2.
- * sm_75 has smaller F16 and S8 products, which are put together, no BF16 (traps: the host
- * doesn't launch it there), and no cp.async (copies at once).  Below sm_89 codes of E4M3 become halves, which
- * is what ptxas makes of the instruction on sm_90 and sm_100, too.
+ * mma_*(d, a, b, c): d = a b + c for a whole warp, A 16 x 16 row-major, B 16 x 8 by columns (S8, E4M3:
+ * 16 x 32, 32 x 8); d may be c.  In lane l, g = l / 4, t = l % 4: A has rows g and g + 8 and columns 2t,
+ * 2t + 1 of its low and high half, in the order (g, low), (g + 8, low), (g, high), (g + 8, high); B has
+ * rows 2t, 2t + 1 of column g, low and high; C and D have columns 2t, 2t + 1 of rows g and g + 8.  S8
+ * and E4M3 have 4 columns where halves have 2. sm_75 has only smaller F16 and S8 products, which are
+ * combined here, no BF16 (traps: the host doesn't launch it there), and no cp.async (the copy is
+ * synchronous).  Below sm_89 codes of E4M3 are converted to halves, as ptxas does with the instruction
+ * on sm_90 and sm_100, too.
  */
 #ifndef VLLM_KERNELS_CUDA_MMA_CUH
 #define VLLM_KERNELS_CUDA_MMA_CUH
@@ -87,8 +87,8 @@ mma_s8(int *d, const uint32_t *a, const uint32_t *b, const int *c)
 
 #if __CUDA_ARCH__ < 890
 /*
- * bytes i and i + 1 of w, which are E4M3, as halves 2^-8 times as large: subnormals, too; the code of NaN is
- * 480
+ * bytes i and i + 1 of w, which are E4M3, as halves that are smaller by a factor of 2^-8: subnormals,
+ * too; the code of NaN becomes 480
  */
 static __device__ __forceinline__ uint32_t
 e4m3_small(uint32_t w, int i)
@@ -125,8 +125,9 @@ mma_e4m3(float *d, const uint32_t *a, const uint32_t *b, const float *c)
 }
 
 /*
- * Four 8 x 8 matrices of halves from shared memory: lane 8i + r brings row r of matrix i (16 bytes, aligned
- * to them); d[i] gets columns 2t, 2t + 1 of row g of matrix i, with _trans rows 2t, 2t + 1 of column g.
+ * Load four 8 x 8 matrices of halves from shared memory: lane 8i + r passes the address of row r of
+ * matrix i (16 bytes, aligned to that); d[i] gets columns 2t, 2t + 1 of row g of matrix i, with _trans
+ * rows 2t, 2t + 1 of column g.
  */
 static __device__ __forceinline__ void
 ldmatrix_x4(uint32_t *d, const void *row)
@@ -144,7 +145,7 @@ ldmatrix_x4_trans(uint32_t *d, const void *row)
 				 "=r"(d[3]):"r"((uint32_t) __cvta_generic_to_shared(row)):"memory");
 }
 
-/* two matrices, from lanes 0 .. 15; the others bring any of their rows */
+/* two matrices, with addresses from lanes 0 .. 15; the others pass the address of any row */
 static __device__ __forceinline__ void
 ldmatrix_x2(uint32_t *d, const void *row)
 {
@@ -160,8 +161,8 @@ ldmatrix_x2_trans(uint32_t *d, const void *row)
 }
 
 /*
- * 16 bytes from global to shared memory, of which the first `from` (0 .. 16) are read and the rest zeros.
- * There for the thread itself behind its cp_wait, for others behind a barrier after that.
+ * Copy 16 bytes from global to shared memory, of which the first `from` (0 .. 16) are read and the rest
+ * are zeros.  The data is valid in this thread after its cp_wait, in others after a barrier after that.
  */
 static __device__ __forceinline__ void
 cp_async16(void *dst, const void *src, int from = 16)
@@ -187,7 +188,7 @@ cp_commit(void)
 #endif
 }
 
-/* until at most LEFT of the thread's last commits are under way */
+/* wait until at most LEFT of the thread's last commits are in flight */
 template <int LEFT> static __device__ __forceinline__ void
 cp_wait(void)
 {

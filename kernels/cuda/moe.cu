@@ -1,15 +1,15 @@
 /*
  * moe.cu
- *	  Mixtures of experts, but for their matrices: which experts compute a row, where each
- *	  row's copies go, and their outputs' sum.
+ *	  Mixtures of experts, except for their matrices: which experts compute a row, the positions of
+ *	  each row's copies, and the sum of the experts' outputs.
  *
- * Routing is a warp a row, in shared memory; expert i is lane i % 32's, which alone writes
- * its key, so a choice is two reductions of integers.  Row invariant: the one sum over
- * all experts is each lane's, ascending, then the tree of warp_sum(); sums over the chosen
- * ones run in the order of choice, and so have the bits of kernels/route.c.
+ * Routing uses one warp per row, in shared memory; expert i belongs to lane i % 32, and only that lane
+ * writes its key, so a choice is two reductions of integers.  Row invariant: the only sum over all
+ * experts is each lane's, ascending, then the tree of warp_sum(); sums over the chosen ones run in the
+ * order of choice, and so have the bits of kernels/route.c.
  *
- * Placement is one block: each warp counts a range of pairs, and then knows where its own
- * ones of each expert begin.  Integers only: as on the CPU, bit for bit.
+ * Placement uses one block: each warp counts a range of pairs, and then knows where its own pairs of
+ * each expert begin.  Only integers: the same bits as on the CPU.
  */
 #include "cuda/order.cuh"
 #include "cuda/cuda_ops.h"
@@ -21,13 +21,13 @@
 
 /* ---- routing ---- */
 
-/* A row's, all in shared memory. */
+/* The data of one row, all in shared memory. */
 typedef struct Route
 {
 	float	   *scores;			/* [n_experts] */
 	float	   *w;				/* [top_k] in the order of choice */
 	int		   *chosen;			/* [top_k] */
-	unsigned   *keys;			/* [n_experts] of what the choice is by; 0: not any more */
+	unsigned   *keys;			/* [n_experts] keys of the scores for the choice; 0: excluded */
 	unsigned   *groups;			/* [n_groups] */
 	int			lane;
 } Route;
@@ -58,7 +58,7 @@ softmax_all(const Route *r, int n)
 		r->scores[i] /= sum;
 }
 
-/* The first one of the largest keys, whose lane takes it out. */
+/* Return the first one of the largest keys; its lane clears the key. */
 static __device__ int
 take_best(const Route *r, unsigned *keys, int n)
 {
@@ -79,7 +79,7 @@ take_best(const Route *r, unsigned *keys, int n)
 	return at;
 }
 
-/* Take out the experts of all groups but the best. */
+/* Exclude the experts of all groups except the best. */
 static __device__ void
 leave_groups(const Route *r, const KRoute *c)
 {
@@ -114,8 +114,8 @@ leave_groups(const Route *r, const KRoute *c)
 }
 
 /*
- * SparseMixer's weight of the best expert that is left: a softmax over those that are about as
- * good, itself included.
+ * Return SparseMixer's weight of the best remaining expert: a softmax over those with similar scores,
+ * including itself.
  */
 static __device__ float
 mixer_weight(const Route *r, const KRoute *c, float max, int best)
@@ -133,7 +133,7 @@ mixer_weight(const Route *r, const KRoute *c, float max, int best)
 	return 1.0f / warp_sum(sum);
 }
 
-/* w = softmax(w), or what else becomes of the chosen ones' scores; each lane sums up all */
+/* compute the weights of the chosen experts' scores; each lane sums up all */
 static __device__ void
 weigh(const Route *r, const KRoute *c)
 {
@@ -261,7 +261,7 @@ cuda_moe_slots(int32_t *experts, int rows, int first, int top_k, const int32_t *
 
 /* ---- placement ---- */
 
-/* start[0 .. n] = sums of what comes before, of counts [n]; by one warp */
+/* start[0 .. n] = prefix sums of counts [n]; by one warp */
 static __device__ void
 scan_experts(const int *counts, int *start, int n)
 {
@@ -291,8 +291,8 @@ scan_experts(const int *counts, int *start, int n)
 }
 
 /*
- * The warp's pairs from..to in order.  counts [n_experts]: its own, which they add up in; with place each
- * pair goes where the count is.
+ * Walk the warp's pairs from..to in order.  counts [n_experts]: the warp's own counters; with place each
+ * pair goes to the position given by its counter.
  */
 static __device__ void
 walk_pairs(const int32_t *experts, int from, int to, int *counts, int32_t *place)
@@ -373,14 +373,14 @@ cuda_moe_place(const int32_t *experts, int pairs, int n_experts, int32_t *start,
 		   experts, pairs, n_experts, start, place);
 }
 
-/* ---- what experts get, and what becomes of what they give ---- */
+/* ---- gathering experts' inputs and combining their outputs ---- */
 
 template <typename T, int N> struct __align__(sizeof(T) * N) Piece
 {
 	T			v[N];
 };
 
-/* n: pieces in a row */
+/* n: pieces per row */
 template <typename T, int N> static __global__ void __launch_bounds__(THREADS)
 moe_gather_kernel(Piece<T, N> *x, const Piece<T, N> *h, int top_k, const int32_t *place, const float *weights,
 				  int n)
@@ -436,11 +436,11 @@ cuda_moe_gather(KType type, void *x, const void *h, int rows, int top_k, const i
 typedef struct Combine
 {
 	const int32_t *place;		/* [rows][top_k] */
-	const float *weights;		/* likewise; NULL = 1 */
-	const float *gate;			/* [rows]: its sigmoid is the factor of what y has; NULL = 1 */
+	const float *weights;		/* [rows][top_k]; NULL = 1 */
+	const float *gate;			/* [rows]: its sigmoid is a factor of y's old value; NULL = 1 */
 	const float *out_bias;		/* [hidden] or NULL */
 	int			top_k;
-	bool		shared;			/* y has something */
+	bool		shared;			/* y has an initial value */
 } Combine;
 
 template <int N> static __global__ void __launch_bounds__(THREADS)

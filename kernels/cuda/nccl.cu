@@ -1,16 +1,16 @@
 /*
  * nccl.cu
- *	  Ranks that have a GPU each and talk by NCCL.
+ *	  Ranks that have a GPU each and communicate through NCCL.
  *
- * NCCL is opened at run time.  Collectives go into the stream of the ops, so they are in their order.  NCCL
- * gathers parts of one size, which is that of the largest; comm.cu makes columns of them.  What is larger
- * than the room for that goes in pieces.  A sum whose bits count is a gather and a sum in the order of ranks;
- * NCCL's own is for who said that they don't.
+ * NCCL is opened at run time.  Collectives are enqueued in the ops' stream, and so run in their order.
+ * NCCL gathers parts of equal size, which is that of the largest; comm.cu converts them to columns.
+ * Data larger than the reserved memory is sent in pieces.  With invariant bits a sum is a gather and a
+ * sum in the order of ranks; otherwise it is NCCL's own.
  *
- * A rank that is gone would let the others' kernels wait for ever.  So whoever waits for the stream asks
- * meanwhile whether there is hope, and NCCL whether all is well; if not, the communicators are aborted, which
- * ends what is under way, and the device counts as lost.  Opening one asks likewise: NCCL's calls don't
- * block.
+ * If a rank is gone, the others' kernels would wait for ever.  So a thread that waits for the stream
+ * repeatedly calls lives() and checks NCCL for errors; if one fails, it aborts the communicators, which
+ * ends pending work, and the device counts as lost.  Opening a communicator does the same: NCCL's calls
+ * don't block.
  */
 #include "cuda/nccl_api.h"
 
@@ -25,9 +25,9 @@
 #include <unistd.h>
 
 #define LIBRARY	"libnccl.so.2"
-#define ROOM	((size_t) 8 << 20)	/* bytes of a rank's part that is under way */
-#define LOOKS	2000			/* ... without a nap */
-#define LOOK_US	20				/* between looks then */
+#define ROOM	((size_t) 8 << 20)	/* bytes of a rank's part in flight */
+#define LOOKS	2000			/* polls without a sleep */
+#define LOOK_US	20				/* microseconds between polls after that */
 
 #if defined(__CUDACC__) && __has_include(<nccl.h>)
 #include <nccl.h>
@@ -47,7 +47,7 @@ SAME(offsetof(NcclConfig, share), offsetof(ncclConfig_t, splitShare));
 
 static_assert(sizeof(NcclId) == KDEVICE_COMM_ID, "an id is a KDEVICE_COMM_ID");
 
-/* One that is open, for the process's life: its threads stay. */
+/* An open library; it stays open, as its threads keep running. */
 typedef struct Nccl
 {
 	struct Nccl *next;
@@ -61,15 +61,15 @@ typedef struct Nccl
 
 struct KDevComm
 {
-	KDevComm   *next;			/* of the device's */
+	KDevComm   *next;			/* next one of the same device */
 	KDevice    *d;
 	const Nccl *nccl;
-	NcclComm	comm;			/* NULL: aborted */
+	NcclComm	comm;			/* NULL: it has been aborted */
 	int			rank;
 	int			size;
 	bool		(*lives) (void *ctx);
 	void	   *ctx;
-	uint8_t    *parts;			/* [size][ROOM] of the device */
+	uint8_t    *parts;			/* [size][ROOM] in the device's memory */
 };
 
 /* ---- the library ---- */
@@ -77,7 +77,7 @@ struct KDevComm
 static Nccl *libraries;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* NULL: all are there */
+/* return NULL, or the name of a missing function */
 static const char *
 find_calls(Nccl *n, void *library)
 {
@@ -116,7 +116,7 @@ nccl_load(Nccl *n, char *err, size_t errlen)
 	return false;
 }
 
-/* NULL: why not */
+/* return NULL with the reason in err */
 static const Nccl *
 nccl_open(const char *path, char *err, size_t errlen)
 {
@@ -187,7 +187,8 @@ look_again(int *looks)
 		usleep(LOOK_US);
 }
 
-/* What goes on without us has come to an end: how.  NCCL_UNDER_WAY: it won't. */
+/* Wait for a call that NCCL continues in the background and return its result.  NCCL_UNDER_WAY: it will
+ * not end. */
 static int
 settle(KDevComm *c, int result)
 {
@@ -213,8 +214,8 @@ abort_comm(KDevComm *c)
 }
 
 /*
- * Nothing of it is under way.  NCCL's own way to end one waits for the other ranks, which may have gone on to
- * something else.
+ * Close a communicator without pending work.  It is aborted, since NCCL's regular call would wait for
+ * the other ranks, which may already be doing something else.
  */
 static void
 comm_close(KDevComm *c)
@@ -326,7 +327,7 @@ ready(KDevComm *c)
 	return dev_use(c->d) && c->comm != NULL;
 }
 
-/* Rows of p's columns, behind which mine and all lie. */
+/* Gather rows of p's columns; mine and all are the addresses for these rows. */
 static bool
 gather_piece(KDevComm *c, void *all, const void *mine, int rows, const CudaParts *p, size_t size)
 {
@@ -344,7 +345,7 @@ gather_piece(KDevComm *c, void *all, const void *mine, int rows, const CudaParts
 	if (even && rows == 1 && p->from == 0 && p->width >= p->starts[1])
 		return well(c, c->nccl->AllGather(mine, all, slot, NCCL_BYTES, c->comm, s));
 	slot = (slot + 15) / 16 * 16;
-	/* it is as large as the others', of which mine may lack the end */
+	/* the part is sent with the others' size; mine may lack its end */
 	if (own < slot)
 	{
 		void	   *there = c->parts + (size_t) c->rank * slot;
@@ -376,7 +377,7 @@ comm_gather(KDevComm *c, void *all, const void *mine, int rows, const int32_t *s
 		p.starts[r] = starts[r];
 	for (int r = 0; r < c->size; r++)
 		widest = starts[r + 1] - starts[r] > widest ? starts[r + 1] - starts[r] : widest;
-	/* whole rows, unless one alone is too wide */
+	/* pieces are whole rows, unless one row is too wide */
 	step = widest == 0 ? rows : widest < most ? most / widest : 1;
 	for (int i = 0; i < rows; i += step)
 		for (int from = 0; from < widest; from += most)

@@ -1,9 +1,9 @@
 /*
  * nccl_api.h
- *	  What nccl.cu calls of NCCL.
+ *	  The functions of NCCL that nccl.cu calls.
  *
- * The library is opened at run time, and its header need not be there when this is built: its
- * calls, structs and numbers stand here.  Where nvcc finds <nccl.h>, nccl.cu compares them with it.
+ * The library is opened at run time, and its header may be missing at build time: this file declares its
+ * functions, structs and numbers.  If nvcc finds <nccl.h>, nccl.cu compares them with it.
  */
 #ifndef VLLM_KERNELS_CUDA_NCCL_API_H
 #define VLLM_KERNELS_CUDA_NCCL_API_H
@@ -19,7 +19,7 @@ typedef struct NcclId
 	char		bytes[128];
 } NcclId;
 
-/* as of 2.18; later ones know by size and version what is not there */
+/* as of 2.18; later versions recognize missing fields by size and version */
 typedef struct NcclConfig
 {
 	size_t		size;
@@ -37,7 +37,7 @@ enum
 {
 	NCCL_MAGIC = (int) 0xcafebeef,
 	NCCL_LEAST = 21800,			/* version, as GetVersion() has it: that of the struct above */
-	NCCL_ANY = INT32_MIN,		/* of a config's numbers: as the library likes */
+	NCCL_ANY = INT32_MIN,		/* in a config: let the library choose */
 	NCCL_OK = 0,				/* ncclResult_t */
 	NCCL_UNDER_WAY = 7,
 	NCCL_BYTES = 0,				/* ncclDataType_t */
@@ -45,7 +45,7 @@ enum
 	NCCL_SUM = 0				/* ncclRedOp_t */
 };
 
-/* C(name behind nccl, parameters); all of them answer NCCL_OK if they went well */
+/* C(name after nccl, parameters); all return NCCL_OK on success */
 #define NCCL_CALLS(C) \
 	C(GetVersion, (int *version)) \
 	C(GetUniqueId, (NcclId *id)) \

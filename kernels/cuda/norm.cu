@@ -1,13 +1,13 @@
 /*
  * norm.cu
- *	  Norms: a block a row, or a warp where rows are short.
+ *	  Norms: one block per row, or one warp if rows are short.
  *
- * Row invariant: lane t of those that a row has sums the columns of quads t, t + lanes, ..., then come the
- * trees of warp_sum() and block_sum(); how many lanes depends on the row's length only.  Reads a row two or
- * three times, all but the first from L1 or L2.
+ * Row invariant: lane t of a row's lanes sums the columns of quads t, t + lanes, ..., followed by the
+ * trees of warp_sum() and block_sum(); the number of lanes depends only on the row's length.  A row is
+ * read two or three times, all except the first from L1 or L2.
  *
- * A column is read and written by one thread, so y may be x, and what add_rmsnorm() adds is the row that it
- * norms.
+ * Each column is read and written by one thread, so y may be x, and add_rmsnorm() norms the row that it
+ * has just added to.
  */
 #include "cuda/common.cuh"
 #include "cuda/quad.cuh"
@@ -15,7 +15,7 @@
 
 #define WARPS	8
 #define THREADS (WARPS * 32)
-#define SHORT	512				/* columns, up to which a row is a warp's */
+#define SHORT	512				/* rows of up to this many columns are computed by one warp */
 
 typedef struct Norm
 {
@@ -52,7 +52,7 @@ square_sum(float4 v, float sum)
 	return fmaf(v.w, v.w, fmaf(v.z, v.z, fmaf(v.y, v.y, fmaf(v.x, v.x, sum))));
 }
 
-/* v - mean, but zeros behind the row's end */
+/* v - mean, but zeros after the row's end */
 static __device__ __forceinline__ float4
 centre(float4 v, float mean, int left)
 {
@@ -60,7 +60,7 @@ centre(float4 v, float mean, int left)
 					   left > 3 ? v.w - mean : 0.0f);
 }
 
-/* x += d, of this lane's columns */
+/* x += d, for this lane's columns */
 template <bool V, int LANES> static __device__ __forceinline__ void
 add_to(float *x, const float *d, int dim, int lane)
 {
@@ -69,7 +69,7 @@ add_to(float *x, const float *d, int dim, int lane)
 		quad_put<V>(x + i, dim - i, quad_get<V>(x + i, dim - i) + quad_get<V>(d + i, dim - i));
 }
 
-/* the mean of a row, and 1 / what it is to be divided by; sums: [2][warps] */
+/* return the mean of a row, and the reciprocal of its divisor; sums: [2][warps] */
 template <bool V, int LANES> static __device__ __forceinline__ float2
 measure(const Norm &a, const float *x, int lane, float *sums)
 {
@@ -106,7 +106,7 @@ norm_kernel(T *y, const Norm a)
 	const float *w = a.w != NULL ? a.w + head * a.ldw : NULL;
 	float2		m;
 
-	/* a warp's rows have no barrier */
+	/* rows of a warp need no barrier */
 	if (r >= a.n)
 		return;
 	if (a.d != NULL)

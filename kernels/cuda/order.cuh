@@ -1,16 +1,16 @@
 /*
  * order.cuh
- *	  Numbers as integers that compare as they do: what is chosen by warps and blocks.
+ *	  Numbers as integer keys with the same order, for choices by warps and blocks.
  *
- * Integers are added and compared in any order with the same result, so a choice by
- * keys depends on nothing but the numbers.
+ * Integers can be added and compared in any order with the same result, so a choice by keys depends only
+ * on the numbers.
  */
 #ifndef VLLM_KERNELS_CUDA_ORDER_CUH
 #define VLLM_KERNELS_CUDA_ORDER_CUH
 
 #include "cuda/common.cuh"
 
-/* The larger the later; -0 is 0; NaN is before everything; no number has the key 0. */
+/* larger numbers have larger keys; -0 equals 0; NaN comes before all numbers; no number has the key 0 */
 static __device__ __forceinline__ unsigned
 key_of(float v)
 {
@@ -27,7 +27,7 @@ of_key(unsigned key)
 	return __uint_as_float(key >> 31 != 0 ? key & 0x7fffffffu : ~key);
 }
 
-/* Of equal scores the first id is the better one. */
+/* Of equal scores the first id is better. */
 template <typename S> static __device__ __forceinline__ bool
 is_better(S score, int id, S than, int other)
 {

@@ -1,10 +1,9 @@
 /*
  * pack.c
- *	  Matrices as CUDA's products read them (layout.h), made by the host.
+ *	  Matrices in the form that CUDA's products read (layout.h), packed on the host.
  *
- * Weight by weight from kgroup_get(), so a format is a row of the table.  Codes that
- * are looked up are packed as places of the table; halves are copied as they lie in
- * the blocks, no weight is rounded.
+ * Each weight comes from kgroup_get(), so a format is one row of the table.  Codes of a table are packed
+ * as indices; halves are copied as they are in the blocks, no weight is rounded.
  */
 #include "cuda/pack.h"
 
@@ -85,7 +84,7 @@ put_code(const CudaLayout *l, KType t, uint8_t *codes, int j, int k, int q)
 	if (l->codes == CUDA_TABLE)
 		for (code = 0; cuda_table(t)[code] != q; code++)
 			;
-	/* of a lane's word of 8 the register's two are nibbles r and r + 4 */
+	/* in a lane's word of 8 codes the two of a register are nibbles r and r + 4 */
 	nibble = place % 8 / 2 + place % 2 * 4;
 	codes[place / 8 * 4 + nibble / 2] |= (uint8_t) (code << nibble % 2 * 4);
 }
@@ -111,7 +110,7 @@ has_min(const CudaLayout *l)
 	return l->scale == CUDA_DM || l->scale == CUDA_K2 || l->scale == CUDA_KHM;
 }
 
-/* where a format's block has its half d, followed by m */
+/* offset of a format's half d, followed by m, in its block */
 static size_t
 halves_at(KType t)
 {
@@ -151,7 +150,7 @@ half_of(const uint8_t *header, int j, int field, int fields)
 	return kf16_to_f32(h);
 }
 
-/* d and m of output j for the half h of a piece */
+/* get d and m of output j for the half h of a piece */
 static void
 get_scales(const CudaLayout *l, const uint8_t *header, const uint8_t *sub, int j, int h, float *d, float *m)
 {
@@ -189,8 +188,8 @@ get_scales(const CudaLayout *l, const uint8_t *header, const uint8_t *sub, int j
 /* ---- matrices ---- */
 
 /*
- * row j of a strip of FP8.  Products take the code of NaN for a number, so that a group which has one gets
- * the scale NaN: a sum with either is NaN.
+ * Pack row j of a strip of FP8.  Products treat the code of NaN as a number, so a group that has one
+ * gets the scale NaN: the result is NaN in both cases.
  */
 static void
 put_fp8(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
@@ -214,7 +213,7 @@ put_fp8(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
 	}
 }
 
-/* row j of a strip: floats, and INT8 behind its scale */
+/* pack row j of a strip: floats, or INT8 after its scale */
 static void
 put_plain(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
 {

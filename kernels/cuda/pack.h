@@ -1,6 +1,6 @@
 /*
  * pack.h
- *	  Matrices as CUDA's products read them (layout.h), made by the host.  Needs no CUDA.
+ *	  Matrices in the form that CUDA's products read (layout.h), packed on the host.  Needs no CUDA.
  */
 #ifndef VLLM_KERNELS_CUDA_PACK_H
 #define VLLM_KERNELS_CUDA_PACK_H

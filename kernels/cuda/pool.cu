@@ -1,9 +1,10 @@
 /*
  * pool.cu
- *	  Pooling: a step's hidden rows of each sequence into its sums, which outlive the step.
+ *	  Pooling: add each sequence's hidden rows of a step to its sums, which outlive the step.
  *
- * A thread has a column and goes through a sequence's rows in the order of positions, so the sums have the
- * bits of src/model/layers/pooler.c however a text was cut.  What is divided by is double as there.
+ * A thread has one column and processes a sequence's rows in the order of positions, so the sums have
+ * the bits of src/model/layers/pooler.c however a text was split into steps.  The division is in double,
+ * as there.
  */
 #include "cuda/common.cuh"
 #include "cuda/cuda_ops.h"
@@ -12,7 +13,7 @@
 
 #define THREADS 128
 
-/* sum of a sequence: its row of sums; rows from seq_start[s] on */
+/* sum: the sequence's row of sums; its rows start at seq_start[s] */
 __global__ void __launch_bounds__(THREADS)
 pool_kernel(KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, const float *x, int ldx, int width)
 {

@@ -1,13 +1,14 @@
 /*
  * quad.cuh
- *	  Rows four columns at a time, whatever they are stored as, and operands.
+ *	  Read and write rows four columns at a time, in any storage type, and operands.
  *
- * A quad is 4 columns from a multiple of 4 on, those behind a row's end being zeros.  V: it is loaded and
- * stored by one instruction, for which rows lie at multiples of 16 bytes (of 8 if an element has two);
- * without, by elements.  Either way the same columns meet in the same thread, so V changes no bits.
+ * A quad is 4 columns from a multiple of 4 on; those after a row's end are zeros.  V: the quad is loaded
+ * and stored with one instruction, which requires rows at multiples of 16 bytes (of 8 if an element has
+ * two); without V element by element.  In both cases the same columns are handled by the same thread, so
+ * V changes no bits.
  *
- * An operand is what only products read: rows of KT_F32, KT_BF16 or KT_F16 (`as`).  Numbers too large for F16
- * become its largest, so that finite stays finite.
+ * An operand is a row that only products read: KT_F32, KT_BF16 or KT_F16 (`as`).  Numbers too large for
+ * F16 become its largest, so that finite stays finite.
  */
 #ifndef VLLM_KERNELS_CUDA_QUAD_CUH
 #define VLLM_KERNELS_CUDA_QUAD_CUH
@@ -42,13 +43,13 @@ to_operand(BF16 *to, float f)
 static __device__ __forceinline__ void
 to_operand(F16 *to, float f)
 {
-	/* infinities and NaN stay what they are */
+	/* infinities and NaN stay unchanged */
 	if (fabsf(f) > 65504.0f && fabsf(f) < INFINITY)
 		f = copysignf(65504.0f, f);
 	from_float(to, f);
 }
 
-/* ---- of x, whose row has `left` columns from here on ---- */
+/* ---- load from x, whose row has `left` columns from here on ---- */
 
 template <bool V> static __device__ __forceinline__ float4
 quad_get(const float *x, int left)
@@ -145,7 +146,8 @@ quads(int columns)
 	return (columns + 3) / 4;
 }
 
-/* may rows of n columns at p, ld apart, be loaded four at a time?  width: bytes of an element */
+/* return true if rows of n columns at p, ld apart, can be loaded four at a time; width: bytes of an
+ * element */
 static inline bool
 quads_whole(const void *p, int ld, int n, int width)
 {

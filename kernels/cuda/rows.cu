@@ -1,10 +1,10 @@
 /*
  * rows.cu
- *	  Ops on rows whose columns don't meet: sums, factors, activations, copies.
+ *	  Ops on rows that treat columns independently: sums, factors, activations, copies.
  *
- * What an op does to four columns is a struct with its arguments and an operator (); each_kernel() calls it
- * for all of them.  A column's bits come from its own inputs, so nothing depends on how rows and columns fall
- * on threads.
+ * A struct with the arguments and an operator () computes four columns of an op; each_kernel() calls it
+ * for all of them.  A column's bits depend only on its own inputs, not on the assignment of rows and
+ * columns to threads.
  */
 #include "cuda/common.cuh"
 #include "cuda/act.cuh"
@@ -33,7 +33,7 @@ each(const F &f, int rows, int columns, cudaStream_t stream)
 			   (unsigned) quads(columns));
 }
 
-/* each(f<V> {...}), V where its rows are whole quads */
+/* each(f<V> {...}), with V if its rows are whole quads */
 #define EACH(f, whole, rows, columns, stream, ...) \
 	do \
 	{ \
@@ -159,7 +159,7 @@ struct HeadBias
 	__device__ __forceinline__ void
 	operator() (size_t row, int c) const
 	{
-		/* four columns may be two heads' */
+		/* four columns may belong to two heads */
 		for (int i = c; i < c + 4 && i < n; i++)
 			x[row * ld + i] += b[(size_t) (i / dim) * ldb + i % dim];
 	}
@@ -368,7 +368,7 @@ cuda_mul_rows(void *y, KType as, int ldy, const float *a, int lda, const float *
 
 /* ---- copies ---- */
 
-/* rows of one type as another's */
+/* convert rows of one type to another */
 template <typename T, typename S, bool V> struct Convert
 {
 	T		   *y;
@@ -467,7 +467,7 @@ cuda_put_rows(float *y, int ldy, const float *x, const int32_t *to, int rows, in
 	each(PutRows {y, ldy, x, dim, to}, rows, dim, stream);
 }
 
-/* columns of a row by their numbers, where they have one */
+/* pick columns of a row by number */
 struct PickCols
 {
 	float	   *y;
@@ -500,7 +500,7 @@ cuda_pick_cols(float *y, int ldy, const float *x, int ldx, const int32_t *from, 
 	each(PickCols {y, ldy, x, ldx, from, n}, rows, n, stream);
 }
 
-/* heads of rows from one order to another; y_row, x_head, ...: elements from one to the next */
+/* reorder heads of rows; y_row, x_head, ...: elements from one to the next */
 template <typename T, typename S> struct SwapHeads
 {
 	T		   *y;
@@ -530,7 +530,7 @@ swap_from(const S *x, size_t x_row, size_t x_head, T *y, size_t y_row, size_t y_
 	each(SwapHeads<T, S> {y, y_row, y_head, x, x_row, x_head, heads, width}, rows * heads, width, stream);
 }
 
-/* to operands of a type come floats, or such operands */
+/* x is floats, or operands of y's type */
 template <typename T> static void
 swap_heads(T *y, size_t y_row, size_t y_head, const void *x, KType x_as, size_t x_row, size_t x_head,
 		   int rows, int heads, int width, cudaStream_t stream)
@@ -552,13 +552,13 @@ cuda_swap_heads(void *y, KType y_as, size_t y_row, size_t y_head, const void *x,
 		WITH_OPERAND(swap_heads, y_as, y, y_row, y_head, x, x_as, x_row, x_head, rows, heads, width, stream);
 }
 
-/* ---- rows among themselves ---- */
+/* ---- ops within a set of rows ---- */
 
-#define KEEP	16				/* rows of a turn */
+#define KEEP	16				/* rows per round */
 
 /*
- * x[i] = x[idx[i]], ascending, so that idx[i] >= i.  A thread has a column of all rows: it reads KEEP rows,
- * which no row that it wrote before can be, and then writes where only rows lie that nobody reads any more.
+ * x[i] = x[idx[i]], ascending, so that idx[i] >= i.  A thread has one column of all rows: it reads KEEP
+ * rows, none of which it has overwritten yet, and then writes to rows that no later round reads.
  */
 template <typename W> __global__ void __launch_bounds__(THREADS)
 keep_kernel(W *x, const int32_t *idx, int n, int width)
@@ -606,8 +606,8 @@ cuda_keep_rows(void *x, int elem_size, const int32_t *idx, int n, int width, cud
 }
 
 /*
- * A warp a row: y = bias + the sum of x w, in double and in the order of columns; all lanes add the same
- * numbers.
+ * One warp per row: y = bias + the sum of x w, in double and in the order of columns; all lanes add the
+ * same numbers.
  */
 __global__ void __launch_bounds__(32)
 dot_kernel(float *y, const float *x, int dim, const float *w, double bias)

@@ -2,8 +2,8 @@
  * rows_of.cu
  *	  Rows of packed matrices (layout.h): as floats, for embeddings, and as operands, for cuBLASLt.
  *
- * Each weight by itself: its place, its code, its scales, with the bits of cuda_mat_row(), operands
- * rounded from them.
+ * Each weight is computed separately from its position, its code and its scales, with the bits of
+ * cuda_mat_row(); operands are rounded from these.
  */
 #include "cuda/common.cuh"
 #include "cuda/cuda_ops.h"
@@ -103,7 +103,7 @@ weight(const Packed &w, int row, int i)
 	return scaled_weight(l, block, sub, j, at, code);
 }
 
-/* a block: THREADS weights of a row */
+/* a block computes THREADS weights of a row */
 __global__ void __launch_bounds__(THREADS)
 rows_of_kernel(const Packed w, const int32_t *ids, int first, float *y, int ldy, int blocks)
 {
@@ -116,8 +116,8 @@ rows_of_kernel(const Packed w, const int32_t *ids, int first, float *y, int ldy,
 }
 
 /*
- * of operand type E: outputs first .. first + n - 1, a row of y each, zeros behind k; a thread: 8 weights of
- * a row
+ * With operand type E: outputs first .. first + n - 1, each a row of y, with zeros after k.  A thread
+ * computes 8 weights of a row.
  */
 template <typename E> __global__ void __launch_bounds__(THREADS)
 unpack_kernel(const Packed w, int first, uint16_t *y, int ldy, int blocks)

@@ -1,19 +1,19 @@
 /*
  * sample.cu
- *	  Logits of a row -> a token's id, in the stages and with the noise of src/core/sample/sample.c, and
- *	  its log-probabilities: a block a row, several passes over the row in L2.
+ *	  Sample a token from a row's logits, in the stages and with the noise of src/core/sample/sample.c,
+ *	  and compute log-probabilities: one block per row, several passes over the row in L2.
  *
- * Nothing is sorted.  What top_k and top_p let through is "z at least so much", and of that z
- * "up to this id": found as in a radix sort, by histograms over the leading, the middle and the
- * last bits of z, which are counts for top_k and masses for top_p.
+ * Nothing is sorted.  What top_k and top_p keep is "z at least this much", and of equal z "up to this
+ * id": found as in a radix sort, with histograms over the leading, the middle and the last bits of z,
+ * which contain counts for top_k and masses for top_p.
  *
- * Row invariant, and the same for any number of threads: masses are added up as integers of
- * 2^-44, whose sum knows no order, and all else is a choice by value and id.  From sample.c's
- * doubles these masses differ by less than 2^-44 each; a token is another one only where the cut of
- * top_p lies that close to it.
+ * Row invariant, and the same for any number of threads: masses are added as integers in units of 2^-44,
+ * whose sum doesn't depend on the order, and everything else is a choice by value and id.  These masses
+ * differ from sample.c's doubles by less than 2^-44 each; the token differs only if the cut of top_p is
+ * that close to it.
  *
- * Biases and penalties are few: they change the row in place, leave in the buffer what was
- * there, and are taken back before log-probabilities are made, which are the model's own.
+ * Biases and penalties are few: they modify the row in place, save the old values in the buffer, and are
+ * undone before log-probabilities are computed, which are the model's own.
  */
 #include "cuda/order.cuh"
 #include "cuda/cuda_ops.h"
@@ -21,9 +21,9 @@
 #include <float.h>
 #include <limits.h>
 
-#define CHUNK		16			/* ids that share a call of Philox; a thread's at a time */
+#define CHUNK		16			/* ids that share a call of Philox; a thread processes one chunk at a time */
 #define BINS		2048
-#define NOBODY		0xffffffffu	/* no place in an order */
+#define NOBODY		0xffffffffu	/* no place in the order */
 #define MASKED		0x7f800000u	/* place_of(-infinity) */
 #define NO_MASS		(-60.0f)
 #define MASS_ONE	17592186044416.0f	/* 2^44 */
@@ -36,32 +36,33 @@ typedef struct Scratch
 {
 	unsigned	lo[BINS],
 				hi[BINS];
-	Sum			sums[32];		/* of warps */
+	Sum			sums[32];		/* one per warp */
 	double		scores[32];
 	unsigned	keys[32];
 	int			ids[32];
-	/* what find() has found */
+	/* result of find() */
 	unsigned	bin;
 	Sum			before,
 				here;
-	/* the likeliest */
+	/* the likeliest ids */
 	int			n_top;
 	unsigned	top_key[KSAMPLE_TOP];
 	int			top_id[KSAMPLE_TOP];
 } Scratch;
 
-/* A row as it is looked at. */
+/* A row and how it is read. */
 typedef struct Row
 {
 	const float *x;
-	const uint32_t *mask;		/* NULL = all may come */
+	const uint32_t *mask;		/* NULL = all ids are allowed */
 	int			n;				/* ids */
 	bool		wide;			/* x is aligned for loads of 16 bytes */
 	Scratch    *s;
 } Row;
 
 /*
- * What min_p, top_k and top_p let through: whose place is before `place`, or there with an id up to tie_id.
+ * The ids that min_p, top_k and top_p keep: those whose place is before `place`, or equal to it with an
+ * id up to tie_id.
  */
 typedef struct Filter
 {
@@ -69,7 +70,7 @@ typedef struct Filter
 	int			tie_id;
 } Filter;
 
-/* ---- looking at rows ---- */
+/* ---- reading rows ---- */
 
 static __device__ __forceinline__ int
 chunks_of(const Row *r)
@@ -77,7 +78,7 @@ chunks_of(const Row *r)
 	return (r->n + CHUNK - 1) / CHUNK;
 }
 
-/* 16 logits as they are; behind the row's end 0 */
+/* load 16 logits unchanged; 0 after the row's end */
 static __device__ __forceinline__ void
 load(const Row *r, int chunk, float *v)
 {
@@ -103,7 +104,7 @@ load(const Row *r, int chunk, float *v)
 		v[i] = i < left ? x[i] : 0.0f;
 }
 
-/* what is masked, and what is behind the end, becomes -infinity */
+/* set masked logits, and those after the end, to -infinity */
 static __device__ __forceinline__ void
 forbid(const Row *r, int chunk, float *v)
 {
@@ -117,7 +118,8 @@ forbid(const Row *r, int chunk, float *v)
 		v[i] = (bits >> i & 1) != 0 ? v[i] : -INFINITY;
 }
 
-/* the largest and the first id that has it; INT_MAX: none.  *finite: all are, masked or not */
+/* the largest logit and the first id that has it; INT_MAX: none.  *finite: all logits are, masked or
+ * not */
 static __device__ int
 largest(const Row *r, float *max, bool *finite)
 {
@@ -165,7 +167,7 @@ largest(const Row *r, float *max, bool *finite)
 	return at;
 }
 
-/* of all threads, who must all come */
+/* sum over all threads, which must all call it */
 static __device__ Sum
 block_total(Scratch *s, Sum v)
 {
@@ -184,7 +186,7 @@ block_total(Scratch *s, Sum v)
 
 /* ---- masses ---- */
 
-/* As sample.c's: exp(z) for z <= 0 to about 1e-6 of its value, 1 for 0, 0 below NO_MASS. */
+/* As in sample.c: exp(z) for z <= 0 to about 1e-6 of its value, 1 for 0, 0 below NO_MASS. */
 static __device__ __forceinline__ float
 mass_of(float z)
 {
@@ -197,7 +199,7 @@ mass_of(float z)
 	return z > NO_MASS ? p * __uint_as_float((unsigned) (whole + 127) << 23) : 0.0f;
 }
 
-/* in units of 2^-44, the nearest: of 2^19 ids they don't overflow */
+/* round to units of 2^-44: a sum of 2^19 ids doesn't overflow */
 static __device__ __forceinline__ Sum
 units_of(float mass)
 {
@@ -208,14 +210,14 @@ units_of(float mass)
 
 /* ---- cuts ---- */
 
-/* Of z <= 0: the lower z, the later; both zeros are one. */
+/* For z <= 0: lower z have larger places; both zeros have the same. */
 static __device__ __forceinline__ unsigned
 place_of(float z)
 {
 	return __float_as_uint(z) & 0x7fffffffu;
 }
 
-/* a bin's sum has two words, and what the lower one loses is carried */
+/* a bin's sum has two words; the carry of the lower one is added to the upper one */
 static __device__ __forceinline__ void
 add_to_bin(Scratch *s, unsigned bin, Sum v)
 {
@@ -235,8 +237,8 @@ in_bin(const Scratch *s, int bin)
 }
 
 /*
- * The first bin with which `before` reaches wanted, to s->bin, before and here; NOBODY: none does.  Returns
- * the sum of all bins.  share: what is wanted is a share of it.
+ * Find the first bin with which `before` reaches wanted: set s->bin, before and here; NOBODY: there is
+ * none.  Return the sum of all bins.  share: wanted is a fraction of that sum.
  */
 static __device__ Sum
 find(Scratch *s, Sum before, double *wanted, bool share)
@@ -290,15 +292,15 @@ find(Scratch *s, Sum before, double *wanted, bool share)
 typedef struct Cut
 {
 	bool		found;
-	unsigned	at;				/* the first place with which what is wanted is reached */
-	Sum			before,			/* sum of what comes before it */
-				here;			/* ... of what is there */
+	unsigned	at;				/* the first place with which the wanted sum is reached */
+	Sum			before,			/* sum of the places before it */
+				here;			/* sum of this place */
 	double		wanted;
 } Cut;
 
 /*
- * Where the sum of weights reaches what is wanted, from place 0 on.  place(v, id): of a logit, NOBODY
- * for none; weight(place): of one there.
+ * Find where the sum of weights reaches the wanted one, from place 0 on.  place(v, id): place of a
+ * logit, NOBODY to skip it; weight(place): weight of one logit at that place.
  */
 template <typename P, typename W> static __device__ Cut
 cut_row(const Row *r, double wanted, bool share, P place, W weight)
@@ -365,7 +367,7 @@ passes(Filter f, unsigned place, int id)
 	return place < f.place || (place == f.place && id <= f.tie_id);
 }
 
-/* Of equal z at a cut of masses only the first ids are needed. */
+/* If several z are equal at a cut of masses, only the first ids are kept. */
 static __device__ int
 last_of_equal(const Row *r, Scale t, const Cut *cut)
 {
@@ -417,7 +419,7 @@ filter(const Row *r, const KSample *p, Scale t)
 
 /* ---- stage 11 ---- */
 
-/* Philox4x32-10, as src/base/rng.c has it */
+/* Philox4x32-10, as in src/base/rng.c */
 static __device__ __forceinline__ uint4
 philox(const KSample *p, unsigned index, unsigned kind)
 {
@@ -463,8 +465,8 @@ score_of(const KSample *p, float z, int id, unsigned byte)
 }
 
 /*
- * start: the largest, a survivor in any case.  An id that is more than 5.6 behind needs 8 leading zero bits
- * to win, and one that is more than 28.5 behind never does.
+ * start: the largest logit, which always survives.  An id that is more than 5.6 below it needs 8 leading
+ * zero bits to win, and one that is more than 28.5 below it never wins.
  */
 static __device__ int
 draw(const Row *r, const KSample *p, Scale t, Filter f, int start)
@@ -540,7 +542,7 @@ penalized(const KSample *p, float x, int count)
 	return stay_finite(x);
 }
 
-/* What was there is left in place of the biases and counts. */
+/* Save the old values in place of the biases and counts. */
 static __device__ void
 change(const KSample *p, uint32_t *words, float *x)
 {
@@ -583,7 +585,7 @@ take_back(const KSample *p, const uint32_t *words, float *x)
 
 /* ---- log-probabilities ---- */
 
-/* The k likeliest of a row's ids, in order. */
+/* Find the k likeliest of a row's ids, in order. */
 static __device__ void
 tell_top(const Row *r, int k, double norm, KSampled *out)
 {
@@ -636,7 +638,7 @@ tell_top(const Row *r, int k, double norm, KSampled *out)
 	}
 }
 
-/* n: of ids that may be told; all of the row have their share of the sum, but under a mask */
+/* n: ids that may be reported; all ids of the row count in the sum, except for masked ones */
 static __device__ void
 tell(const Row *given, const KSample *p, int n, int id, KSampled *out)
 {
@@ -678,7 +680,7 @@ tell(const Row *given, const KSample *p, int n, int id, KSampled *out)
 
 /* ---- a row ---- */
 
-/* Stages 0 to 11 of a row whose logits are finite, if they are. */
+/* Run stages 0 to 11 for a row, if its logits are finite. */
 static __device__ int
 choose(const Row *r, const KSample *p, uint32_t *words, float *x)
 {

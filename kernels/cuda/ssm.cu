@@ -2,10 +2,10 @@
  * ssm.cu
  *	  State-space models: the short convolution before the recurrence, and the recurrence itself.
  *
- * What a row gets depends on its own sequence only, and by the same operations wherever a prompt is cut: the
- * convolution's sums ascend with positions, whose inputs come from the step's rows or, before the first, from
- * the state; the recurrence goes one position after the other.  Rows at position -1 aren't any: they get
- * zeros, and have no state.
+ * A row's result depends only on its own sequence, and is computed by the same operations wherever a
+ * prompt is split: the convolution's sums ascend with positions, with inputs from the step's rows or,
+ * before the first row, from the state; the recurrence processes one position after the other.  Rows at
+ * position -1 are padding: they get zeros, and have no state.
  */
 #include "cuda/common.cuh"
 #include "cuda/act.cuh"
@@ -19,7 +19,7 @@
 
 typedef struct Conv
 {
-	float	   *state;			/* slot s's: + s * stride, [width - 1][dim] */
+	float	   *state;			/* slot s is at + s * stride, [width - 1][dim] */
 	size_t		stride;
 	const int32_t *slots;
 	const float *x;
@@ -34,8 +34,8 @@ typedef struct Conv
 } Conv;
 
 /*
- * input i of channel c, counted from the first that the sequence's first row has: width - 1 from the state,
- * then x's rows
+ * Return input i of channel c, counted from the first one that the sequence's first row needs: width - 1
+ * from the state, then x's rows.
  */
 static __device__ __forceinline__ float
 conv_input(const Conv &a, int slot, int row0, bool begins, int i, int c)
@@ -45,7 +45,7 @@ conv_input(const Conv &a, int slot, int row0, bool begins, int i, int c)
 	return begins ? 0.0f : a.state[slot * a.stride + (size_t) i * a.dim + c];
 }
 
-/* a block: channels of a row */
+/* a block computes channels of one row */
 __global__ void __launch_bounds__(CONV_THREADS)
 conv_kernel(const Conv a, const CudaRows r, int blocks)
 {
@@ -70,7 +70,7 @@ conv_kernel(const Conv a, const CudaRows r, int blocks)
 	a.y[(size_t) row * a.ldy + c] = sum;
 }
 
-/* behind the step: the last inputs.  In place, as each is at least as far behind as where it goes. */
+/* after the step: store the last inputs.  In place, as each source is at or after its destination. */
 __global__ void __launch_bounds__(CONV_THREADS)
 conv_state_kernel(const Conv a, const CudaRows r, int blocks)
 {
@@ -103,9 +103,9 @@ cuda_conv(const KState *st, const int32_t *slots, const CudaRows *r, const float
 /* ---- recurrence ---- */
 
 #define SCAN_THREADS 128
-#define SCAN_REGS	256			/* the largest state that lanes keep in registers */
+#define SCAN_REGS	256			/* largest state that lanes keep in registers */
 
-/* what a row brings to a lane; E: elements of the state that are its */
+/* a row's inputs for one lane; E: elements of the state per lane */
 template <int E, int CH> struct ScanRow
 {
 	float		dt;
@@ -114,7 +114,7 @@ template <int E, int CH> struct ScanRow
 	float		x[CH];
 };
 
-/* the step of a head, as k_ssm_dt(); this order of comparisons lets a NaN through */
+/* the step size of a head, as in k_ssm_dt(); this order of comparisons lets a NaN through */
 static __device__ __forceinline__ float
 scan_dt(const KScan &s, float dt, int head)
 {
@@ -126,7 +126,7 @@ scan_dt(const KScan &s, float dt, int head)
 	return dt > s.dt_max ? s.dt_max : dt;
 }
 
-/* channels p .. p + CH - 1 of a head; behind the last one zeros, as behind the state's end */
+/* channels p .. p + CH - 1 of a head; zeros after the last one and after the state's end */
 template <int LANES, int E, int CH> static __device__ __forceinline__ ScanRow<E, CH>
 scan_load(const KScan &s, int row, int head, int p, int lane)
 {
@@ -149,7 +149,7 @@ scan_load(const KScan &s, int row, int head, int p, int lane)
 	return v;
 }
 
-/* over a row's lanes, which are neighbours */
+/* sum over a row's lanes, which are adjacent */
 template <int LANES> static __device__ __forceinline__ float
 lanes_sum(float v)
 {
@@ -205,8 +205,8 @@ scan_step(const KScan &s, const ScanRow<E, CH> &v, const float *a, int row, int 
 }
 
 /*
- * A sequence (blockIdx.y) and LANES lanes for CH channels of a head, the state among lanes; the next row's
- * inputs are on their way while a row is computed.
+ * Processes a sequence (blockIdx.y), with LANES lanes for CH channels of a head; the lanes share the
+ * state.  The next row's inputs are loaded while a row is computed.
  */
 template <int LANES, int E, int CH> __global__ void __launch_bounds__(SCAN_THREADS)
 scan_kernel(KState st, const int32_t *slots, const CudaRows r, const KScan s, void *y, KType as, int ldy)
@@ -218,7 +218,7 @@ scan_kernel(KState st, const int32_t *slots, const CudaRows r, const KScan s, vo
 				row0 = seq_first(r, seq),
 				end = seq_first(r, seq + 1);
 	bool		stores = group < s.heads * parts;
-	/* those without channels come along to shuffles, with the first ones */
+	/* lanes without channels take part in shuffles, with the first channels */
 	int			head = stores ? group / parts : 0,
 				p = stores ? group % parts * CH : 0;
 	float		a[E],
@@ -263,7 +263,7 @@ scan_kernel(KState st, const int32_t *slots, const CudaRows r, const KScan s, vo
 				state[(size_t) q * s.state + lane + e * LANES] = h[q][e];
 }
 
-/* A larger state stays in memory: a warp for a channel of a sequence. */
+/* A larger state stays in memory: one warp for each channel of a sequence. */
 __global__ void __launch_bounds__(SCAN_THREADS)
 scan_long_kernel(KState st, const int32_t *slots, const CudaRows r, const KScan s, void *y, KType as, int ldy)
 {
@@ -313,7 +313,7 @@ scan(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, 
 		   *st, slots, *r, *s, y, as, ldy);
 }
 
-/* how lanes share a state depends on its size alone */
+/* how lanes share a state depends only on its size */
 template <int CH> static void
 scan_by_size(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as,
 			 int ldy, cudaStream_t stream)

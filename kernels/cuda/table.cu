@@ -1,11 +1,11 @@
 /*
  * table.cu
- *	  The op table of a GPU: an op's arguments to where they lie on the device, then its kernels.
+ *	  The op table of a GPU: each op finds its arguments on the device and launches its kernels.
  *
- * There is one for each type of operands; functions that have to do with operands are templates of
- * it (AS).  Where operands are floats, matrices of blocks are multiplied by a copy of 16 bits in the
- * scratch; else nothing is converted.  Nothing is computed here.  Arrays of the host come from the step, or
- * from the stage (dev.h); structs go along by value.
+ * There is one table for each type of operands; functions that use operands are templates of it (AS).
+ * If operands are floats, matrices of blocks are multiplied with a 16-bit copy of x in the scratch;
+ * otherwise nothing is converted.  Nothing is computed here.  Arrays of the host come from the step, or
+ * from the stage (dev.h); structs are passed by value.
  */
 #include "cuda/dev.h"
 #include "cuda/mm/blaslt.h"
@@ -21,12 +21,13 @@ extern "C"
 #include <stddef.h>
 #include <string.h>
 
-/* that attention has scratch for: longer contexts have fewer blocks, and the same bits */
+/* attention has scratch for contexts up to this; longer ones use fewer blocks, with the same bits */
 #define MOST_KEYS	131072
 
 /*
- * Of an op, and the calling thread's: a thread has models on several devices, and CUDA takes a launch for the
- * current one only.  NULL: it is lost, and there is nothing to do.
+ * Return the device of an op's pool and make it current in the calling thread: a thread may have models
+ * on several devices, and CUDA launches kernels on the current one only.  NULL: it is lost, and the op
+ * does nothing.
  */
 static KDevice *
 device_of(const KPool *pool)
@@ -37,8 +38,8 @@ device_of(const KPool *pool)
 }
 
 /*
- * kv NULL: without tables.  A graph's rows are one a sequence, and contexts as long as its key says.
- * False: the device is lost.
+ * Fill c; kv NULL: without tables.  For a graph each sequence has one row, and contexts are as long as
+ * its key says.  Return false if the device is lost.
  */
 static bool
 cuda_rows(KDevice *d, const KRows *r, const KvView *kv, CudaRows *c)
@@ -69,7 +70,7 @@ ints(KDevice *d, const int32_t *host, int n)
 	return (const int32_t *) dev_array(d, host, (size_t) n * sizeof(int32_t));
 }
 
-/* ---- row by row: nothing but floats of the device ---- */
+/* ---- row by row: only floats in the device's memory ---- */
 
 static void
 op_rmsnorm(KPool *pool, float *y, const float *x, const float *w, int rows, int dim, float eps)
@@ -230,7 +231,7 @@ op_rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim, const 
 		cuda_rope(x, rows, ld, heads, head_dim, at, cs, rot_dim, dev_stream(d));
 }
 
-/* few rows: what stands for tokens in a prompt */
+/* there are few rows: those that replace tokens in a prompt */
 static void
 op_put_rows(KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy)
 {
@@ -318,7 +319,7 @@ op_series(KPool *pool, int32_t *y, int n, int32_t by)
 
 /* ---- adapters ---- */
 
-/* room: bytes of another array of the op, beside which they must lie; places are multiples of 256 */
+/* room: bytes of another array of the op, which is staged beside them; places are multiples of 256 */
 static bool
 lora_jobs(KDevice *d, const KLoraJob *jobs, int n, size_t room, CudaLora *l)
 {
@@ -369,9 +370,9 @@ op_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, i
 		cuda_lora_rows(&l, ids, t, ldt, dev_stream(d));
 }
 
-/* ---- what knows sequences ---- */
+/* ---- ops on sequences ---- */
 
-/* Rows and KV of a call as kernels take them; NULL: there is nothing to launch. */
+/* Set rows and KV of a call for the kernels; NULL: there is nothing to launch. */
 static KDevice *
 kv_call(KPool *pool, const KvView *kv, int layer, const KRows *r, CudaRows *rows, CudaKv *one)
 {
@@ -450,7 +451,7 @@ op_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n)
 		cuda_kv_copy(kv, from_to, n, dev_stream(d));
 }
 
-/* waits */
+/* waits for the result */
 static void
 op_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2])
 {
@@ -514,7 +515,8 @@ op_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y,
 
 #define UP(n)		(((size_t) (n) + 255) / 256 * 256)
 
-/* Operands are floats, and a matrix of that type isn't multiplied by such; fp8_x: KDevOpen's. */
+/* Return true if operands are floats, but a matrix of that type needs another type of x; fp8_x: from
+ * KDevOpen. */
 static bool
 converts(KType as, KType type, bool fp8_x)
 {
@@ -536,7 +538,7 @@ op_mm_grouped_scratch(KType type, int n_mats, int rows, int k)
 	return op_mm_scratch<AS, FP8_X>(type, rows, k);
 }
 
-/* what a matrix is multiplied by, instead of *x, with its ldx; what is left of the scratch is *ws */
+/* return the type of x to multiply with, and update *x, *ldx, and *ws to the rest of the scratch */
 static KType
 factor(KDevice *d, KType as, KType type, const void **x, int rows, int k, int *ldx, void **ws)
 {
@@ -670,7 +672,7 @@ op_sample(KPool *pool, void *rows, int n, float *logits, int width, int n_valid,
 
 /* ---- the table ---- */
 
-/* an op that no model can do without, by name */
+/* an op that every model needs, by name */
 static const struct
 {
 	const char *name;
@@ -681,7 +683,7 @@ static const struct
 #undef OP
 };
 
-/* FP8_X: KDevOpen.fp8_x, of which only scratch must know beforehand */
+/* FP8_X: KDevOpen.fp8_x; only the functions that compute scratch need it before the device is known */
 template <KType AS, bool FP8_X> static const Kernels *
 table(void)
 {

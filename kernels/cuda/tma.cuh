@@ -1,16 +1,17 @@
 /*
  * tma.cuh
- *	  Copies in bulk, the mbarriers at which they end, and registers of warpgroups: for sm_90a.
+ *	  Bulk copies, the mbarriers at which they complete, and registers of warpgroups: for sm_90a.
  *
- * An mbarrier counts phases, from 0 on.  One ends when so many threads have arrived as it was made for, and
- * all bytes are there that arrivals told it to expect; mbar_wait(bar, p) returns once the phase of parity p
- * has
- * ended: whoever waits for each phase in turn begins with 0, and who first wants what isn't used yet
- * ("empty") with 1.  What a thread did before it arrived, who waited sees; what copies brought, too.
+ * An mbarrier counts phases, from 0 on.  A phase ends when as many threads have arrived as the barrier
+ * was initialized for, and all bytes that arrivals announced have been copied; mbar_wait(bar, p) returns
+ * once the phase of parity p has ended.  A thread that waits for each phase in turn begins with parity
+ * 0; a thread that waits for a buffer which is still unused ("empty") begins with 1.  A waiting thread
+ * sees everything that the arriving threads did before, and the copied data.
  *
- * bulk_copy() needs one thread, addresses and a size of multiples of 16 bytes, and an expectation that was
- * announced before it.  Copies and wgmma look at shared memory past ordinary stores (cp.async's among them):
- * async_stored() by who stored, then a barrier or an arrival.  Also behind mbar_init().
+ * bulk_copy() is called by one thread, with addresses and a size that are multiples of 16 bytes, after
+ * its bytes have been announced.  Copies and wgmma access shared memory through another proxy than
+ * ordinary stores (cp.async's among them): the storing thread must call async_stored(), followed by a
+ * barrier or an arrival.  The same holds after mbar_init().
  */
 #ifndef VLLM_KERNELS_CUDA_TMA_CUH
 #define VLLM_KERNELS_CUDA_TMA_CUH
@@ -37,7 +38,7 @@ mbar_arrive(uint64_t *bar)
 	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"::"r"(shared_at(bar)):"memory");
 }
 
-/* arrives, and so many bytes will come in this phase */
+/* arrive, and announce this many bytes for the phase */
 static __device__ __forceinline__ void
 mbar_expect(uint64_t *bar, unsigned bytes)
 {
@@ -67,7 +68,8 @@ async_stored(void)
 	asm volatile("fence.proxy.async.shared::cta;":::"memory");
 }
 
-/* All warps of a warpgroup; a kernel's launch bounds say what each has at first. */
+/* Called by all warps of a warpgroup; a kernel's launch bounds determine the initial number of
+ * registers. */
 template <int N> static __device__ __forceinline__ void
 more_registers(void)
 {

@@ -2,17 +2,18 @@
  * wgmma.cuh
  *	  Products of a warpgroup, for sm_90a.
  *
- * wgmma<N, BY>(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x N in shared memory, N being
- * 8, 32, 64 or 128, by all 4 warps at once: warp w has rows 16w .. 16w + 15 of A and D, in registers as
- * mma.cuh has them; d[n] are columns 8n .. 8n + 7.  B is made of 8 x 8 halves, 128 bytes in one piece, rows
- * of 16 bytes.  By columns (BY_K: such a row is 8 k of one column) or by rows (BY_N: 8 columns of one k); the
- * next 8 k are `lead` bytes on, the next 8 columns `stride` bytes.  (The PTX manual's canonical layouts
- * without swizzling: LBO and SBO.) wgmma_shared<N, BY>(d, a, a_lead, a_stride, b, lead, stride): the same
- * with A in shared memory, 8 x 8 halves by rows.
+ * wgmma<N, BY>(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x N in shared memory, with
+ * N = 8, 32, 64 or 128, by all 4 warps together: warp w has rows 16w .. 16w + 15 of A and D, in
+ * registers as in mma.cuh; d[n] are columns 8n .. 8n + 7.  B consists of contiguous 8 x 8 matrices of
+ * halves, 128 bytes each, with rows of 16 bytes: by columns (BY_K: such a row is 8 k of one column) or
+ * by rows (BY_N: 8 columns of one k); the next 8 k are `lead` bytes further, the next 8 columns `stride`
+ * bytes.  (The PTX manual's canonical layouts without swizzling: LBO and SBO.) wgmma_shared<N, BY>(d, a,
+ * a_lead, a_stride, b, lead, stride): the same with A in shared memory, 8 x 8 halves by rows.
  *
- * The instruction is asynchronous.  Before the first one, and before A's or D's registers are another's:
- * wgmma_begin(); D is there, and A free, behind wgmma_end() and wgmma_result().  What was stored to shared
- * memory, also by cp.async, is there for it behind async_stored() (tma.cuh) by who stored it, and a barrier.
+ * The instruction is asynchronous.  Call wgmma_begin() before the first one, and before A's or D's
+ * registers are used otherwise; D is valid, and A free, after wgmma_end() and wgmma_result().  Data
+ * stored to shared memory, also by cp.async, is visible to it after async_stored() (tma.cuh) by the
+ * storing thread, and a barrier.
  */
 #ifndef VLLM_KERNELS_CUDA_WGMMA_CUH
 #define VLLM_KERNELS_CUDA_WGMMA_CUH
@@ -45,7 +46,7 @@ wgmma_end(void)
 	asm volatile("wgmma.wait_group.sync.aligned 0;":::"memory");
 }
 
-/* the compiler doesn't know when D is there */
+/* the compiler doesn't know when D is valid */
 template <int N> static __device__ __forceinline__ void
 wgmma_result(float (*d)[4])
 {
@@ -54,7 +55,8 @@ wgmma_result(float (*d)[4])
 		asm volatile("":"+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
 }
 
-/* D's registers of n columns, their names, and the place behind them: A's, B's and its order */
+/* operands for D's registers of n columns, their names, and the operands after them: A's, B's and its
+ * order */
 #define D4(n)	"+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define D_8		D4(0)
 #define D_32	D4(0), D4(1), D4(2), D4(3)

@@ -1,11 +1,11 @@
 /*
  * avx512_emu.h
- *	  AVX-512 instructions for tests on a CPU without them: SIMDe (Debian package
- *	  libsimde-dev), and here what its version 0.7.4 lacks.
+ *	  AVX-512 instructions for tests on a CPU without them: SIMDe (Debian package libsimde-dev), and
+ *	  what its version 0.7.4 lacks.
  *
- * SIMDe is written by others from the manuals, so a wrong idea about an
- * instruction shows as a difference to the reference.  Its fmadd isn't fused
- * where the compiler's macros don't announce FMA; ours always is.
+ * SIMDe was written by other people from the manuals, so a misunderstanding of an instruction shows as a
+ * difference to the reference.  Its fmadd isn't fused if the compiler's macros don't announce FMA; ours
+ * always is.
  *
  * Build: -DVLLM_KERNELS_EMU -mavx2 -mfma -mf16c -Wno-psabi (tests only).
  */
@@ -31,7 +31,7 @@
 #undef _mm512_mask_storeu_ps
 #undef _mm512_maskz_loadu_ps
 #undef _mm512_srai_epi32
-/* takes four arguments there, by mistake */
+/* SIMDe's macro takes four arguments, by mistake */
 #undef _mm512_madd_epi16
 #define _mm512_madd_epi16		simde_mm512_madd_epi16
 #define _mm512_fmadd_ps			emu_fmadd_ps
@@ -154,7 +154,7 @@ emu_cvtph_ps(__m256i a)
 	return EMU_CAST(__m512, EmuF, r);
 }
 
-/* to nearest even; what doesn't fit (NaN too) gives the integer indefinite */
+/* round to nearest even; values that don't fit (NaN too) give the integer indefinite */
 static inline __m512i
 emu_cvtps_epi32(__m512 a)
 {

@@ -1,10 +1,10 @@
 /*
  * cemu.c
- *	  Threads of a block as fibers, and where they wait for each other.
+ *	  The threads of a block as fibers, and their synchronization.
  *
- * A fiber runs until it waits; nothing preempts it.  All threads of a barrier, and
- * all lanes of a warp's operation, must come to the same source line; a thread that
- * has returned must not be waited for.  Both are stricter than hardware.
+ * A fiber runs until it waits; nothing preempts it.  All threads at a barrier, and all lanes of a warp's
+ * operation, must be at the same source line; no thread may wait for one that has returned.  Both rules
+ * are stricter than hardware.
  */
 #include "emu/cemu.h"
 
@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define STACK	(128 * 1024)	/* with its guard page */
+#define STACK	(128 * 1024)	/* including its guard page */
 #define GUARD	4096
 
 void		cemu_switch(void **from, void *to);
@@ -25,7 +25,7 @@ void		cemu_switch(void **from, void *to);
 __thread CemuThread *cemu_now;
 CemuLaunch *cemu_launched;
 
-/* not where the host has it: kernels read only constants and what is theirs */
+/* a copy, not the host's struct: kernels may read only constants and their own data */
 static CemuLaunch launched;
 static CemuThread threads[CEMU_THREADS];
 static int	n_threads;
@@ -114,7 +114,7 @@ cemu_fail(const char *fmt,...)
 	abort();
 }
 
-/* A thread ran off its stack, or something touched memory that the compiler didn't announce. */
+/* Handler for a stack overflow of a thread, or an access that the compiler didn't announce. */
 static void
 on_segv(int sig, siginfo_t *info, void *context)
 {
@@ -143,7 +143,7 @@ stacks_make(void)
 	for (int i = 0; i < CEMU_THREADS; i++)
 		mprotect(stacks + (size_t) STACK * i, GUARD, PROT_NONE);
 	if (!CEMU_CHECKS)
-		return;					/* an engine has a handler of its own */
+		return;					/* an engine has its own handler */
 	sigaltstack(&ss, NULL);
 	sigaction(SIGSEGV, &sa, NULL);
 }
@@ -224,7 +224,7 @@ thread_begin(int i)
 	t->sp = sp;
 }
 
-/* Nobody can go on. */
+/* No thread can continue. */
 static void
 stuck(void)
 {
@@ -237,7 +237,7 @@ stuck(void)
 		if (threads[i].state == CEMU_PHASE)
 			cemu_fail("%s: %s, and nobody can bring them", place(&threads[i]), cemu_mbar_lacks());
 	if (t == NULL)
-		cemu_fail("all threads wait");	/* can't be: the last one at a barrier goes on */
+		cemu_fail("all threads wait");	/* impossible: the last one at a barrier continues */
 	for (int i = 0; i < CEMU_WARP; i++)
 	{
 		int			id = t->id / CEMU_WARP * CEMU_WARP + i;

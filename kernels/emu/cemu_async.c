@@ -1,16 +1,16 @@
 /*
  * cemu_async.c
- *	  What Hopper does beside its threads: mbarriers, bulk copies, products of warpgroups.
+ *	  Hopper's asynchronous operations: mbarriers, bulk copies, products of warpgroups.
  *
- * A copy is done when no thread can go on, or, with threads in random order, at any time
- * before; until then its bytes are NaN and whoever touches them is stopped.  Afterwards they are those
- * threads' who saw the mbarrier's phase end, and nobody else's: a phase that ends too early, or that is
- * waited for by the wrong parity, shows in who may read.  A phase has what all that arrived in it had
- * seen (cemu_mem_release), so what a warp frees by an mbarrier another one may overwrite.
+ * A copy completes when no thread can continue, or, with threads in random order, at any time before;
+ * until then its bytes are NaN and an access to them is an error.  Afterwards only threads that saw the
+ * mbarrier's phase end may access them: a phase that ends too early, or a wait for the wrong parity,
+ * shows as an illegal access.  A phase includes everything that its arriving threads had seen
+ * (cemu_mem_release), so one warp may overwrite what another has released by an mbarrier.
  *
- * A product of a warpgroup is made at its wait; until then D is NaN, and neither D nor A may change.  It
- * and copies go by another path to memory than loads and stores do: what a thread stored they see behind its
- * own fence.proxy.async.
+ * A product of a warpgroup is computed at its wait; until then D is NaN, and neither D nor A may change.
+ * Products and copies access memory through another proxy than loads and stores: they see a thread's
+ * stores only after its own fence.proxy.async.
  */
 #include "emu/cemu.h"
 
@@ -20,24 +20,24 @@
 
 #include "blocks.h"
 
-#define MOST_BYTES	((1 << 20) - 1)	/* that a phase can expect */
+#define MOST_BYTES	((1 << 20) - 1)	/* most bytes that a phase can expect */
 #define GROUP		128
-#define MOST_PRODUCTS 256			/* of a warp before its wait */
+#define MOST_PRODUCTS 256			/* products of a warp before its wait */
 
 typedef struct Mbar
 {
 	char	   *at;
 	unsigned	count;			/* arrivals of a phase */
-	unsigned	left;			/* arrivals that are missing */
-	long		bytes;			/* expected and not there yet */
+	unsigned	left;			/* arrivals still missing */
+	long		bytes;			/* bytes expected and not yet copied */
 	long		under_way;		/* issued copies that are not complete */
 	unsigned	phase;
-	int			brought;		/* copies in this phase, and */
+	int			brought;		/* copies of this phase */
 	int			unseen;			/* copies of earlier phases that no thread has waited for */
-	int			by;				/* who made it, and in which of its segments */
+	int			by;				/* the thread that initialized it, and its segment */
 	uint32_t	seg;
-	uint32_t	now[CEMU_SEEN]; /* what the phase's arrivals had seen, and */
-	uint32_t	done[CEMU_SEEN];	/* what the arrivals of the phase before had seen */
+	uint32_t	now[CEMU_SEEN]; /* what the arrivals of the phase had seen */
+	uint32_t	done[CEMU_SEEN];	/* what the arrivals of the previous phase had seen */
 } Mbar;
 
 typedef struct Bulk
@@ -65,7 +65,7 @@ mbar_at(const void *p, const char *op)
 	cemu_fail("%s: there is no mbarrier at %p", op, p);
 }
 
-/* does the running thread know of it? */
+/* fail unless the running thread has seen its initialization */
 static Mbar *
 mbar_known(const void *p, const char *op)
 {
@@ -100,7 +100,7 @@ cemu_mbar_init(void *p, unsigned count)
 	memset(b->done, 0, sizeof(b->done));
 }
 
-/* does its phase end? */
+/* end its phase if it is complete */
 static void
 mbar_look(Mbar *b)
 {
@@ -118,7 +118,7 @@ mbar_look(Mbar *b)
 			cemu_thread(i)->state = CEMU_RUN;
 }
 
-/* bytes: that copies will bring, in the phase that this arrival is of; 0: a plain one */
+/* bytes: announced for copies of the phase of this arrival; 0: a plain arrival */
 void
 cemu_mbar_arrive(void *p, unsigned bytes)
 {
@@ -133,7 +133,7 @@ cemu_mbar_arrive(void *p, unsigned bytes)
 	mbar_look(b);
 }
 
-/* until the phase of that parity has ended */
+/* wait until the phase of that parity has ended */
 void
 cemu_mbar_wait(void *p, unsigned parity, const char *file, int line)
 {
@@ -196,7 +196,7 @@ cemu_bulk(void *dst, const void *src, size_t size, void *bar)
 	bulks[n_bulks++] = (Bulk) {dst, src, size, b};
 }
 
-/* One of the copies under way is done; 0: there was none. */
+/* Complete one of the copies in flight; return 0 if there is none. */
 int
 cemu_async_step(void)
 {
@@ -226,12 +226,13 @@ typedef struct Wgmma
 	int			by_n;
 	uint64_t	b;				/* the matrix's descriptor */
 	uint64_t	a_shared;		/* A's, if a is NULL */
-	float	   *d;				/* a lane's */
+	float	   *d;				/* of one lane */
 	const uint32_t *a;
 	float	   *all_d[CEMU_WARP];
 	const uint32_t *all_a[CEMU_WARP];
 	uint32_t	a_then[CEMU_WARP][4];
-	float	   *d_then;			/* [CEMU_WARP][n / 2], of the first of several products to one D */
+	float	   *d_then;			/* [CEMU_WARP][n / 2] old contents, for the first of several products to
+								 * one D */
 	const char *file;
 	int			line;
 } Wgmma;
@@ -243,7 +244,7 @@ static struct
 	int			fenced;			/* wgmma.fence since the last wait */
 	unsigned	made;			/* products in this block */
 }			warps[CEMU_THREADS / CEMU_WARP];
-/* the last ones of each warpgroup: its warps make the same */
+/* the last products of each warpgroup: its warps must make the same */
 static struct
 {
 	struct
@@ -301,7 +302,7 @@ half_of(CemuMma kind, uint32_t w, int i)
 	return kind == CEMU_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
 }
 
-/* 8 x 8 halves, 16 bytes a row; the next 8 k, the next 8 columns (of A rows) */
+/* address of a matrix of 8 x 8 halves, 16 bytes per row, at 8 k and 8 columns (for A rows) */
 static const char *
 core(uint64_t m, int k, int n)
 {
@@ -309,7 +310,7 @@ core(uint64_t m, int k, int n)
 		(size_t) n * (m >> 32 & 0x3fff) * 16;
 }
 
-/* A's 16 rows are read by their warp, B by all four: here a lane has a core matrix or more */
+/* A's 16 rows are read by their warp, B by all four: here a lane reads a core matrix or more */
 static void
 matrices_touch(const Wgmma *w, int warp)
 {
@@ -322,7 +323,7 @@ matrices_touch(const Wgmma *w, int warp)
 		cemu_touch_async(first + i, core(w->a_shared, i % 2, warp % 4 * 2 + i / 2), 128, CEMU_READ, NULL);
 }
 
-/* one warp's 16 rows, k ascending, as mma_compute() */
+/* compute one warp's 16 rows, k ascending, like mma_compute() */
 static void
 wgmma_make(const Wgmma *w, int warp)
 {
@@ -449,7 +450,7 @@ wait_compute(void **args, uint32_t mask)
 
 	(void) args;
 	(void) mask;
-	/* D is as it was left before the first product is made */
+	/* D must be unchanged until the first product is computed */
 	for (int i = 0; i < warps[warp].n; i++)
 	{
 		Wgmma	   *w = &warps[warp].products[i];

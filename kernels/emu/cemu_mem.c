@@ -1,23 +1,21 @@
 /*
  * cemu_mem.c
- *	  Every load and store of a kernel: may it, and who else was there.
+ *	  Check every load and store of a kernel: whether it is allowed, and whether it races with others.
  *
- * Two arenas, the device's and a block's shared memory; both are filled with 0xFF
- * (NaN) and know which bytes are allocated (valid[]: how many of 8 bytes).  Behind
- * each allocation lies a gap that is nobody's.  A kernel may touch these, its own
- * stack and its arguments, and read constants.
+ * There are two arenas, the device's and a block's shared memory; both are filled with 0xFF (NaN) and
+ * record which bytes are allocated (valid[]: how many of 8 bytes).  Each allocation is followed by an
+ * unallocated gap.  A kernel may access allocations, its own stack and its arguments, and read
+ * constants.
  *
- * Races: what a thread does between two of its barriers is a segment.  Each byte
- * has the segments that wrote it last and of its two last readers.  Two segments
- * of a launch are ordered if they are of one thread, or of one block with a
- * barrier between, or of one warp with a __syncwarp between that both were in.
- * Shuffles, votes, ldmatrix and mma order nothing: the language promises none.
- * In a block with mbarriers a thread has seen more: what arrived in the phases that
- * it waited for (seen[]).
- * Two accesses that aren't ordered, one of them a write, are a race, unless both
- * are atomic.  Of blocks of a launch nothing is ordered.  Whether a race is found
- * doesn't depend on the order in which threads run here, but for one thing: of
- * three or more concurrent readers of a byte in one warp two are remembered.
+ * Races: a segment is what a thread does between two synchronizations.  Each byte records the segments
+ * of its last writer and of its two last readers.  Two segments of a launch are ordered if they belong
+ * to one thread, or to one block with a barrier between, or to one warp with a __syncwarp of both
+ * between.  Shuffles, votes, ldmatrix and mma order nothing: the language doesn't guarantee it.  In a
+ * block with mbarriers a thread has also seen what arrived in the phases that it waited for (seen[]).
+ * Two accesses that aren't ordered, one of them a write, are a race, unless both are atomic.  Blocks of
+ * a launch are not ordered.  Whether a race is found doesn't depend on the order in which threads run
+ * here, with one exception: of three or more concurrent readers of a byte in one warp only two are
+ * recorded.
  */
 #include "emu/cemu.h"
 
@@ -28,13 +26,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* addresses: an engine frees and takes much, in pieces */
+/* address space: an engine allocates and frees much memory, in pieces */
 #define DEVICE_SIZE	((size_t) (CEMU_CHECKS ? 512 : 4096) << 20)
 #define MOST_MEMORY	((size_t) 512 << 20)
-#define SHARED_SIZE	((size_t) 512 << 10)	/* addresses; what a block may have is the runtime's to say */
+#define SHARED_SIZE	((size_t) 512 << 10)	/* address space; the runtime limits what a block may use */
 #define SEGS		((uint32_t) 1 << 24)	/* of one launch */
 #define ATOMIC		0x80000000u
-#define PENDING		0x7fffffffu	/* of cp.async */
+#define PENDING		0x7fffffffu	/* destination of a pending cp.async */
 #define BULK		0x7ffffffeu
 #define MBAR		0x7ffffffdu
 #define MAX_SHARED	64
@@ -49,8 +47,8 @@ typedef struct Cell
 typedef struct Seg
 {
 	uint32_t	block;			/* counted over all launches */
-	uint32_t	epoch;			/* of the block */
-	uint32_t	clock;			/* of the thread */
+	uint32_t	epoch;			/* barriers of the block so far */
+	uint32_t	clock;			/* synchronizations of the thread so far */
 	uint32_t	thread;
 } Seg;
 
@@ -72,10 +70,10 @@ typedef struct Piece
 
 static Arena device = {.name = "device memory", .size = DEVICE_SIZE};
 static Arena shared = {.name = "shared memory", .size = SHARED_SIZE};
-static Piece *pieces;			/* of the device, by address */
+static Piece *pieces;			/* allocations of the device, sorted by address */
 static size_t n_pieces,
 			pieces_room,
-			cursor,				/* where to look for room: what was freed is used late */
+			cursor,				/* where to search for room: freed memory is reused late */
 			used,
 			limit = MOST_MEMORY;
 static struct
@@ -94,12 +92,12 @@ static uint32_t launch_first = 1,	/* the first segment of this launch */
 			seg_next = 1,
 			block_no,
 			epoch;
-static int	wide;				/* the block has mbarriers: then, of other warps' threads and of copies, */
-static uint32_t seen[CEMU_THREADS][CEMU_SEEN];	/* what each thread has seen complete */
+static int	wide;				/* the block has mbarriers: then, for other warps' threads and for copies, */
+static uint32_t seen[CEMU_THREADS][CEMU_SEEN];	/* seen[] records what each thread has seen complete */
 static size_t mbar_cells[CEMU_MBARS];
 static int	n_mbar_cells;
 
-/* of the program, or the library, that this is linked into */
+/* addresses of the program or library that this is linked into */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
 
@@ -127,7 +125,7 @@ arena_make(Arena *a)
 		segs = reserve(SEGS * sizeof(Seg));
 }
 
-/* [at, at + n) is allocated now: at is a multiple of 8 */
+/* mark [at, at + n) as allocated: at is a multiple of 8 */
 static void
 valid_set(Arena *a, size_t at, size_t n)
 {
@@ -157,7 +155,8 @@ gap(size_t size)
 	return (g + 255) / 256 * 256;
 }
 
-/* the first room of n bytes with gaps in pieces from index i on; the index to insert at, or -1 */
+/* find the first room of n bytes with gaps in pieces from index i on; return the index to insert at, or
+ * -1 */
 static long
 room_from(size_t i, size_t from, size_t n)
 {
@@ -250,9 +249,9 @@ cemu_is_device(const void *p, size_t n)
 		(in_arena(&device, p) && valid_all(&device, (size_t) ((const char *) p - device.base), n));
 }
 
-/* ---- shared memory of the block that runs ---- */
+/* ---- shared memory of the running block ---- */
 
-/* n bytes from shared_end on, with a gap before */
+/* allocate n bytes from shared_end on, with a gap before */
 static size_t
 shared_take(size_t n, size_t align)
 {
@@ -354,7 +353,7 @@ cemu_mem_block(int n_threads, size_t dynamic)
 	}
 }
 
-/* to: the most of both, of numbers from .. end - 1 */
+/* set `to` to the maximum of both, for numbers from .. end - 1 */
 static void
 seen_join(uint32_t *to, const uint32_t *more, int from, int end)
 {
@@ -369,14 +368,14 @@ cemu_mem_barrier(int n_threads)
 	epoch++;
 	for (int i = 0; CEMU_CHECKS && i < n_threads; i++)
 		seg_begin(cemu_thread(i));
-	/* of threads the epoch tells */
+	/* the epoch covers the threads */
 	for (int i = 1; wide && i < n_threads; i++)
 		seen_join(seen[0], seen[i], CEMU_THREADS, CEMU_SEEN);
 	for (int i = 1; wide && i < n_threads; i++)
 		seen_join(seen[i], seen[0], CEMU_THREADS, CEMU_SEEN);
 }
 
-/* the lanes of mask have seen what each of them had */
+/* each lane of mask has now seen what all of them had seen */
 void
 cemu_mem_warp(CemuThread *first, uint32_t mask)
 {
@@ -425,7 +424,7 @@ cemu_mem_mbar(const void *p)
 	wide = 1;
 }
 
-/* what the thread did so far is seen by who acquires it there */
+/* release: threads that acquire there see what the thread has done so far */
 void
 cemu_mem_release(CemuThread *t, uint32_t *to)
 {
@@ -460,7 +459,7 @@ cemu_async_fence(void)
 
 /* ---- an access ---- */
 
-/* " at FILE:LINE", by addr2line where there is one, and where that was inlined */
+/* " at FILE:LINE", from addr2line if it is installed, and where that was inlined */
 static const char *
 where(const void *pc)
 {
@@ -559,7 +558,7 @@ cell_touch(const Arena *a, Cell *c, const CemuThread *t, CemuAccess kind, const 
 			return;
 		if (!ordered(c->r1, t, a->floor))
 		{
-			/* keep one of another warp if there is: it races with more */
+			/* keep a reader of another warp if there is one: it races with more accesses */
 			if (ordered(c->r2, t, a->floor) || !same_warp(c->r1, t) || same_warp(c->r2, t))
 				c->r2 = c->r1;
 		}
@@ -617,7 +616,7 @@ touch_arena(Arena *a, const CemuThread *t, const char *p, size_t n, CemuAccess k
 		}
 }
 
-/* not in an arena: a kernel's own stack, its arguments, constants */
+/* an access outside of the arenas: a kernel's own stack, its arguments, constants */
 static void
 touch_other(const CemuThread *t, const char *p, size_t n, CemuAccess kind, const void *pc)
 {
@@ -667,7 +666,7 @@ cemu_mem_ordered(uint32_t seg, const CemuThread *t)
 	return !CEMU_CHECKS || ordered(seg, t, shared.floor);
 }
 
-/* has its thread made a fence behind it? */
+/* return true if the segment's thread has executed a fence after it */
 int
 cemu_mem_fenced(uint32_t seg)
 {
@@ -730,7 +729,7 @@ cemu_shared_base(void)
 	return shared.base;
 }
 
-/* cp.async: nobody may touch these bytes from here ... */
+/* cp.async: from here on no access to these bytes is allowed */
 void
 cemu_pending(const void *p, size_t n)
 {
@@ -746,12 +745,12 @@ cemu_arrived(const void *p, size_t n)
 		cells_of(p)[i].w = 0;
 }
 
-/* ---- what the compiler calls ---- */
+/* ---- functions that the compiler calls ---- */
 
 static inline void
 hook(const char *p, size_t n, CemuAccess kind, const void *pc)
 {
-	/* elsewhere 16 bytes may be two of 8: x86 doesn't care, and the compiler knows */
+	/* host code may access 16 bytes as two of 8: x86 allows it, and the compiler uses that */
 	if (((uintptr_t) p & (n - 1)) != 0 && cemu_now != NULL && (in_arena(&shared, p) || in_arena(&device, p)))
 		cemu_fail("misaligned: %s %zu bytes at %p%s", verb(kind), n, (const void *) p, where(pc));
 	cemu_touch(cemu_now, p, n, kind, pc);
@@ -775,7 +774,7 @@ HOOKS(4)
 HOOKS(8)
 HOOKS(16)
 
-/* of the host's code only: kernels have CUDA's */
+/* for host code only: kernels use CUDA's */
 #define ATOMICS(bits) \
 	uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int order); \
 	void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t v, int order); \

@@ -1,12 +1,11 @@
 /*
  * cemu_rt.c
- *	  Streams, events, graphs and memory: the runtime's calls of cuda_rt.h.
+ *	  Streams, events, graphs and memory: the runtime functions of cuda_rt.h.
  *
- * A stream is a queue of works; an event has a count of its records and the last one
- * that was reached.  A thread that waits runs works of any stream that can go on, chosen by
- * cemu_random(), until what it waits for is there; who asks whether it is there has one
- * work run, perhaps.  A graph owns works and lends them; a work is freed with its last
- * reference.  Threads of the host take turns: a lock is held in every call.
+ * A stream is a queue of works; an event has a counter of its records and the last one that was reached.
+ * A thread that waits runs works of any stream that can continue, chosen by cemu_random(), until its
+ * condition holds; a query may run one work.  A graph owns works and lends them; a work is freed with
+ * its last reference.  Host threads take turns: every call holds a lock.
  */
 #include "emu/cemu.h"
 #include "emu/cuda_rt.h"
@@ -38,8 +37,8 @@ typedef struct Work
 	size_t		n;
 	int			c;
 	struct CemuEvent *event;
-	uint64_t	no;				/* of the event's records */
-	int			(*go) (void *arg);	/* cemu_call(); NULL: it has answered 1 */
+	uint64_t	no;				/* number of the event's record */
+	int			(*go) (void *arg);	/* of cemu_call(); NULL: it has returned 1 */
 	void	   *arg;
 } Work;
 
@@ -55,7 +54,7 @@ typedef struct CemuGraph
 {
 	Works		works;
 	int			refs;
-	int			invalid;		/* something was called that no capture survives */
+	int			invalid;		/* a call was made that invalidates the capture */
 } CemuGraph;
 
 typedef struct CemuStream
@@ -70,11 +69,11 @@ typedef struct CemuEvent
 {
 	uint64_t	recorded,
 				reached;
-	int			works;			/* in queues */
+	int			works;			/* works in queues */
 	int			gone;
 } CemuEvent;
 
-#define RUNTIME	13000			/* the toolkit that this stands for: 13.0 */
+#define RUNTIME	13000			/* the emulated toolkit: 13.0 */
 
 typedef struct Func
 {
@@ -89,11 +88,11 @@ static int	lazy = 1;
 static int	capability = 90;
 static int	n_devices = 1;
 static int	driver = RUNTIME;
-static __thread int device;		/* the thread's */
-static int	live,				/* memory, streams, events, graphs */
-			fail_in;			/* so many calls on, one fails */
+static __thread int device;		/* the thread's current device */
+static int	live,				/* existing memory allocations, streams, events, graphs */
+			fail_in;			/* calls until one fails */
 static __thread cudaError_t last_error;
-static __thread CemuStream *capturing;	/* by this thread, and not relaxed */
+static __thread CemuStream *capturing;	/* stream being captured by this thread, not in relaxed mode */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static inline int
@@ -119,7 +118,7 @@ error(cudaError_t e)
 	return e;
 }
 
-/* A call that has no place in a capture, which is over. */
+/* A call that isn't allowed in a capture ends it. */
 static cudaError_t
 refused(CemuStream *s)
 {
@@ -127,7 +126,7 @@ refused(CemuStream *s)
 	return error(cudaErrorStreamCaptureUnsupported);
 }
 
-/* May something be taken?  Not if the test wants that it fails. */
+/* Return true if an allocation may succeed, false if the test wants it to fail. */
 static int
 may_take(void)
 {
@@ -208,7 +207,7 @@ work_run(Work *w)
 			cemu_run(w->launch);
 			break;
 		case W_COPY:
-			/* freed since it was asked for? */
+			/* the memory may have been freed since the request */
 			check_range("cudaMemcpy to", w->dst, w->n, w->c == cudaMemcpyHostToDevice ||
 						w->c == cudaMemcpyDeviceToDevice);
 			check_range("cudaMemcpy from", w->src, w->n, w->c == cudaMemcpyDeviceToHost ||
@@ -229,7 +228,7 @@ work_run(Work *w)
 	}
 }
 
-/* one work of a stream that can go on, or nothing: 0 */
+/* run one work of a stream that can continue; return 0 if there is none */
 static int
 step(void)
 {
@@ -250,7 +249,7 @@ step(void)
 	return 1;
 }
 
-/* Somebody looks whether something is done: time has passed, perhaps. */
+/* A query: time may have passed meanwhile, so perhaps run a work. */
 static void
 perhaps(void)
 {
@@ -258,7 +257,7 @@ perhaps(void)
 		step();
 }
 
-/* does one wait for what isn't of this process? */
+/* return true if a stream waits for another process */
 static int
 elsewhere(void)
 {
@@ -284,7 +283,7 @@ drain(const CemuStream *s)
 	return cudaSuccess;
 }
 
-/* takes w over */
+/* append w, which the stream takes over */
 static cudaError_t
 put(CemuStream *s, Work *w)
 {
@@ -376,7 +375,7 @@ cudaMalloc(void **p, size_t n)
 	return *p != NULL ? cudaSuccess : error(cudaErrorMemoryAllocation);
 }
 
-/* waits for all that runs, as CUDA's does */
+/* waits for all running work, as in CUDA */
 cudaError_t
 cudaFree(void *p)
 {
@@ -393,7 +392,7 @@ cudaFree(void *p)
 	return cudaSuccess;
 }
 
-/* filled like the device's, so that nobody takes what was never written for zeros */
+/* filled like device memory, so that code can't take memory that was never written for zeros */
 cudaError_t
 cudaMallocHost(void **p, size_t n)
 {
@@ -647,7 +646,7 @@ cudaEventSynchronize(cudaEvent_t e)
 	return cudaSuccess;
 }
 
-/* there is no time here */
+/* no time is measured */
 cudaError_t
 cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
@@ -744,7 +743,7 @@ cudaGraphExecDestroy(cudaGraphExec_t x)
 	return cudaGraphDestroy(x);
 }
 
-/* ---- the rest ---- */
+/* ---- other functions ---- */
 
 void
 cemu_capability(int major, int minor)
@@ -764,7 +763,7 @@ cemu_driver(int version)
 	driver = version;
 }
 
-/* what a block may have if it asks for it: CUDA's programming guide, technical specifications */
+/* most shared memory that a block may request: CUDA's programming guide, technical specifications */
 static int
 shared_optin(void)
 {
@@ -832,7 +831,7 @@ cudaError_t
 cudaGetDeviceCount(int *n)
 {
 #ifdef CEMU_FAST
-	/* as many as are named; without names one */
+	/* as many devices as the variable names; one if it isn't set */
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	for (n_devices = 1; visible != NULL && *visible != '\0'; visible++)

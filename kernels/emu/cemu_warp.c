@@ -1,12 +1,11 @@
 /*
  * cemu_warp.c
- *	  What the lanes of a warp do together, and small floats.
+ *	  Collective operations of a warp's lanes, and small floats.
  *
- * The last lane to come computes for all of them, from what each brought.  Fragments
- * are as the PTX manual draws them: group g = lane / 4, t = lane % 4.  A product sums
- * in float, k ascending, beginning with c; tensor cores round otherwise, so results
- * are compared within a tolerance.  cp.async copies at the wait; until then its
- * destination is NaN and whoever touches it is stopped.
+ * The last lane to arrive computes for all of them, from each lane's arguments.  Fragments are as in the
+ * PTX manual: group g = lane / 4, t = lane % 4.  A product sums in float, k ascending, beginning with c;
+ * tensor cores round differently, so results are compared within a tolerance.  cp.async copies at the
+ * wait; until then its destination is NaN and an access to it is an error.
  */
 #include "emu/cemu.h"
 
@@ -197,8 +196,8 @@ float_of(CemuMma kind, uint32_t word, int i)
 }
 
 /*
- * elements of a register: 2 halves or 4 bytes; registers of A: (g, low k), (g + 8, low k), (g, high k), (g +
- * 8, high k)
+ * elements of a register: 2 halves or 4 bytes; registers of A: (g, low k), (g + 8, low k), (g, high k),
+ * (g + 8, high k)
  */
 static void
 mma_compute(void **args, uint32_t mask)

@@ -1,9 +1,10 @@
 /*
  * cuda_emu.h
- *	  CUDA's words for g++: what kernels/cuda/common.cuh includes instead of nvcc's own.
+ *	  CUDA's functions and keywords for g++: kernels/cuda/common.cuh includes this instead of nvcc's
+ *	  headers.
  *
- * Only what our kernels use, under the names of CUDA, so that a .cu file reads as
- * CUDA.  Where a call waits, its last arguments are the caller's file and line.
+ * It has only what our kernels use, under CUDA's names, so that a .cu file reads as CUDA.  The last
+ * arguments of calls that wait are the caller's file and line.
  */
 #ifndef VLLM_KERNELS_CUDA_EMU_H
 #define VLLM_KERNELS_CUDA_EMU_H
@@ -65,7 +66,7 @@ CUDA_VECTOR(unsigned char, uchar)
 	typedef T name##_type dims; \
 	static const char name##_key = 0; \
 	name##_type &name = *(name##_type *) cemu_shared(&name##_key, sizeof(name##_type), alignof(name##_type))
-/* the launch's own */
+/* the launch's dynamic shared memory */
 #define SMEM(T, name)	T *name = (T *) cemu_dynamic()
 
 /* ---- barriers and warps ---- */
@@ -175,7 +176,7 @@ CUDA_REDUCE(__reduce_or_sync, unsigned, CEMU_OR)
 CUDA_REDUCE(__reduce_xor_sync, unsigned, CEMU_XOR_BITS)
 #undef CUDA_REDUCE
 
-/* ---- atomics: no two threads run at once, so they are plain, and known as atomic ---- */
+/* ---- atomics: only one thread runs at a time, so they are plain accesses, marked as atomic ---- */
 
 #define CUDA_NUMBER (std::is_arithmetic<T>::value && (sizeof(T) == 4 || sizeof(T) == 8))
 #define CUDA_WHOLE (std::is_integral<T>::value && (sizeof(T) == 4 || sizeof(T) == 8))
@@ -234,7 +235,7 @@ static inline unsigned __float_as_uint(float f) { return (unsigned) cemu_word(f)
 static inline int __float_as_int(float f) { return (int) cemu_word(f); }
 static inline float __uint_as_float(unsigned u) { return cemu_from_word<float>(u); }
 static inline float __int_as_float(int u) { return cemu_from_word<float>((unsigned) u); }
-/* the C library has functions of these names */
+/* the C library uses these names */
 #define __expf(f) expf(f)
 #define __logf(f) logf(f)
 static inline float __fdividef(float a, float b) { return a / b; }
@@ -262,7 +263,7 @@ __dp4a(int a, int b, int c)
 
 template <typename F> struct CemuCall
 {
-	CemuLaunch	l;				/* first: what cemu_drop gets */
+	CemuLaunch	l;				/* first member: cemu_drop gets its address */
 	F			f;
 };
 
@@ -289,7 +290,7 @@ cemu_launch(const char *name, const void *fn, dim3 grid, dim3 block, size_t smem
 	cemu_enqueue(stream, &c->l, cemu_drop<F>, fn);
 }
 
-/* <<<>>>; arguments are taken by value, when it is called */
+/* <<<>>>; arguments are taken by value at the call */
 #define LAUNCH(kernel, grid, block, smem, stream, ...) \
 	[&](auto... args_) { \
 		cemu_launch(#kernel, (const void *) (kernel), grid, block, smem, stream, \

@@ -1,11 +1,10 @@
 /*
  * cuda_rt.h
- *	  The part of CUDA's runtime that the emulation has, under CUDA's names.
+ *	  The part of CUDA's runtime that the emulation implements, under CUDA's names.
  *
- * Streams are lazy: what is put into one runs when somebody waits for it, streams in
- * random order as far as events allow.  So a forgotten cudaStreamWaitEvent, or a host
- * buffer used again too early, gives wrong results here and not by luck right ones.
- * The stream 0 waits for all others first, as CUDA's does.
+ * Streams are lazy: work in a stream runs when a thread waits for it, streams in random order as far as
+ * events allow.  So a missing cudaStreamWaitEvent, or a host buffer reused too early, gives wrong
+ * results here instead of correct ones by luck.  Stream 0 waits for all others first, as in CUDA.
  */
 #ifndef VLLM_KERNELS_CUDA_RT_H
 #define VLLM_KERNELS_CUDA_RT_H

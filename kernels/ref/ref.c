@@ -1,12 +1,12 @@
 /*
  * ref.c
- *	  The naive reference: every op as its formula, one loop inside the other.
+ *	  The naive reference: every op as its formula, as nested loops.
  *
- * What others are measured against, so it does nothing clever and runs on the
- * calling thread.  Matrices stay row-major as in the file ([n][k], row_perm
- * applied).  Float products are one fmaf chain in k order, quantized products
- * exact integer sums and one or two fmaf a group of 32, or of 128 (docs/internals/kernels.md):
- * the order all implementations keep.  Norms and softmax sum in double.
+ * Other implementations are compared with it, so it is as simple as possible and runs in the calling
+ * thread.  Matrices stay row-major as in the file ([n][k], row_perm applied).  Float products are one
+ * fmaf chain in k order, quantized products exact integer sums and one or two fmaf per group of 32, or
+ * of 128 (docs/internals/kernels.md): all implementations keep this order.  Norms and softmax sum in
+ * double.
  */
 #include "groups.h"
 #include "ref/ref2.h"
@@ -51,7 +51,7 @@ ref_mm_scratch(KType type, int rows, int k)
 	return 0;
 }
 
-/* largest |x[i]|, as its bit pattern (NaN and Inf are above all numbers) */
+/* the largest |x[i]|, as its bit pattern (NaN and Inf are above all numbers) */
 static uint32_t
 abs_max(const float *x, int n)
 {
@@ -100,7 +100,7 @@ dot_groups(KType t, const uint8_t *w, const float *x, int k)
 	return acc;
 }
 
-/* the same of INT8: n codes with a row's scale, n activations with a zero point */
+/* the same for INT8: n codes with a row's scale, n activations with a zero point */
 static float
 dot_int8_group(const uint8_t *w, const float *x, int n, float acc)
 {
@@ -147,7 +147,7 @@ dot_float(KType t, const uint8_t *w, const float *x, int k)
 	return acc;
 }
 
-/* of FP8: the numbers themselves, as floats */
+/* the same for FP8: the numbers themselves, as floats */
 static float
 dot_fp8(const uint8_t *w, const float *x, int k)
 {
@@ -422,7 +422,7 @@ ref_softcap(KPool *pool, float *y, int rows, int dim, float cap)
 		y[i] = cap * tanhf(y[i] / cap);
 }
 
-/* The scale of a token's K, in the cell: INT8's; or the layer's; of its V */
+/* Return the scale of a token's K: INT8's, in the cell, or the layer's; kv_v_scale() that of its V. */
 static float
 kv_k_scale(const KvView *kv, int layer, uint8_t *cell, int place)
 {
@@ -436,8 +436,8 @@ kv_v_scale(const KvView *kv, int layer, uint8_t *cell, int place)
 }
 
 /*
- * Element i of a token's K (i = d * block_size + place) or V is at[i]; INT8's and FP8's is a
- * code that the scale belongs to.
+ * Return an element: element i of a token's K (i = d * block_size + place) or V is at[i]; INT8's and
+ * FP8's is a code that is multiplied by the scale.
  */
 static float
 kv_get(const KvView *kv, const uint8_t *at, size_t i, float scale)
@@ -447,7 +447,7 @@ kv_get(const KvView *kv, const uint8_t *at, size_t i, float scale)
 	return kv->type == KT_INT8 ? (float) (int8_t) at[i] * scale : kelem_get(kv->type, at, i);
 }
 
-/* n elements of x, `stride` apart at `to`; INT8: a scale for all of them, which is made here */
+/* Store n elements of x, `stride` apart at `to`; for INT8 compute one scale for all of them. */
 static void
 kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *x, int n, float *scale,
 	   float f8_scale)
@@ -498,7 +498,8 @@ ref_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
 	return (size_t) kv->n_blocks * kv->block_size * sizeof(float);
 }
 
-/* one row at position pos, over lo .. hi-1, and one head; p: scratch for a score per position */
+/* Compute one row at position pos, over lo .. hi-1, for one head; p: scratch for a score per
+ * position. */
 static void
 attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float *q,
 		 const KAttn *a, int head, int pos, int lo, int hi, float *out, float *p)
@@ -596,7 +597,7 @@ ref_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx,
 		}
 }
 
-/* one row of one channel: p of a head */
+/* Compute one row of one channel: channel p of a head. */
 static float
 scan_channel(const KScan *s, int row, int head, int p, float *h)
 {

@@ -1,8 +1,8 @@
 /*
  * ref2.c
- *	  The naive reference, continued: ops that move and touch up rows (ref2.h).
+ *	  The naive reference, continued: ops that move rows or modify them elementwise (ref2.h).
  *
- * Element by element, as kernels.h says it, on the calling thread.
+ * Element by element, as kernels.h defines the ops, in the calling thread.
  */
 #include "ref/ref2.h"
 #include "route.h"
@@ -271,7 +271,7 @@ ref2_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n)
 				kv->base[(size_t) from_to[2 * i] * kv->block_stride + b];
 }
 
-/* NaN counts as more than anything */
+/* return the larger one; NaN counts as larger than anything */
 static float
 larger(float a, float b)
 {

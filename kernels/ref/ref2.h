@@ -1,6 +1,6 @@
 /*
  * ref2.h
- *	  The reference's ops that move and touch up rows.
+ *	  The reference's ops that move rows or modify them elementwise.
  */
 #ifndef VLLM_KERNELS_REF2_H
 #define VLLM_KERNELS_REF2_H

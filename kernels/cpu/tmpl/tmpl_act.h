@@ -1,12 +1,12 @@
 /*
  * tmpl_act.h
- *	  Activations (acts.def): with a gate, and alone.
+ *	  Activations (acts.def), with a gate and without.
  *
- * Each is a few vector operations on 16 elements; the loops over a row are written
- * once and become one function for each activation.
+ * Each is a few vector operations on 16 elements; the loops over a row are written once and instantiated
+ * for each activation.
  *
- * Errors: 4 units of the last place.  Where the tail e^a, a < 0, is all that is left
- * of x, the rounding of a adds up to 1.5 |a| units; below 1e-36 results may be 0.
+ * Errors: 4 units of the last place.  If the tail e^a, a < 0, is the only remaining factor of x, the
+ * rounding of a adds up to 1.5 |a| units; below 1e-36 results may be 0.
  */
 
 /* x * sigmoid(a) */
@@ -23,9 +23,9 @@ act_silu(v16 x)
 }
 
 /*
- * x * Phi(x) as max(x, 0) - t * Q(t), t = |x|: the upper tail Q is e^(-t^2/2) times
- * Mills' ratio, which a rational function meets to 6e-9 up to t = 15, where Q is 0.
- * Positive coefficients only: nothing cancels.
+ * x * Phi(x) as max(x, 0) - t * Q(t), t = |x|: the upper tail Q is e^(-t^2/2) times Mills' ratio, which
+ * a rational function approximates to 6e-9 up to t = 15, where Q is 0.  It has positive coefficients
+ * only, so nothing cancels.
  */
 static inline v16
 act_gelu(v16 x)

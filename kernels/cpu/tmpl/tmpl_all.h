@@ -2,10 +2,9 @@
  * tmpl_all.h
  *	  All ops and the op table of one implementation.
  *
- * The includer has included its simd_*.h (vector vocabulary v_*, q8_*, the list
- * of register tiles) and defines KNAME, and QTILE, the file of the quantized
- * register tile.  Everything here is static: each implementation is one
- * translation unit, compiled for its own instruction set.
+ * The includer has included its simd_*.h (vector functions v_*, q8_*, the list of register tiles) and
+ * defines KNAME, and QTILE, the file of the quantized register tile.  Everything here is static: each
+ * implementation is one translation unit, compiled for its own instruction set.
  */
 #include "groups.h"
 #include "cpu/misc.h"

@@ -1,39 +1,35 @@
 /*
  * tmpl_attn.h
- *	  Attention over paged KV, for prefill, decode, encoders and any mix of them.
+ *	  Attention over paged KV, for prefill, decode, encoders and any mix of these.
  *
- * An item is (up to ATTN_TILE rows = query rows x heads of one KV group, KV
- * head): K and V are read once for all rows of an item.  The keys are worked
- * through in strips of ATTN_STRIP positions by online softmax, and in splits of
- * ATTN_SPLIT positions; a split gives a part (m, d, o) = (max, sum of exp,
- * weighted V), and the parts of a row are merged in ascending order.  Strips and
- * splits begin at absolute multiples of their size, whatever else is in the
- * batch: a row's bits depend on its position only.
+ * An item is (up to ATTN_TILE rows = query rows x heads of one KV group, KV head): K and V are read once
+ * for all rows of an item.  The keys are processed in strips of ATTN_STRIP positions with online
+ * softmax, and in splits of ATTN_SPLIT positions; a split gives a part (m, d, o) = (max, sum of exp,
+ * weighted V), and the parts of a row are merged in ascending order.  Strips and splits begin at
+ * absolute multiples of their size, whatever else is in the batch: a row's bits depend only on its
+ * position.
  *
- * When there are few items (decode of long contexts), splits run in parallel, in
- * waves that bound the scratch; else a thread takes a whole item.  Both do the
- * same arithmetic in the same order.
+ * If there are few items (decode of long contexts), splits run in parallel, in waves that bound the
+ * scratch; otherwise a thread processes a whole item.  Both do the same arithmetic in the same order.
  *
- * A row sees exactly positions lo..hi-1.  Scores of other lanes are computed
- * where a vector covers them and dropped by selection; V is never multiplied
- * outside the row's own range, not even by 0: it may be stale, or belong to a
- * later row of the tile.
+ * A row sees exactly positions lo..hi-1.  Scores of other lanes are computed if a vector covers them and
+ * dropped by selection; V is never multiplied outside the row's own range, not even by 0: it may be
+ * stale, or belong to a later row of the tile.
  *
- * K and V become float once for all rows of an item, a strip at a time: scores
- * and values are then products of small float matrices.  With few rows that
- * doesn't pay, and the products widen the elements in registers.  The values and
- * their order are the same, so are the bits.  INT8: the codes are widened, a key's
- * scale multiplies its score and a value's scale its weight.  FP8: a layer's scale of K multiplies
- * the queries, that of V the sums.
+ * K and V are converted to float once for all rows of an item, a strip at a time: scores and values are
+ * then products of small float matrices.  With few rows that costs more than it saves, and the products
+ * widen the elements in registers.  The values and their order are the same, so are the bits.  INT8: the
+ * codes are widened, a key's scale multiplies its score and a value's scale its weight.  FP8: a layer's
+ * scale of K multiplies the queries, that of V the sums.
  *
- * While a strip is worked on, the cells of the next one are fetched to L2.
+ * While a strip is processed, the cells of the next one are prefetched to L2.
  *
  * Scratch: tile_start [n_rows + 1], then an AttnWork for each thread, then
  * states and parts for the waves.
  */
 #define ATTN_TILE	24
-#define ATTN_DIRECT 2			/* rows of an item that isn't worth widening K and V */
-#define ATTN_ITEMS	2			/* per thread: fewer items than that are split */
+#define ATTN_DIRECT 2			/* with up to this many rows of an item K and V aren't widened beforehand */
+#define ATTN_ITEMS	2			/* per thread: with fewer items, splits run in parallel */
 #define ATTN_PARTS	4			/* per thread and wave */
 
 /* (m, d, o) of the rows of an item; o: [ATTN_TILE][vdim] follows it */
@@ -53,15 +49,15 @@ typedef struct AttnJob
 	int			ldq;
 	int			n_heads;
 	const KAttn *a;
-	int			vdim;			/* V's width in whole vectors */
+	int			vdim;			/* V's width, rounded up to whole vectors */
 	int			qdim;			/* q's and K's */
-	int			wdim;			/* the wider one */
+	int			wdim;			/* the larger of both */
 	float		kscale;			/* the layer's (kv_scale) */
 	float		vscale;
-	int			group;			/* heads of a KV head */
-	int			heads;			/* of them in an item */
-	int			hparts;			/* items a KV head's group is cut into */
-	int			qrows;			/* query rows of an item, at most */
+	int			group;			/* heads per KV head */
+	int			heads;			/* heads of that group in an item */
+	int			hparts;			/* items into which a KV head's group is divided */
+	int			qrows;			/* most query rows of an item */
 	int			items;
 	int32_t    *tile_start;		/* [n_seqs + 1] */
 	char	   *threads;
@@ -80,7 +76,7 @@ typedef struct AttnItem
 	int			head0;			/* first head */
 	int			nh;				/* heads */
 	int			kvh;
-	int			split0;			/* splits that concern it: split0..split1-1 */
+	int			split0;			/* its splits: split0..split1-1 */
 	int			split1;
 } AttnItem;
 
@@ -202,20 +198,20 @@ attn_item(const AttnJob *j, int item)
 
 /* ---- products ---- */
 
-/* what a strip's products fetch to L2 meanwhile: cells of one KV head */
+/* cells of one KV head that a strip's products prefetch to L2 */
 typedef struct AttnFetch
 {
-	const uint8_t *at;			/* the rest of one cell */
+	const uint8_t *at;			/* the rest of the current cell */
 	const uint8_t *to;
-	const int32_t *block;		/* and others behind it: those of block .. end-1 */
+	const int32_t *block;		/* the cells after it: those of block .. end-1 */
 	const int32_t *end;
 	const KvView *kv;
 	int			layer;
 	int			kvh;
-	int			lines;			/* at a time: for each row and panel of a product */
+	int			lines;			/* cache lines to prefetch for each row and panel of a product */
 } AttnFetch;
 
-/* the blocks that begin in positions from .. to-1, in a strip's products of `rows` rows */
+/* prefetch the blocks that begin in positions from .. to-1, during a strip's products of `rows` rows */
 static AttnFetch
 attn_fetch(const AttnJob *j, const AttnItem *it, int from, int to, int rows)
 {
@@ -226,7 +222,7 @@ attn_fetch(const AttnJob *j, const AttnItem *it, int from, int to, int rows)
 	AttnFetch	f = {.kv = kv, .layer = j->layer, .kvh = it->kvh, .block = it->table + b0,
 					 .end = it->table + b0};
 
-	/* who has more rows comes back to the same cells soon */
+	/* with more rows an item reads the same cells again soon */
 	if (it->nq > 1 || b1 <= b0)
 		return f;
 	f.end = it->table + b1;
@@ -258,8 +254,8 @@ typedef struct AttnMat
 {
 	const TileRow *tiles;
 	size_t		es;				/* bytes of an element of w */
-	size_t		ps;				/* elements from panel to panel, and */
-	size_t		ldw;			/* from row to row of w */
+	size_t		ps;				/* elements from panel to panel */
+	size_t		ldw;			/* elements from row to row of w */
 	int			panels;
 	size_t		ldx;
 	size_t		ldc;
@@ -347,16 +343,16 @@ attn_type(KType t)
 typedef struct AttnStrip
 {
 	int			first;			/* position of lane 0 */
-	int			begin;			/* lanes any row sees: begin..end-1 */
+	int			begin;			/* lanes that any row sees: begin..end-1 */
 	int			end;
 	int			r0;				/* rows that see any of them: r0..r1-1 */
 	int			r1;
-	int			a[ATTN_TILE];	/* lanes row i sees: a..b-1; none when a >= b */
+	int			a[ATTN_TILE];	/* lanes that row i sees: a..b-1; none if a >= b */
 	int			b[ATTN_TILE];
 	bool		direct;			/* K and V aren't widened beforehand */
 } AttnStrip;
 
-/* what of a strip lies in the block of lane at: n lanes, from offset off of the cell on */
+/* the part of a strip in the block of lane `at`: n lanes, from offset off of the cell on */
 static const uint8_t *
 strip_cell(const AttnJob *j, const AttnItem *it, const AttnStrip *st, int at, int end, int *off, int *n)
 {
@@ -368,7 +364,7 @@ strip_cell(const AttnJob *j, const AttnItem *it, const AttnStrip *st, int at, in
 	return kv_cell(j->kv, j->layer, it->table[pos / bs], it->kvh);
 }
 
-/* s = q K for whole vectors of lanes that cover the strip's */
+/* s = q K for whole vectors of lanes that cover the strip */
 static void
 attn_scores(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w, AttnFetch *f)
 {
@@ -448,8 +444,9 @@ attn_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const Att
 }
 
 /*
- * Multiply V by exactly the rows and positions that see it: by what all rows see
- * together, by what only some see before and behind that, in order of position.
+ * Multiply V by exactly the rows and positions that see it: first by the positions that only some rows
+ * see before the common ones, then by those that all rows see, then by those after them, in order of
+ * position.
  */
 static void
 attn_strip_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w,
@@ -463,7 +460,7 @@ attn_strip_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st, con
 		a = k_max(a, st->a[r]);
 		b = k_min(b, st->b[r]);
 	}
-	/* nothing in common: each run of rows by itself */
+	/* no common positions: each run of rows separately */
 	if (a >= b)
 		a = b = st->end;
 	for (int r0 = st->r0; r0 < st->r1; r0 += it->nh)
@@ -475,7 +472,7 @@ attn_strip_values(const AttnJob *j, const AttnItem *it, const AttnStrip *st, con
 
 /* ---- softmax ---- */
 
-/* what was summed up under maximum `from`, in terms of maximum `to` */
+/* rescale sums computed with maximum `from` to maximum `to` */
 static void
 attn_rescale(float from, float to, float *lanes, float *o, int vdim)
 {
@@ -487,8 +484,8 @@ attn_rescale(float from, float to, float *lanes, float *o, int vdim)
 }
 
 /*
- * Softmax step of row r over its lanes [a, b) of a strip: the scores become
- * exp(score - m).  whole: the row sees all lanes.
+ * Softmax step of row r over its lanes [a, b) of a strip: replace the scores by exp(score - m).  whole:
+ * the row sees all lanes.
  */
 static inline void
 attn_softmax(const AttnJob *j, const AttnWork *w, int r, int a, int b, bool whole)
@@ -512,7 +509,7 @@ attn_softmax(const AttnJob *j, const AttnWork *w, int r, int a, int b, bool whol
 	}
 	m_new = v_hmax(max);
 	m_new = m_new > *m ? m_new : *m;
-	/* exp(0) is 1, so leaving this out otherwise changes nothing */
+	/* exp(0) is 1, so skipping this otherwise changes nothing */
 	if (*m != m_new)
 		attn_rescale(*m, m_new, lanes, part_o(w->part) + (size_t) r * j->vdim, j->vdim);
 	*m = m_new;
@@ -521,7 +518,7 @@ attn_softmax(const AttnJob *j, const AttnWork *w, int r, int a, int b, bool whol
 	{
 		v16			e = v_exp_neg(v_sub(v[i], v_set1(m_new)));
 
-		/* not e alone: -Inf less -Inf would be NaN */
+		/* select, as -Inf minus -Inf would be NaN */
 		if (!whole)
 			e = v_select_range(e, a - i * 16, b - i * 16, 0.0f);
 		sum = v_add(sum, e);
@@ -530,7 +527,7 @@ attn_softmax(const AttnJob *j, const AttnWork *w, int r, int a, int b, bool whol
 	v_store(lanes, sum);
 }
 
-/* n whole vectors of lanes, times their positions' scales */
+/* multiply n whole vectors of lanes by their positions' scales */
 static void
 scale_lanes(float *s, const float *scale, int n)
 {
@@ -548,7 +545,7 @@ softcap_lanes(float *s, int n, float cap)
 		v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
 }
 
-/* s -= slope * distance of the lane's position and the row's; rel: the lane 0's less the row's */
+/* s -= slope * distance of the lane's position and the row's; rel: lane 0's position minus the row's */
 static void
 alibi_lanes(float *s, int n, float slope, int rel)
 {
@@ -571,7 +568,7 @@ bias_lanes(float *s, int a, int b, const float *bias, int span, int rel)
 		s[i] += bias[rel + i + span - 1];
 }
 
-/* scores of all rows to weights; what INT8, a cap and slopes add goes before and behind */
+/* convert scores of all rows to weights, with INT8's scales, cap, slopes and bias */
 static void
 attn_weights(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const AttnWork *w)
 {
@@ -626,7 +623,7 @@ attn_load_scales(const AttnJob *j, const AttnItem *it, const AttnStrip *st, cons
 
 /* ---- strips and splits ---- */
 
-/* which rows see which lanes of the strip; false: none any */
+/* find which rows see which lanes of the strip; false: none */
 static bool
 strip_rows(const AttnJob *j, const AttnItem *it, int first, int end, AttnStrip *st)
 {
@@ -656,7 +653,7 @@ strip_rows(const AttnJob *j, const AttnItem *it, int first, int end, AttnStrip *
 	return st->r0 >= 0;
 }
 
-/* one strip of keys for all rows of an item; the next one ends at most at next_end */
+/* process one strip of keys for all rows of an item; the next one ends at most at next_end */
 static void
 attn_strip(const AttnJob *j, const AttnItem *it, int first, int end, int next_end, const AttnWork *w)
 {
@@ -675,7 +672,7 @@ attn_strip(const AttnJob *j, const AttnItem *it, int first, int end, int next_en
 	attn_strip_values(j, it, &st, w, &f);
 }
 
-/* one split of an item: w->part = (m, d, o) of each row */
+/* process one split of an item: w->part = (m, d, o) of each row */
 static void
 attn_split(const AttnJob *j, const AttnItem *it, int split, const AttnWork *w)
 {
@@ -703,7 +700,7 @@ attn_split(const AttnJob *j, const AttnItem *it, int split, const AttnWork *w)
 		w->part->d[r] = v_sum(v_load(w->lanes + r * 16));
 }
 
-/* state = state merged with part, row by row; the state's positions come first */
+/* merge part into state, row by row; the state's positions come first */
 static void
 attn_merge(const AttnJob *j, const AttnItem *it, AttnPart *state, AttnPart *part, int split)
 {
@@ -740,7 +737,7 @@ attn_state_init(const AttnJob *j, const AttnItem *it, AttnPart *state)
 	memset(part_o(state), 0, (size_t) it->nq * it->nh * j->vdim * sizeof(float));
 }
 
-/* what a row's sums are multiplied with in the end */
+/* the final factor of a row's sums */
 static float
 attn_inverse(const AttnJob *j, int head, float m, float d)
 {
@@ -773,12 +770,12 @@ attn_finish(const AttnJob *j, const AttnItem *it, AttnPart *state)
 	}
 }
 
-/* a whole item on one thread */
+/* process a whole item on one thread */
 static void
 attn_item_chunk(void *arg, int chunk, int ith)
 {
 	const AttnJob *j = arg;
-	/* the last tiles of a sequence have the longest way: take them first */
+	/* the last tiles of a sequence take longest: process them first */
 	AttnItem	it = attn_item(j, j->items - 1 - chunk);
 	AttnWork	w = thread_work(j, ith);
 
@@ -797,7 +794,7 @@ wave_part(const AttnJob *j, int item, int i)
 	return (AttnPart *) (j->parts + (size_t) (item * j->wave_len + i) * part_bytes(j->vdim));
 }
 
-/* one split of one item, in a wave */
+/* process one split of one item, in a wave */
 static void
 attn_wave_chunk(void *arg, int chunk, int ith)
 {
@@ -833,7 +830,7 @@ attn_waves(KPool *pool, AttnJob *j, int max_splits)
 	}
 }
 
-/* cut the rows into items; scratch into its parts */
+/* divide the rows into items, and the scratch into its parts */
 static void
 attn_plan(AttnJob *j, int nthreads, void *ws)
 {

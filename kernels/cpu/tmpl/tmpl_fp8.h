@@ -2,20 +2,19 @@
  * tmpl_fp8.h
  *	  Weights of FP8 (KT_FP8): layout, packing, register tile.
  *
- * Panels of 16 output columns, as of the other floats, but each 128 k (FP8_GROUP; the last
- * may be fewer) are a float scale for each column, then codes of E4M3 [k][16].  A weight is
- * widened to code * scale, rounded to float once, and is a float from there on: the bits are
+ * Panels of 16 output columns, as for the other floats, but for each 128 k (FP8_GROUP; the last group
+ * may be shorter) there is a float scale for each column, followed by codes of E4M3 [k][16].  A weight
+ * is widened to code * scale, rounded to float once, and treated as a float from there on: the bits are
  * those of an F32 matrix of these numbers.
  *
- * Scales lie here times F8_UP, which is what v_load_fp8() leaves out, so that scale and
- * widening are one multiplication.  v_load_fp8() takes the code of NaN for a number: where
- * there is one, packing makes the scale of its column's group NaN, and the products are NaN
- * as they would be.
+ * Scales are stored multiplied by F8_UP, by which v_load_fp8()'s results are too small, so that scale
+ * and widening are one multiplication.  v_load_fp8() treats the code of NaN as a number: if there is
+ * one, packing sets the scale of its column's group to NaN, so that the products are NaN as well.
  */
 #define FP8_HEAD	(PANEL * sizeof(float)) /* bytes of a group's scales */
 #define FP8_NAN		0x7f
 
-/* where step k of a panel begins; at a group's first k behind its scales */
+/* offset of step k of a panel; for a group's first k after its scales */
 static inline size_t
 fp8_at(size_t k)
 {
@@ -40,7 +39,7 @@ fp8_has_nan(const uint8_t *codes, int n)
 	return any != 0;
 }
 
-/* n codes of 16 columns, side by side */
+/* store n codes of 16 columns side by side */
 static void
 fp8_pack_codes(uint8_t *to, const uint8_t *const *src, int n)
 {
@@ -60,7 +59,7 @@ fp8_pack_codes(uint8_t *to, const uint8_t *const *src, int n)
 			*to++ = src[c][i];
 }
 
-/* A panel from rows as blocks.h has them; NULL: zeros. */
+/* Make a panel from rows in the format of blocks.h; NULL: zeros. */
 static void
 fp8_pack_panel(uint8_t *panel, const uint8_t *const *rows, int k)
 {
@@ -105,8 +104,8 @@ fp8_panel_row(const uint8_t *panel, int c, int k, float *out)
 /* ---- the register tile ---- */
 
 /*
- * As the floats' (tmpl_tile.h).  Scales come from L1 each time: the asm keeps the compiler from holding
- * them in registers, which sums need.
+ * As for floats (tmpl_tile.h).  Scales are loaded from L1 each time: the asm keeps the compiler from
+ * holding them in registers, which the sums need.
  */
 #define FP8_SCALE(p)	v_load((const float *) (const void *) (sc + p * ps))
 #define FP8_WIDE(p)		v16 wv = v_mul(v_load_fp8(w + p * ps), FP8_SCALE(p));

@@ -1,30 +1,29 @@
 /*
  * tmpl_fstrip.h
- *	  Products of float matrices with several rows: weights become float once.
+ *	  Products of float matrices with several rows: weights are widened to float once.
  *
- * A block (a strip of FS_NV vectors of columns, by FS_STEPS k) is widened to a
- * buffer that stays in L1.  Then the rows pass by in tiles of up to FS_MR, so a
- * step of k is loads and multiply-adds and nothing else: a core that shares its
- * front end with another thread is bound by the number of instructions.  Results
- * so far rest in y between blocks, which is exact, so each output is still the one
- * chain of multiply-adds in k order of tmpl_tile.h.
+ * A block (a strip of FS_NV vectors of columns, by FS_STEPS k) is widened to a buffer that stays in L1.
+ * Then the rows are processed in tiles of up to FS_MR, so a step of k is loads and multiply-adds and
+ * nothing else: a core that shares its front end with another thread is bound by the number of
+ * instructions.  Between blocks the results so far are stored in y, which is exact, so each output is
+ * still the one chain of multiply-adds in k order of tmpl_tile.h.
  *
- * Activations are transposed for it: blocks of k in order, within a block the
- * tiles in order, a tile is [k][rows].  All rows of a pass share a block of weights;
- * there are so many that their activations stay in L2.
+ * Activations are transposed for it: blocks of k in order, within a block the tiles in order, a tile is
+ * [k][rows].  All rows of a pass share a block of weights; their number is chosen so that their
+ * activations stay in L2.
  */
 #define FS_LANES	Q_STRIP
 #define FS_COLS		(FS_NV * FS_LANES)
-#define FS_UNIT		48			/* columns of a unit of work: whole strips, whole panels */
-#define FS_BYTES	24576		/* of a block, widened: most of L1 */
+#define FS_UNIT		48			/* columns of a unit of work: whole strips and whole panels */
+#define FS_BYTES	24576		/* bytes of a widened block: most of L1 */
 #define FS_STEPS	(FS_BYTES / (FS_COLS * 4))
-#define FS_GROUP	16			/* k between two fetches of weights to come */
+#define FS_GROUP	16			/* k between two prefetches of later weights */
 #define FS_PASS		(16 * FS_MR)	/* rows of a pass */
 
-/* or a pass could begin with one of the tiles at the end that are a row short (fs_tile_row) */
+/* otherwise a pass could begin with one of the last tiles, which are a row short (fs_tile_row) */
 _Static_assert(FS_PASS >= 2 * FS_MR * FS_MR, "a pass has at least FS_MR tiles");
 
-/* a tile's work: rows of activations times a block */
+/* the work of a tile: rows of activations times a block */
 typedef struct FsTile
 {
 	const float *x;				/* [n][rows] */
@@ -33,8 +32,8 @@ typedef struct FsTile
 	int			n;				/* k */
 	float	   *c;
 	size_t		ldc;
-	bool		zero;			/* c is written, not added to */
-	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
+	bool		zero;			/* write c instead of adding to it */
+	const uint8_t *ahead;		/* later packed weights, to be prefetched meanwhile: */
 	int			lines;			/* cache lines every FS_GROUP k */
 } FsTile;
 
@@ -61,7 +60,7 @@ typedef struct FsTile
 #define FS_ROW2(r)		{ qf b = qf_set1(x[r]); FS_FMA(r, 0) FS_FMA(r, 1) }
 #define FS_ROW3(r)		{ qf b = qf_set1(x[r]); FS_FMA(r, 0) FS_FMA(r, 1) FS_FMA(r, 2) }
 
-/* the weights of a step: widened before, or widened now and kept for the other tiles */
+/* the weights of a step: already widened, or widened now and kept for the other tiles */
 #define FS_KEPT(v)		qf w##v = qf_load(w + v * FS_LANES);
 #define FS_WIDE(T, v) \
 	qf w##v = fs_load_##T(p##v); \
@@ -106,7 +105,7 @@ fs_load_bf16(const uint8_t *p)
 		w += NV * FS_LANES; \
 	}
 
-/* steps in a row; where weights are widened, the compiler would load more than fits the registers */
+/* unrolled steps; while widening weights, the compiler would load more than fits the registers */
 #define FS_UNROLL_kept	8
 #define FS_UNROLL_f32	4
 #define FS_UNROLL_f16	4
@@ -148,7 +147,7 @@ typedef void (*FsTileFn) (const FsTile *j);
 
 /* ---- blocks ---- */
 
-/* a block of weights, widened, and what comes after it */
+/* a block of widened weights, and what comes after it */
 typedef struct FsBlock
 {
 	const struct MmJob *j;
@@ -156,15 +155,15 @@ typedef struct FsBlock
 	int			n;				/* k */
 	int			t0;				/* tiles of the pass: t0 .. t1-1 */
 	int			t1;
-	const uint8_t *ahead;		/* packed weights to come: the run of a panel, */
+	const uint8_t *ahead;		/* later packed weights: the run of a panel, */
 	size_t		run;			/* its bytes */
-	size_t		at;				/* and how much of them has been fetched */
-	int			panels;			/* runs left, this one included */
+	size_t		at;				/* how much of them has been prefetched */
+	int			panels;			/* runs left, including this one */
 	int			lines;			/* cache lines every FS_GROUP k */
 	_Alignas(64) float w[FS_BYTES / 4];
 } FsBlock;
 
-/* k of a block, for blocks of about the same size */
+/* k of a block, such that blocks have about the same size */
 static inline int
 fs_steps(int k)
 {
@@ -173,7 +172,7 @@ fs_steps(int k)
 	return ((k + blocks - 1) / blocks + FS_GROUP - 1) / FS_GROUP * FS_GROUP;
 }
 
-/* vectors of the next strip when so many are left: never one, where there are two in a panel */
+/* vectors of the next strip when `left` are left: never one, if a panel has two */
 static inline int
 fs_take(int left)
 {
@@ -188,14 +187,14 @@ fs_panel_bytes(const MmJob *j)
 	return j->pe * j->wsize;
 }
 
-/* where step k of a panel begins */
+/* offset of step k of a panel */
 static inline size_t
 fs_at(const MmJob *j, int k)
 {
 	return j->w->type == KT_FP8 ? fp8_at((size_t) k) : (size_t) k * PANEL * j->wsize;
 }
 
-/* where nv vectors of columns from col begin; one more than there is: any address */
+/* addresses of nv vectors of columns from col on; any address for a vector after the last */
 static inline void
 fs_sources(const FsBlock *b, int col, int nv, const uint8_t **src)
 {
@@ -210,7 +209,7 @@ fs_sources(const FsBlock *b, int col, int nv, const uint8_t **src)
 	}
 }
 
-/* fetch panels of `steps` k from k0, columns col .. end-1, during `tiles` tiles */
+/* prefetch panels of `steps` k from k0, columns col .. end-1, during `tiles` tiles */
 static void
 fs_fetch(FsBlock *b, int col, int end, int k0, int steps, int tiles)
 {
@@ -242,8 +241,8 @@ fs_fetched(FsBlock *b)
 }
 
 /*
- * The first row of tile t.  A pass begins with a whole one, which widens the weights: the
- * others are about even, and fewer than FS_MR at the very end are one row short.
+ * Return the first row of tile t.  A pass begins with a full tile, which widens the weights; the other
+ * tiles have about the same size, and the last ones of fewer than FS_MR rows are one row short.
  */
 static inline int
 fs_tile_row(const MmJob *j, int t)
@@ -252,8 +251,8 @@ fs_tile_row(const MmJob *j, int t)
 }
 
 /*
- * The block of nv vectors from col of FP8, widened.  Its scales change within, which the tiles had better
- * not look for.
+ * Widen the block of nv vectors of FP8 from col on.  Its scales change within the block, which the tiles
+ * should not have to check.
  */
 static void
 fs_widen_fp8(FsBlock *b, int col, int nv)
@@ -279,7 +278,7 @@ fs_widen_fp8(FsBlock *b, int col, int nv)
 	}
 }
 
-/* tile number t times the block of nv vectors from col */
+/* multiply tile number t by the block of nv vectors from col on */
 static void
 fs_tile(FsBlock *b, int t, int col, int nv)
 {
@@ -320,7 +319,7 @@ fs_tile(FsBlock *b, int t, int col, int nv)
 		mm_add_bias(j, r0, r1 - r0, col, col + cols);
 }
 
-/* the results so far of tile t, which comes next, to L1, or the lines they'll be written to */
+/* prefetch the results so far of tile t, which is next, to L1, or the lines to be written */
 static inline void
 fs_fetch_results(const FsBlock *b, int t, int col)
 {
@@ -337,7 +336,7 @@ fs_fetch_results(const FsBlock *b, int t, int col)
 	}
 }
 
-/* columns col .. end-1 of a unit, the b->n k from b->k0, the pass' rows */
+/* process columns col .. end-1 of a unit, the b->n k from b->k0, and the pass' rows */
 static void
 fs_unit(FsBlock *b, int col, int end)
 {
@@ -354,7 +353,7 @@ fs_unit(FsBlock *b, int col, int end)
 	}
 }
 
-/* all units of a chunk, block of k by block of k */
+/* process all units of a chunk, block of k by block of k */
 static void
 mm_fs_chunk(void *arg, int chunk, int ith)
 {
@@ -380,7 +379,7 @@ mm_fs_chunk(void *arg, int chunk, int ith)
 			int			end = k_min(col + FS_UNIT, c1),
 						tiles = (b.t1 - b.t0) * ((end - col + FS_COLS - 1) / FS_COLS);
 
-			/* what comes next; after the chunk perhaps the chunk behind it */
+			/* the next unit; after the chunk perhaps that of the next chunk */
 			if (end < c1)
 				fs_fetch(&b, end, k_min(end + FS_UNIT, c1), b.k0, steps, tiles);
 			else if (b.k0 + b.n < j->w->k)
@@ -394,7 +393,7 @@ mm_fs_chunk(void *arg, int chunk, int ith)
 
 /* ---- activations ---- */
 
-/* n k of mr rows, ldx apart, to [n][mr] */
+/* transpose n k of mr rows, ldx apart, to [n][mr] */
 static void
 fs_transpose(float *to, const float *x, size_t ldx, int mr, int n)
 {
@@ -444,7 +443,7 @@ fs_wanted(KType t, int rows)
 	return !is_quantized(t) && !(BF16_PAIRS && t == KT_BF16) && rows >= FS_MIN_ROWS;
 }
 
-/* where the activations lie in ws, tile by tile, and what is to be run */
+/* set the positions of the activations in ws, tile by tile, and the functions to run */
 static void
 mm_fs_plan(MmJob *j, void *ws)
 {

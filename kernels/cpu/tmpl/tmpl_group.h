@@ -1,25 +1,25 @@
 /*
  * tmpl_group.h
- *	  Products with several matrices in one: mixtures of experts, matrices by head.
+ *	  Products with several matrices in one call: mixtures of experts, one matrix per head.
  *
- * Each group of rows is a product as mm() plans it (an MmJob), with a slice of the
- * scratch, so its bits are mm's.  But there is one pool run for the activations of all
- * groups and one for all products: with eight experts for one row, threads don't meet
- * eight times.  Chunks are dealt out by cost, so that they take about the same time.
+ * Each group of rows is a product as planned by mm() (an MmJob), with a slice of the scratch, so its
+ * bits are mm's.  But there is only one pool run for the activations of all groups and one for all
+ * products: with eight experts for one row, the threads don't synchronize eight times.  Chunks are
+ * assigned by cost, so that they take about the same time.
  *
- * Scratch: the jobs, two tables of where their parts begin, then their scratch.
+ * Scratch: the jobs, two tables of the first part of each job, then the jobs' scratch.
  */
 typedef struct MmGroups
 {
 	MmJob	   *jobs;			/* of groups that have rows */
 	int			n;
-	int32_t    *converts;		/* [n + 1] sums of their activations' parts */
-	int32_t    *chunks;			/* [n + 1] ... and of their chunks */
+	int32_t    *converts;		/* [n + 1] prefix sums of their activations' parts */
+	int32_t    *chunks;			/* [n + 1] prefix sums of their chunks */
 } MmGroups;
 
-/* what reading and unpacking the weights costs, in rows */
+/* cost of reading and unpacking the weights, in rows */
 #define GROUP_BASE_COST	3
-/* from so many rows on mm_plan() has one way only */
+/* from this many rows on mm_plan() uses only one method */
 #define GROUP_FEW		16
 
 #ifdef FS_MR
@@ -28,8 +28,8 @@ _Static_assert(FS_MIN_ROWS <= GROUP_FEW, "grouped products: a border of mm_scrat
 _Static_assert(Q_MAX_MR < GROUP_FEW, "grouped products: a border of mm_scratch()");
 
 /*
- * The largest share of a row in its group's scratch.  mm_scratch() is, for one way of
- * computing, so much a row and something once: the share is largest with few rows.
+ * Return the largest share of a row in its group's scratch.  mm_scratch() is, for one method, an amount
+ * per row plus a constant: the share is largest with few rows.
  */
 static size_t
 group_row_scratch(KType type, int k)
@@ -54,7 +54,7 @@ mm_grouped_scratch(KType type, int n_mats, int rows, int k)
 		(size_t) rows * group_row_scratch(type, k) + n * 64;
 }
 
-/* the job whose part number i of all this is */
+/* return the job of part number i of all jobs */
 static int
 group_find(const int32_t *start, int n, int i)
 {
@@ -91,7 +91,7 @@ group_chunk(void *arg, int i, int ith)
 	g->jobs[at].run(&g->jobs[at], i - g->chunks[at], ith);
 }
 
-/* chunks of every job: its share of as many as one product has */
+/* set the chunks of every job: its share of as many as one product has */
 static void
 group_cut(MmGroups *g, KPool *pool)
 {

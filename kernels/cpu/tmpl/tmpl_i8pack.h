@@ -2,11 +2,10 @@
  * tmpl_i8pack.h
  *	  INT8: the packed layout, packing, row look-up.
  *
- * A panel is 32 columns: their float scales, a word that says whether its codes are
- * small (below), then groups of 128 k, the last one perhaps shorter.  A group is, for
- * each column, the sum of its codes in 16 bits (which activations' zero points
- * multiply), then the codes, signed bytes: 128 bytes for each four of k, placed by
- * Q_LANE.  k is filled up to a multiple of 16.
+ * A panel is 32 columns: their float scales, a word that says whether its codes are small (below), then
+ * groups of 128 k, the last one perhaps shorter.  A group has, for each column, the sum of its codes in
+ * 16 bits (which is multiplied by activations' zero points), then the codes, signed bytes: 128 bytes for
+ * each four of k, placed by Q_LANE.  k is padded to a multiple of 16.
  *
  * Small codes: of k = 8m + {0, 1, 4, 5} and of k = 8m + {2, 3, 6, 7} the sum of |code|
  * is at most INT8_QUAD in all columns.  Then four products with activations of up
@@ -15,7 +14,7 @@
 #define I8_SMALL	(Q_COLS * 4)
 #define I8_HEADER	(I8_SMALL + 64)
 #define I8_SUMS		(Q_COLS * 2)
-#define I8_STEP		16			/* k that a loop takes at once */
+#define I8_STEP		16			/* k processed at once */
 #define I8_STEPS	(I8_GROUP / I8_STEP)
 #define I8_STEP_BYTES	(I8_STEP * Q_COLS)
 #define I8_GROUP_BYTES	(I8_SUMS + I8_STEPS * I8_STEP_BYTES)
@@ -45,8 +44,8 @@ i8_abs_pairs(pv w)
 }
 
 /*
- * 16 k of all columns; sums: two of 16 bits a column, of codes + 128; returns high bits where codes aren't
- * small
+ * Pack 16 k of all columns; sums: two of 16 bits for each column, of codes + 128.  Return high bits if
+ * codes aren't small.
  */
 static inline pv
 i8_pack_step(uint8_t *rows, const uint8_t *const *src, pv sums[Q_COLS / P_LANES])
@@ -72,7 +71,7 @@ i8_pack_step(uint8_t *rows, const uint8_t *const *src, pv sums[Q_COLS / P_LANES]
 	return large & 0x80008000u;
 }
 
-/* n codes of each column, at most a group; large: see i8_pack_step(); returns what comes behind */
+/* pack n codes of each column, at most a group; large: see i8_pack_step(); return the end */
 static uint8_t *
 i8_pack_group(uint8_t *group, const uint8_t *const *codes, int n, pv *large)
 {
@@ -106,7 +105,7 @@ i8_pack_group(uint8_t *group, const uint8_t *const *codes, int n, pv *large)
 	return to;
 }
 
-/* A panel from rows of a float and k bytes; NULL: zeros. */
+/* Make a panel from rows of a float and k bytes; NULL: zeros. */
 static void
 i8_pack_panel(uint8_t *panel, const uint8_t *const *rows, int k)
 {

@@ -2,14 +2,13 @@
  * tmpl_i8tile.h
  *	  The register tiles of INT8: unsigned activations times signed weights.
  *
- * Activations are records of a group: 128 codes of 0..127, their float scale s and the
- * negative of their zero point z.  An output's group is one exact integer, the codes'
- * products less z times the sum of the column's codes, which is where its sum begins;
- * times s it is added to the float result (docs/internals/kernels.md).  Two products of a
- * pair are at most 2 * 127 * 128 = 32,512, so that i8_dot() may add them in 16 bits.
+ * Activations are records of a group: 128 codes of 0..127, their float scale s and the negative of their
+ * zero point z.  An output's sum over a group is one exact integer, the codes' products minus z times
+ * the sum of the column's codes, with which the sum begins; multiplied by s it is added to the float
+ * result (docs/internals/kernels.md).  Two products of a pair are at most 2 * 127 * 128 = 32,512, so
+ * i8_dot() may add them in 16 bits.
  *
- * Weights are used as they are packed, by few rows and by many: there is nothing
- * to unpack.
+ * Weights are used as they are packed, with few rows and with many: nothing has to be unpacked.
  */
 #define I8_RECORD		(I8_GROUP + 16)
 
@@ -22,7 +21,7 @@ i8_scale_of(const uint8_t *record)
 	return s;
 }
 
-/* what sums of a group begin with: -z times the columns' sums of 16 bits */
+/* initial values of a group's sums: -z times the columns' sums of 16 bits */
 Q_INLINE qi
 i8_begin(const uint8_t *sums, const uint8_t *record)
 {
@@ -68,9 +67,9 @@ i8_finish(float *c, const float *so_far, qi sum, const uint8_t *record)
 	}
 
 /*
- * c += MR rows times np panels, NS strips at once.  One or two rows take all panels a
- * step of 16 k further before the next: several streams of memory; more rows stay with
- * a panel for a group.
+ * c += MR rows times np panels, NS strips at once.  With one or two rows all panels advance by one step
+ * of 16 k before the next step: several memory streams; with more rows a panel advances by a whole
+ * group.
  */
 #define I8_TURN(MR)		((MR) <= 2 ? 1 : I8_STEPS)
 
@@ -144,7 +143,7 @@ q_tile_INT8_##MR(const QTile *j) \
 		qi w0 = q_load(q + f * Q_FOUR), w1 = q_load(q + f * Q_FOUR + QS_VEC); \
 		QS_ROWS_##MR(I8S_DOT) \
 	}
-/* the next tile's activations: rows are too far apart for the CPU to foresee */
+/* prefetch the next tile's activations: rows are too far apart for the CPU's prefetcher */
 #define I8S_NEXT(r) \
 	__builtin_prefetch(next + r * ldx); \
 	__builtin_prefetch(next + r * ldx + 64);
@@ -191,7 +190,7 @@ name(const QsTile *j) \
 				   *q = w + I8_SUMS + j->col * 4; \
 		QS_ROWS_##MR(I8S_SUMS) \
 \
-		/* or c would be moved to registers for all groups, which it doesn't fit */ \
+		/* otherwise the compiler would move c to registers for all groups, where it doesn't fit */ \
 		__asm__ volatile("" : "+r"(c)); \
 		for (int i = 0; i < j->lines; i++, ahead += 64) \
 			__builtin_prefetch(ahead, 0, 2); \

@@ -1,14 +1,14 @@
 /*
  * tmpl_lora.h
- *	  Low-rank products beside matrices: rows of a step with adapters.
+ *	  Low-rank products of adapters, added to those of matrices.
  *
- * Each element of t is a sum of its own, in 16 lanes (lane = index of the input mod 16), and each of
- * y one in the order of ranks, which is added at the end: so no element depends on which rows and
- * ranks are computed with it, nor on the cuts into chunks.  Four sums run at a time, as 16
- * registers hold them with their operands: one row's with four rows of A, or two rows' with two.
+ * Each element of t is a separate sum, in 16 lanes (lane = index of the input mod 16), and each element
+ * of y is a sum in the order of ranks, added at the end: so no element depends on which rows and ranks
+ * are computed together, nor on the division into chunks.  Four sums run at a time, as 16 registers hold
+ * them with their operands: one row with four rows of A, or two rows with two.
  */
 
-/* rows, and rows of A or panels of B, that a chunk has at most */
+/* most rows, and rows of A or panels of B, of a chunk */
 #define LORA_ROWS	32
 #define LORA_RANKS	8
 #define LORA_PANELS 8
@@ -53,7 +53,7 @@ lora_size(KType type)
 	return type == KT_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* mr rows with na rows of A from r on */
+/* multiply mr rows by na rows of A from r on */
 static inline __attribute__((always_inline)) void
 shrink_tile(const LoraJobs *l, const KLoraJob *j, int i, int r, KType type, const int mr, const int na)
 {
@@ -93,7 +93,7 @@ shrink_tile(const LoraJobs *l, const KLoraJob *j, int i, int r, KType type, cons
 			l->t[(size_t) j->rows[i + m] * l->ldt + p->at + r + q] = v_sum(acc[m][q]) * p->scale;
 }
 
-/* rows i0 .. i1-1 with rows r0 .. r1-1 of A */
+/* multiply rows i0 .. i1-1 by rows r0 .. r1-1 of A */
 static inline __attribute__((always_inline)) void
 shrink_block(const LoraJobs *l, const KLoraJob *j, int i0, int i1, int r0, int r1, KType type)
 {
@@ -125,7 +125,7 @@ lora_cuts(int n, int most)
 	return (n + most - 1) / most;
 }
 
-/* the job whose chunk number i of all this is */
+/* return the job of chunk number i of all jobs */
 static const KLoraJob *
 lora_find(const LoraJobs *l, int i)
 {
@@ -165,7 +165,7 @@ shrink_chunk(void *arg, int chunk, int ith)
 		shrink_block(l, j, i0, i1, r0, r1, KT_BF16);
 }
 
-/* mr rows with np panels of B from panel b on */
+/* multiply mr rows by np panels of B from panel b on */
 static inline __attribute__((always_inline)) void
 expand_tile(const LoraJobs *l, const KLoraJob *j, int i, int b, KType type, const int mr, const int np)
 {

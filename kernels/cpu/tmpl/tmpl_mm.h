@@ -2,15 +2,13 @@
  * tmpl_mm.h
  *	  Weight matrices: packed layouts, matrix product, row look-up.
  *
- * Layout of F32, F16, BF16: panels of 16 output columns, each [k][16] elements,
- * the last panel filled with zeros up to 16.  With MM_BF16_PAIRS, BF16 is
- * [k/2][16][2] instead (k odd: a zero), what vdpbf16ps wants.  FP8: tmpl_fp8.h.
- * Quantized formats: panels of 32 columns, see tmpl_qpack.h.
+ * Layout of F32, F16, BF16: panels of 16 output columns, each [k][16] elements, the last panel padded
+ * with zeros to 16.  With MM_BF16_PAIRS, BF16 is [k/2][16][2] instead (k odd: a zero), as vdpbf16ps
+ * requires.  FP8: tmpl_fp8.h.  Quantized formats: panels of 32 columns, see tmpl_qpack.h.
  *
- * A product's work is cut into chunks of whole panels; rows within a chunk are
- * cut evenly into register tiles.  Neither cut changes the order of any sum
- * (tmpl_tile.h, tmpl_qtile.h).  For quantized weights the activations are
- * quantized first, per row and group of 32, or for INT8 of 128.
+ * A product's work is divided into chunks of whole panels; rows within a chunk are divided evenly into
+ * register tiles.  Neither division changes the order of any sum (tmpl_tile.h, tmpl_qtile.h).  For
+ * quantized weights the activations are quantized first, per row and group of 32, or for INT8 of 128.
  */
 #define PANEL		16
 
@@ -30,26 +28,26 @@ typedef struct MmJob
 	int			ksteps;			/* rows of 16 elements in a panel */
 	size_t		pe;				/* elements of a panel, FP8's scales included */
 	size_t		wsize;			/* bytes of such an element */
-	int			units;			/* of 64 columns */
+	int			units;			/* units of 64 columns */
 	int			nchunks;
 	int			npasses;		/* of nchunks chunks each */
-	KPoolFn		run;			/* what a chunk is */
+	KPoolFn		run;			/* computes a chunk */
 	const float *xsrc;			/* float activations, before packing */
 	int			ldxsrc;
-	KPoolFn		convert;		/* packs a part of them; NULL: they stay as they are */
+	KPoolFn		convert;		/* packs a part of them; NULL: they aren't packed */
 	int			nconverts;		/* parts */
 	/* float, many rows (tmpl_fstrip.h) */
 	float	   *xt;				/* activations, tile by tile */
 	int			ntiles;
-	int			tile_rows;		/* of a tile, */
-	int			tiles_more;		/* one more for so many of them */
+	int			tile_rows;		/* rows of a tile, */
+	int			tiles_more;		/* this many tiles have one more */
 	/* quantized */
 	int8_t	   *xq;				/* [rows][groups][xstep] */
 	size_t		xstep;			/* bytes of a group of activations */
 	float	   *xd;				/* [rows][groups] scales */
 	int32_t    *xi;				/* [rows][groups] sums, see q_xi() */
-	int			groups;			/* of 32 k; INT8: of 128, the last one filled up */
-	bool		records;		/* scales and sums lie within xq (tmpl_qstrip.h, tmpl_i8tile.h) */
+	int			groups;			/* of 32 k; INT8: of 128, the last one padded */
+	bool		records;		/* scales and sums are within xq (tmpl_qstrip.h, tmpl_i8tile.h) */
 } MmJob;
 
 #ifdef MM_BF16_PAIRS
@@ -101,14 +99,14 @@ mat_bytes(KType type, int n, int k)
 	return ((size_t) n + cols - 1) / cols * panel_bytes(type, k);
 }
 
-/* words of 32 bits, which 16 columns lay side by side for each */
+/* return true if elements are words of 32 bits, which are stored side by side for 16 columns */
 static inline bool
 panel_of_words(KType t)
 {
 	return t == KT_F32 || (BF16_PAIRS && t == KT_BF16);
 }
 
-/* 16 bytes of 16 columns to a panel */
+/* copy 16 bytes of 16 columns to a panel */
 static inline void
 pack_float_step(KType t, uint8_t *to, const uint8_t *const *src, size_t at)
 {
@@ -127,7 +125,7 @@ pack_float_step(KType t, uint8_t *to, const uint8_t *const *src, size_t at)
 	}
 }
 
-/* A panel from rows of floats; NULL: zeros. */
+/* Make a panel from rows of floats; NULL: zeros. */
 static void
 pack_float_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int k)
 {
@@ -146,7 +144,7 @@ pack_float_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int k)
 			if (rows[c] != NULL)
 				src[c] += 16;
 	}
-	/* the rest of k, element by element; a pair is filled up with zeros */
+	/* the rest of k, element by element; a pair is completed by a zero */
 	if (at < row)
 		memset(panel, 0, panel_bytes(t, (int) ((row - at) / es)));
 	for (size_t i = 0; i < (row - at) / es; i++)
@@ -160,7 +158,7 @@ mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 	int			cols = panel_cols(m->type);
 	size_t		pb = panel_bytes(m->type, m->k);
 
-	/* the matrix's last panel is filled up */
+	/* the matrix's last panel is padded */
 	if (n1 == m->n)
 		n1 = (n1 + cols - 1) / cols * cols;
 	if (is_quantized(m->type))
@@ -197,7 +195,7 @@ mat_row(const KMat *m, int j, float *out)
 			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, j % PANEL));
 }
 
-/* a row-wise preparation: on the pool when it is worth it */
+/* run a row-wise preparation, on the pool if it is worthwhile */
 static void
 run_rows(KPool *pool, KPoolFn fn, void *arg, int rows, size_t elems)
 {
@@ -208,7 +206,7 @@ run_rows(KPool *pool, KPoolFn fn, void *arg, int rows, size_t elems)
 			fn(arg, i, 0);
 }
 
-/* columns p*PANEL.. of a tile through a buffer: the matrix's last columns */
+/* compute columns p*PANEL.. of a tile through a buffer: the matrix's last columns */
 static void
 mm_edge_tile(const MmJob *j, const TileRow *t, int r0, int mr, int p)
 {
@@ -234,7 +232,7 @@ mm_add_bias(const MmJob *j, int r0, int mr, int c0, int c1)
 	}
 }
 
-/* panels of np columns at once where they are whole, else one */
+/* compute panels: np at once if they are complete, else one */
 static int
 mm_tile(const MmJob *j, const TileRow *t, int r0, int mr, int p, int pend)
 {
@@ -268,7 +266,7 @@ mm_float_chunk(void *arg, int chunk, int ith)
 	int			ntiles = (j->rows + V_MAX_MR - 1) / V_MAX_MR;
 
 	(void) ith;
-	/* four panels stay in cache while all rows pass by */
+	/* four panels stay in cache while all rows are processed */
 	for (int pb = p0; pb < p1; pb += 4)
 		for (int t = 0; t < ntiles; t++)
 		{
@@ -328,7 +326,7 @@ mm_scratch(KType type, int rows, int k)
 	return 0;
 }
 
-/* how rows of x times w are computed, and where in ws their activations go */
+/* decide how rows of x times w are computed, and where in ws their activations go */
 static MmJob
 mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
 {
@@ -369,14 +367,14 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 	return j;
 }
 
-/* a product that isn't worth waking other threads for; elems: of x */
+/* true for a product for which it isn't worthwhile to wake other threads; elems: of x */
 static inline bool
 mm_is_small(size_t elems, int n)
 {
 	return elems * (size_t) n < 1 << 16;
 }
 
-/* chunks of a product: about 8 a thread, or 4 where chunks are several streams of memory */
+/* chunks of a product: about 8 per thread, or 4 if chunks are several memory streams */
 static inline int
 mm_chunks(KPool *pool, KType t, int rows)
 {

@@ -1,17 +1,16 @@
 /*
  * tmpl_pairs.h
- *	  The register tile of BF16 products by vdpbf16ps: pairs of k per step.
+ *	  The register tile of BF16 products with vdpbf16ps: pairs of k per step.
  *
- * Activations are rounded to bfloat16 (to nearest even) first.  A lane is still
- * an output column with one accumulator over k in order, so rows are as invariant
- * as elsewhere; but the instruction rounds its own way and flushes subnormals, so
- * bits differ from the other implementations.
+ * Activations are rounded to bfloat16 (to nearest even) first.  A lane is still an output column with
+ * one accumulator over k in order, so rows are as invariant as elsewhere; but the instruction has its
+ * own rounding and flushes subnormals, so bits differ from the other implementations.
  */
 #define ELEM_pair		uint32_t
 
 /*
- * With 5 rows and more, arithmetic and memory take about as long as each other at 16
- * rows: the next two panels, which follow, are fetched to L2 meanwhile.
+ * With 5 rows and more, arithmetic and memory access take about the same time at 16 rows: so the next
+ * two panels, which follow, are prefetched to L2 meanwhile.
  */
 #define PAIR_AHEAD \
 	__builtin_prefetch(ahead, 0, 2); \

@@ -1,14 +1,13 @@
 /*
  * tmpl_qmm.h
- *	  Products of quantized weights: the activations, and the cut into tiles.
+ *	  Products of quantized weights: the activations, and the division into tiles.
  *
- * Few rows are bound by memory's speed and read weights as they are packed
- * (tmpl_qtile.h); more rows share what unpacking them costs (tmpl_qstrip.h, where
- * an implementation has it).
+ * Few rows are bound by memory bandwidth and read weights as they are packed (tmpl_qtile.h); more rows
+ * share the cost of unpacking (tmpl_qstrip.h, in implementations that have it).
  */
 #define Q_FEW_ROWS	2
 
-/* rows so few that memory's speed counts: panels advance together */
+/* return true for so few rows that memory bandwidth is the limit: panels advance together */
 static inline bool
 mm_streams(KType t, int rows)
 {
@@ -16,8 +15,8 @@ mm_streams(KType t, int rows)
 }
 
 /*
- * np panels, `step` columns apart.  A tile may compute a row more than there is
- * (q_tile_rows), and drop it.
+ * Compute np panels, `step` columns apart.  A tile may compute one row too many (q_tile_rows), and drop
+ * it.
  */
 static void
 mm_q_tile(const MmJob *j, size_t r0, int mr, int col, int np, int step)
@@ -60,8 +59,8 @@ mm_q_chunk(void *arg, int chunk, int ith)
 
 	(void) ith;
 	/*
-	 * With few rows the chunk is up to Q_MAX_NP streams of memory, each as long as
-	 * can be: behind the end of a panel comes what the same stream reads next.
+	 * With few rows the chunk is up to Q_MAX_NP memory streams, each as long as possible: the end of a
+	 * panel is followed by what the same stream reads next.
 	 */
 	for (int col = c0; left > 0;)
 	{
@@ -82,10 +81,10 @@ mm_q_chunk(void *arg, int chunk, int ith)
 }
 
 #ifdef QS_MAX_MR
-/* rows that pass by a block together, so that their activations stay in L2 */
+/* rows processed with a block together, so that their activations stay in L2 */
 #define QS_BLOCK_ROWS	(32 * QS_MAX_MR)
 
-/* a block, unpacked: QS_COLS columns of some groups */
+/* an unpacked block: QS_COLS columns of some groups */
 typedef struct QsBlock
 {
 	const MmJob *j;
@@ -93,10 +92,10 @@ typedef struct QsBlock
 	int			g0;				/* the first group */
 	int			n;				/* groups */
 	bool		small;			/* INT8: the panel's codes are small */
-	int			rows;			/* of a tile, at most */
-	const uint8_t *from;		/* what a tile multiplies with: w, or INT8's panel */
-	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
-	int			lines;			/* cache lines a group */
+	int			rows;			/* most rows of a tile */
+	const uint8_t *from;		/* the weights that a tile multiplies: w, or INT8's panel */
+	const uint8_t *ahead;		/* later packed weights, to be prefetched meanwhile: */
+	int			lines;			/* cache lines per group */
 	_Alignas(64) uint8_t w[QS_BLOCK_BYTES];
 } QsBlock;
 
@@ -106,7 +105,7 @@ mm_panel(const MmJob *j, int col)
 	return (const uint8_t *) j->w->data + (size_t) (col / Q_COLS) * q_panel_bytes(j->w->type, j->w->k);
 }
 
-/* n floats, most often QS_COLS */
+/* copy n floats, most often QS_COLS */
 static inline void
 qs_copy(float *to, const float *from, int n)
 {
@@ -117,8 +116,8 @@ qs_copy(float *to, const float *from, int n)
 }
 
 /*
- * A tile's sums to y; with the last groups they become results: times the column's scale (INT8),
- * plus the bias, by a sum of its own.
+ * Write a tile's sums to y; after the last groups they become results: times the column's scale (INT8),
+ * plus the bias, by a separate addition.
  */
 static inline void
 mm_strip_out(const QsBlock *b, int r0, int mr, const float *c)
@@ -179,8 +178,8 @@ mm_strip_edge(const QsBlock *b, int r0, int mr, const float *c)
 }
 
 /*
- * mr rows from r0 times a block.  The results so far are in y.  A tile may
- * compute a row more than there is, and drop it.
+ * Multiply mr rows from r0 by a block.  The results so far are in y.  A tile may compute one row too
+ * many, and drop it.
  */
 static void
 mm_strip_tile(QsBlock *b, int r0, int mr)
@@ -199,7 +198,7 @@ mm_strip_tile(QsBlock *b, int r0, int mr)
 		.ahead = b->ahead, .lines = b->lines, .small = b->small
 	};
 
-	/* all of it, since a tile computes what is dropped, too */
+	/* all of it, since a tile also computes rows and columns that are dropped */
 	if (blank ? t != KT_INT8 : cols < QS_COLS || mr % 2 != 0)
 		memset(c, 0, (size_t) ((mr + 1) & ~1) * QS_COLS * sizeof(float));
 	for (int r = 0; !blank && r < mr; r++)
@@ -227,7 +226,7 @@ mm_groups_at(const MmJob *j, int col, int g0)
 	return mm_panel(j, col) + (t == KT_INT8 ? I8_HEADER : 0) + (size_t) g0 * mm_group_bytes(t);
 }
 
-/* rows r0 .. r1-1 times a block of a panel */
+/* multiply rows r0 .. r1-1 by a block of a panel */
 static void
 mm_strip_block(QsBlock *b, int col, int r0, int r1)
 {
@@ -276,7 +275,7 @@ mm_strip_chunk(void *arg, int chunk, int ith)
 			b.n = k_min(n, j->groups - b.g0);
 			for (int col = c0; col < c1; col += Q_COLS)
 			{
-				/* what comes next; after the chunk perhaps the chunk behind it */
+				/* the next panel; after the chunk perhaps that of the next chunk */
 				if (col + Q_COLS < c1)
 					b.ahead = mm_groups_at(j, col + Q_COLS, b.g0);
 				else if (b.g0 + b.n < j->groups)
@@ -289,7 +288,7 @@ mm_strip_chunk(void *arg, int chunk, int ith)
 }
 #endif							/* QS_MAX_MR */
 
-/* 32 activations to bytes; all zero where inv is */
+/* quantize 32 activations to bytes; all zero if inv is 0 */
 static inline void
 quantize_group(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 {
@@ -300,7 +299,7 @@ quantize_group(int8_t *q, const float *x, float inv, int32_t *s0, int32_t *s1)
 		q8_quantize(q, x, inv, s0, s1);
 }
 
-/* the scale and sums of group b of a row, whose bytes are at q */
+/* store the scale and sums of group b of a row, whose bytes are at q */
 static inline void
 mm_q_scales(const MmJob *j, size_t at, int8_t *q, float xd, int32_t s0, int32_t s1)
 {
@@ -338,7 +337,7 @@ mm_q_quantize(void *arg, int row, int ith)
 	}
 }
 
-/* INT8: the record of n activations, at most a group */
+/* INT8: make the record of n activations, at most a group */
 static void
 i8_record(uint8_t *record, const float *x, int n)
 {
@@ -395,7 +394,7 @@ q_groups(KType t, int k)
 	return ((size_t) k + group - 1) / group;
 }
 
-/* so many rows that they pass by blocks of weights, for most formats unpacked ones */
+/* return true for so many rows that blocks of weights, unpacked for most formats, are worthwhile */
 static inline bool
 mm_strips(int rows)
 {
@@ -421,14 +420,14 @@ mm_xstep(KType t, int rows)
 	return KGROUP;
 }
 
-/* scales and sums of a row that don't lie within records */
+/* bytes of scales and sums of a row that aren't within records */
 static inline size_t
 mm_apart(KType t, int rows, int k)
 {
 	return t == KT_INT8 || mm_strips(rows) ? 0 : q_groups(t, k);
 }
 
-/* rows of activations, for tiles that take one more than there is */
+/* rows of activations, including one more for tiles that compute one too many */
 static inline size_t
 mm_padded_rows(int rows)
 {
@@ -444,7 +443,7 @@ mm_q_scratch(KType t, int rows, int k)
 	return k_align64(r * q_groups(t, k) * mm_xstep(t, rows)) + 2 * k_align64(r * per_row * 4);
 }
 
-/* where the quantized activations lie in ws, and what is to be run */
+/* set the positions of the quantized activations in ws, and the functions to run */
 static void
 mm_q_plan(MmJob *j, void *ws)
 {

@@ -2,24 +2,22 @@
  * tmpl_qpack.h
  *	  Packed layouts of the quantized formats: one row of a table per format.
  *
- * A panel is 32 output columns.  Its k is cut into spans: a header with the
- * scales of all columns, then the codes of each group of 32 k, 128 bytes for each
- * bit of a code.  A span is what shares a half: 32 k, or the 256 of a super-block.
+ * A panel is 32 output columns.  Its k is divided into spans: a header with the scales of all columns,
+ * then the codes of each group of 32 k, 128 bytes for each bit of a code.  A span is the range of k that
+ * shares a half: 32 k, or the 256 of a super-block.
  *
- * Codes are cut into planes of 4, 2 or 1 bits (or whole bytes).  In a plane, 4
- * consecutive k of one column are 4 bytes (one 32-bit lane, what integer dot
- * products want; Q_LANE), 32 columns make 128 bytes, and the fields of a byte,
- * lowest first, belong to consecutive fours of k.  So every four of k is a load,
- * a shift and a mask away, and one load serves 2, 4 or 8 of them.
+ * Codes are divided into planes of 4, 2 or 1 bits (or whole bytes).  In a plane, 4 consecutive k of one
+ * column are 4 bytes (one 32-bit lane, as integer dot products require; Q_LANE), 32 columns make 128
+ * bytes, and the fields of a byte, lowest first, belong to consecutive fours of k.  So every four of k
+ * takes a load, a shift and a mask, and one load serves 2, 4 or 8 of them.
  *
  * KT_INT8: tmpl_i8pack.h.
  *
- * The includer defines Q_LANE(j, c), the place of (k % 4, column) in 128 bytes,
- * and Q8_OFF, what is added to codes of 8 bits: 128 where dot products want them
- * unsigned, else 0.
+ * The includer defines Q_LANE(j, c), the index of (k % 4, column) in 128 bytes, and Q8_OFF, which is
+ * added to codes of 8 bits: 128 if dot products need them unsigned, else 0.
  */
 #define Q_COLS		32
-#define Q_FOUR		(4 * Q_COLS)	/* bytes of four k of a panel, one byte a code */
+#define Q_FOUR		(4 * Q_COLS)	/* bytes of four k of a panel, one byte per code */
 #define Q_GROUPS	(QK_BLOCK / KGROUP)
 
 typedef enum QCoding
@@ -33,7 +31,7 @@ typedef enum QCoding
 	QC_2
 } QCoding;
 
-/* what a header holds: d, m of 32 columns, then s of each group */
+/* contents of a header: d, m of 32 columns, then s of each group */
 typedef enum QScale
 {
 	QS_NONE,
@@ -43,11 +41,11 @@ typedef enum QScale
 	QS_SUB,						/* half d; signed byte s: d is d * s */
 	QS_SUB_MIN,					/* half d, m; bytes s, then t: d * s, m * t */
 	QS_HALVES,					/* half d; for each column two signed bytes: sc */
-	QS_HALVES_SMALL,			/* the same for one group, d times NV4_D */
+	QS_HALVES_SMALL,			/* the same for one group, with d times NV4_D */
 	QS_HALVES_MIN				/* half d, m; for each column two times sc | mn << 4 */
 } QScale;
 
-/* codes that are no numbers but places in a table */
+/* codes that are indices of a table */
 typedef enum QTable
 {
 	QT_NONE,
@@ -130,7 +128,7 @@ q_span_groups(KType t)
 	return s == QS_HALF || s == QS_BF16 || s == QS_HALF_MIN || s == QS_HALVES_SMALL ? 1 : Q_GROUPS;
 }
 
-/* bytes of the halves in a header, and of what it has for each group */
+/* bytes of the halves in a header, and of its fields for each group */
 static inline size_t
 q_fixed_bytes(KType t)
 {
@@ -173,7 +171,7 @@ q_shape_ok(KType t, int k)
 	return t == KT_INT8 ? k <= INT8_MAX_K : k % ktype_block(t) == 0;
 }
 
-/* what a register tile works on: some rows of activations times some panels */
+/* the work of a register tile: some rows of activations times some panels */
 /* panels that may advance together */
 #define Q_MAX_NP	4
 
@@ -182,7 +180,7 @@ typedef struct QTile
 	const int8_t *x;			/* quantized activations; INT8: records (tmpl_i8tile.h) */
 	size_t		ldx;
 	const float *xd;			/* their scales, by group */
-	const int32_t *xi;			/* what q_xi() made of their sums, by group */
+	const int32_t *xi;			/* results of q_xi() for their sums, by group */
 	size_t		ldb;			/* groups from row to row */
 	int			spans;			/* INT8: steps of 16 k (tmpl_i8pack.h) */
 	const uint8_t *w;
@@ -233,7 +231,7 @@ q_panel_bytes(KType t, int k)
 	return (size_t) (k / (KGROUP * q_span_groups(t))) * q_span_bytes(t);
 }
 
-/* A panel from rows of blocks; NULL: zeros. */
+/* Make a panel from rows of blocks; NULL: zeros. */
 static void
 q_pack_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int nblocks)
 {
@@ -258,7 +256,7 @@ q_pack_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int nblocks)
 	}
 }
 
-/* whole panels p0 .. p1-1 */
+/* pack whole panels p0 .. p1-1 */
 static void
 q_mat_pack(KMat *m, const KTensor *src, int p0, int p1)
 {
@@ -280,7 +278,7 @@ q_mat_pack(KMat *m, const KTensor *src, int p0, int p1)
 
 /* ---- row look-up ---- */
 
-/* d, m, sc, mn of one group and column, as kgroup_get() gives them */
+/* d, m, sc, mn of one group and column, as from kgroup_get() */
 static void
 q_get_scales(KType t, const uint8_t *header, int group, int c, KGroup *g)
 {

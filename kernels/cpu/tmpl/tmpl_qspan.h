@@ -1,11 +1,10 @@
 /*
  * tmpl_qspan.h
- *	  From blocks of a file to spans of a panel (tmpl_qpack.h), one function a format.
+ *	  Convert blocks of a file to spans of a panel (tmpl_qpack.h), with one function for each format.
  *
- * A function packs one strip of columns: p_load() takes 16 bytes of each column's
- * block and leaves 32-bit words, column by lane.  What is left is to move bits
- * within words, for all columns at once: the words of a plane of 4 bits are two
- * words of nibbles (k = 4g.. and 4g + 4..) put together, planes of 2 bits and 1 bit
+ * A function packs one strip of columns: p_load() reads 16 bytes of each column's block and gives 32-bit
+ * words, column by lane.  The rest is to move bits within words, for all columns at once: the words of a
+ * plane of 4 bits are two words of nibbles (k = 4g.. and 4g + 4..) combined, planes of 2 bits and 1 bit
  * are small transpositions of fields.  The formats' bits are described in blocks.h;
  * tests/kernels/test_pack.c compares with kgroup_get().
  */
@@ -69,7 +68,7 @@ p_nibbles64(const uint8_t *const *src, size_t at, uint8_t *low, uint8_t *high, i
 	}
 }
 
-/* 32 bytes with two bits of each of four groups, step bytes apart in the span */
+/* 32 bytes with two bits of each of four groups; the groups are step bytes apart in the span */
 static inline void
 p_pairs128(const uint8_t *const *src, size_t at, uint8_t *rows, size_t step, int c0)
 {
@@ -128,8 +127,8 @@ p_swap_in(pv x, int shift, uint32_t mask)
 }
 
 /*
- * The fifth bits of a 32-block, bit k of a word, to a plane of 1 bit: bit 4f + j
- * becomes bit f of byte j.  Each step exchanges two bits of a bit's number.
+ * Convert the fifth bits of a 32-block, bit k of a word, to a plane of 1 bit: bit 4f + j becomes bit f
+ * of byte j.  Each step exchanges two bits of the bit number.
  */
 static inline void
 p_bits32(const uint8_t *const *src, size_t at, uint8_t *row, int c0)
@@ -151,7 +150,7 @@ p_half(const uint8_t *const *src, size_t at, uint8_t *to, int c0)
 		memcpy(to + (c0 + c) * 2, src[c] + at, 2);
 }
 
-/* d and m, which follow each other; flip: the file has what is taken away */
+/* store d and m, which are adjacent; flip: the file has the negative of m */
 static inline void
 p_two_halves(pv d_m, uint32_t flip, uint8_t *header, int c0)
 {
@@ -170,7 +169,7 @@ p_q8_0(const uint8_t *const *src, uint8_t *span, int c0)
 	p_bytes(src, offsetof(KBlockQ8_0, qs) + 16, codes + 4 * Q_FOUR, c0);
 }
 
-/* and IQ4_NL, NF4, FP4 */
+/* also for IQ4_NL, NF4, FP4 */
 static void
 p_q4_0(const uint8_t *const *src, uint8_t *span, int c0)
 {
@@ -178,7 +177,7 @@ p_q4_0(const uint8_t *const *src, uint8_t *span, int c0)
 	p_nibbles32(src, offsetof(KBlockQ4_0, qs), span + q_header_bytes(KT_Q4_0), c0);
 }
 
-/* and NV4, whose scales of halves lie where m does */
+/* also for NV4, whose scales of halves are stored in m's place */
 static void
 p_q4_1(const uint8_t *const *src, uint8_t *span, int c0)
 {
@@ -217,7 +216,7 @@ p_mxfp4(const uint8_t *const *src, uint8_t *span, int c0)
 	p_nibbles32(src, offsetof(KBlockMXFP4, qs), span + q_header_bytes(KT_MXFP4), c0);
 }
 
-/* the scales of halves, two words' bytes for two groups each, from 16 bytes */
+/* store the scales of halves: two words contain those of two groups each, from 16 bytes */
 static inline void
 p_put_sc(const pv w[4], uint8_t *sub, int c0)
 {
@@ -258,7 +257,7 @@ p_q3_k(const uint8_t *const *src, uint8_t *span, int c0)
 	{
 		pv			x = (s[i % 2] >> (i / 2 * 4) & 0x0f0f0f0fu) | (s[2] >> (2 * i) & 0x03030303u) << 4;
 
-		/* less 32, in each byte: turn the sixth bit over and extend it as a sign */
+		/* subtract 32 in each byte: invert the sixth bit and extend it as a sign */
 		x ^= 0x20202020u;
 		sc[i] = x | (x & 0x20202020u) << 1 | (x & 0x20202020u) << 2;
 	}
@@ -269,7 +268,7 @@ p_q3_k(const uint8_t *const *src, uint8_t *span, int c0)
 	p_bits256(src, offsetof(KBlockQ3_K, hmask), codes + 2 * Q_FOUR, group, c0);
 }
 
-/* d, dmin and the scales of Q4_K and Q5_K, which begin alike */
+/* d, dmin and the scales of Q4_K and Q5_K, which have the same header */
 static inline void
 p_k4_header(const uint8_t *const *src, uint8_t *span, int c0)
 {
@@ -360,8 +359,8 @@ static const QStripFn q_strip_fns[KT_COUNT] = {
 };
 
 /*
- * A block whose weights are all zero, for columns beyond the matrix: codes that
- * mean 0, small scales of 0.
+ * Make a block whose weights are all zero, for columns after the matrix's last: codes that mean 0, small
+ * scales of 0.
  */
 static void
 q_zero_codes(KType t, uint8_t *block)

@@ -2,12 +2,11 @@
  * tmpl_qstrip.h
  *	  Quantized products of several rows: weights are unpacked once for all rows.
  *
- * A block (two strips, QS_COLS columns, by qs_groups() groups of 32 k) is unpacked
- * to a buffer that stays in L1: for each group a record with float scales and
- * operands as a product wants them, the strips side by side.  Then the rows
- * pass by in tiles of up to QS_MAX_MR, whose sums live in registers.  What
- * unpacking costs is shared by all rows, so formats differ by their kind of
- * record only, and there is one set of tiles for each kind:
+ * A block (two strips, QS_COLS columns, by qs_groups() groups of 32 k) is unpacked to a buffer that
+ * stays in L1: for each group a record with float scales and operands as the products need them, the
+ * strips side by side.  Then the rows are processed in tiles of up to QS_MAX_MR, whose sums are in
+ * registers.  All rows share the cost of unpacking, so formats differ only in their kind of record, and
+ * there is one set of tiles for each kind:
  *
  *	 QK_PAIRS	signed codes of 8 bits become 16 bits; products of pairs are added in
  *				32 bits (without VNNI: bytes' products don't fit 16 bits)
@@ -17,11 +16,10 @@
  *	 QK_HALVES_START, QK_HALVES_MIN		the halves' sums are multiplied by their scales
  *	 QK_INT8	as packed, not unpacked, by tiles of its own (tmpl_i8tile.h)
  *
- * "Sums" of bytes have 16 bits where an instruction set lacks VNNI (two a
- * column: products are added in pairs) and 32 bits where it has it.  16 bits may
- * wrap around on their way; the sums of one half of a group's pairs fit again once
- * the offset is off: |code| <= 16, 16 * 16 * 127 = 32,512, and by halves of 16 k
- * |code| <= 32.
+ * "Sums" of bytes have 16 bits in instruction sets without VNNI (two for each column: products are added
+ * in pairs) and 32 bits with it.  16 bits may wrap around in between; the final sums of one half of a
+ * group's pairs fit again after the offset has been subtracted: |code| <= 16, 16 * 16 * 127 = 32,512,
+ * and for halves of 16 k |code| <= 32.
  *
  * The order of the float sums is that of tmpl_qtile.h: groups in ascending order.
  */
@@ -40,7 +38,7 @@ typedef enum QKind
 #define QS_COLS		(2 * Q_STRIP)
 #define QS_VEC		(4 * Q_STRIP)	/* bytes of a vector */
 
-/* a tile's work: rows of activations times a block */
+/* the work of a tile: rows of activations times a block */
 typedef struct QsTile
 {
 	const uint8_t *x;			/* records of the first row, see q_x_bytes() */
@@ -48,12 +46,12 @@ typedef struct QsTile
 	const uint8_t *w;			/* unpacked records; INT8: a panel's group */
 	int			groups;
 	float	   *c;				/* [rows][QS_COLS] */
-	const float *from;			/* INT8: the sums so far, like c; perhaps c, */
+	const float *from;			/* INT8: the sums so far, like c; may be c, */
 	int			col;			/* first column in the panel */
 	int			steps;			/* INT8: steps of 16 k, instead of groups */
 	bool		small;			/* INT8: the codes are small */
-	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
-	int			lines;			/* cache lines a group */
+	const uint8_t *ahead;		/* later packed weights, to be prefetched meanwhile: */
+	int			lines;			/* cache lines per group */
 } QsTile;
 
 Q_INLINE QKind
@@ -99,7 +97,7 @@ qs_record_bytes(QKind k)
 	return (size_t) (qs_scales(k) + (qs_pairs(k) ? 32 : 16)) * QS_VEC;
 }
 
-/* groups of a block: about what half of L1 holds; INT8: of 128 k, as cache lines may not lie side by side */
+/* groups of a block: about what half of L1 holds; INT8: of 128 k, as cache lines may not be adjacent */
 Q_INLINE int
 qs_groups(QKind k)
 {
@@ -109,9 +107,9 @@ qs_groups(QKind k)
 #define QS_BLOCK_BYTES	(32 * (10 + 16) * QS_VEC)	/* the largest records */
 
 /*
- * A row's activations of one group: 32 bytes, or 16 bits in the order of
- * q_widen(); then the float scale and two numbers: what the halves' sums start
- * at (q_start()), or the sum that multiplies the minimum.
+ * A row's activations of one group: 32 bytes, or 16 bits in the order of q_widen(); then the float scale
+ * and two numbers: initial values of the halves' sums (q_start()), or the sum that multiplies the
+ * minimum.
  */
 static inline size_t
 q_x_bytes(KType t)
@@ -142,7 +140,7 @@ q_x_finish(KType t, uint8_t *record, float xd, int32_t s0, int32_t s1)
 
 /* ---- unpacking ---- */
 
-/* scales of one strip; at: its vector in the record, the other strip's lies next to each */
+/* store scales of one strip; at: its vector in the record, each followed by the other strip's */
 Q_INLINE void
 qs_put_scales(KType t, uint8_t *at, const uint8_t *span, const uint8_t *sub, int col)
 {
@@ -167,7 +165,7 @@ qs_put_scales(KType t, uint8_t *at, const uint8_t *span, const uint8_t *sub, int
 	}
 }
 
-/* QS_COLS columns from col of a group's codes at q */
+/* store QS_COLS columns from col of a group's codes at q */
 Q_INLINE void
 qs_put_codes(KType t, uint8_t *at, const uint8_t *q, int col)
 {
@@ -186,7 +184,7 @@ qs_put_codes(KType t, uint8_t *at, const uint8_t *q, int col)
 		}
 }
 
-/* groups g0 .. g0+n-1 of a panel, QS_COLS columns from col */
+/* unpack groups g0 .. g0+n-1 of a panel, QS_COLS columns from col */
 Q_INLINE void
 qs_unpack(KType t, const uint8_t *panel, int col, int g0, int n, uint8_t *to)
 {
@@ -207,7 +205,7 @@ qs_unpack(KType t, const uint8_t *panel, int col, int g0, int n, uint8_t *to)
 
 /* ---- tiles ---- */
 
-/* c += sum, scaled; as q_finish() */
+/* c += sum, scaled; as in q_finish() */
 Q_INLINE void
 qs_finish(QKind k, float *c, qi sum, const uint8_t *scales, float xd, int32_t xi)
 {
@@ -274,7 +272,7 @@ qs_int(const uint8_t *p)
 #define QS_END_SCALED(r) \
 	a##r##_0 = q_end8_scaled(a##r##_0, w0); \
 	a##r##_1 = q_end8_scaled(a##r##_1, w1);
-/* the next tile's activations: rows are too far apart for the CPU to foresee */
+/* prefetch the next tile's activations: rows are too far apart for the CPU's prefetcher */
 #define QS_NEXT(r)		__builtin_prefetch(next + r * ldx);
 #define QS_KEEP(r) \
 	half[r * 2] = a##r##_0; \
@@ -287,7 +285,7 @@ qs_int(const uint8_t *p)
 			  qs_int(x + r * ldx + tail + 4)); \
 	qs_finish(k, c + r * QS_COLS + Q_STRIP, a##r##_1, w + QS_VEC, \
 			  k_float((uint32_t) qs_int(x + r * ldx + tail)), qs_int(x + r * ldx + tail + 4));
-/* whole groups: a loop's end costs more than its code */
+/* unroll whole groups: the end of a loop costs more than its code */
 #define QS_PRAGMA(x)	_Pragma(#x)
 #if defined(VLLM_KERNELS_EMU)
 #define QS_UNROLL(n)
@@ -348,7 +346,7 @@ qs_tile_##MR(QKind k, const QsTile *j) \
 		const uint8_t *codes = w + qs_scales(k) * QS_VEC; \
 		qi			half[MR * 2]; \
 \
-		/* or c would be moved to registers for all groups, which it doesn't fit */ \
+		/* otherwise the compiler would move c to registers for all groups, where it doesn't fit */ \
 		__asm__ volatile("" : "+r"(c)); \
 		for (int i = 0; i < j->lines; i++, ahead += 64) \
 			__builtin_prefetch(ahead, 0, 2); \
@@ -396,7 +394,7 @@ qs_tile_##K##_##MR(const QsTile *j) \
 #define QS_LINKAGE	static
 #endif
 
-/* groups g0 .. g0+n-1 of a panel, QS_COLS columns from col */
+/* unpack groups g0 .. g0+n-1 of a panel, QS_COLS columns from col */
 QS_LINKAGE void qs_unpack_block(KType t, const uint8_t *panel, int col, int g0, int n, uint8_t *to);
 /* mr: even */
 QS_LINKAGE void qs_tile(KType t, int mr, const QsTile *j);

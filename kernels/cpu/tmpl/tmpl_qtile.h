@@ -1,24 +1,23 @@
 /*
  * tmpl_qtile.h
- *	  The register tile of quantized products, for all formats but INT8.
+ *	  The register tile of quantized products, for all formats except INT8.
  *
- * Work goes strip by strip (Q_STRIP columns, a vector of 32-bit lanes) through
- * the groups of 32 k.  16 k are a step: q_operand() makes four vectors of bytes
- * from the codes, each 4 k of every column, and for each row q_quad() adds their
- * products with 4 x 4 activations to the row's sums, a sum per column in its
- * lane.  Integer sums are exact, so their order is free.  At the end of a group
- * q_finish() adds them, scaled, to the float results, group after group: one
- * chain per output, the same in every implementation (docs/internals/kernels.md).
+ * Work proceeds strip by strip (Q_STRIP columns, a vector of 32-bit lanes) through the groups of 32 k.
+ * 16 k are a step: q_operand() makes four vectors of bytes from the codes, each 4 k of every column, and
+ * for each row q_quad() adds their products with 4 x 4 activations to the row's sums, a sum per column
+ * in its lane.  Integer sums are exact, so their order doesn't matter.  At the end of a group q_finish()
+ * adds them, scaled, to the float results, group after group: one chain per output, the same in every
+ * implementation (docs/internals/kernels.md).
  *
- * The integer sums of a strip live in registers; the float ones are touched once
- * a group and live in c, which is in L1.
+ * The integer sums of a strip are in registers; the float ones are accessed once per group and are in c,
+ * which is in L1.
  *
- * Everything here is inlined into one function per format and number of rows
- * (Q_TILES), where the format is a constant and all choices vanish.  The includer
- * defines qi (a vector of integers), qf (of floats) and the functions on them.
+ * Everything here is inlined into one function per format and number of rows (Q_TILES), where the format
+ * is a constant and all conditions on it are resolved.  The includer defines qi (a vector of integers),
+ * qf (of floats) and the functions on them.
  */
 #ifdef EMU_ONE_FOR_ALL
-/* emulated instructions are so much code that one function must do for all formats */
+/* emulated instructions are so much code that one function must serve all formats */
 #define Q_INLINE	static inline
 #define Q_TILE_KIND	static __attribute__((noinline, noclone))
 #else
@@ -26,7 +25,7 @@
 #define Q_TILE_KIND	Q_INLINE
 #endif
 
-/* unrolled, the compilers keep all partial sums at once and run out of registers */
+/* with unrolling, compilers keep all partial sums at once and run out of registers */
 #ifdef __clang__
 #define Q_NO_UNROLL	_Pragma("nounroll")
 #else
@@ -42,7 +41,7 @@ q_signed(KType t)
 	return Q8_OFF == 0 && (q_formats[t].coding == QC_8 || (table != QT_NONE && table != QT_MXFP4));
 }
 
-/* field f of a plane's bytes, moved to bit `to`; other bits are 0 */
+/* field f of a plane's bytes, shifted to bit `to`; other bits are 0 */
 Q_INLINE qi
 q_field(const uint8_t *p, int bits, int f, int to)
 {
@@ -56,7 +55,7 @@ q_field(const uint8_t *p, int bits, int f, int to)
 	return q_and(v, q_set1_8(((1 << bits) - 1) << to));
 }
 
-/* the codes of fours of k number g (0..7) in a group at p, Q_STRIP columns from col */
+/* the codes of the fours of k number g (0..7) in a group at p, Q_STRIP columns from col */
 Q_INLINE qi
 q_code(KType t, const uint8_t *p, int g, int col)
 {
@@ -99,10 +98,10 @@ q_operand(KType t, const uint8_t *p, int g, int col)
 }
 
 /*
- * What a row's activations of one group contribute to every column, from the
- * sums of its halves.  To take the operands' offset away: -off * sum, or with
- * scales by halves a pair of 16 bits for a pair of scales, half of it so that it
- * fits (32 * 2,032 doesn't).  For minima the sum itself, as a float or a pair.
+ * The contribution of a row's activations of one group to every column, from the sums of its halves.  To
+ * compensate the operands' offset: -off * sum, or, with scales for halves, a pair of 16 bits for a pair
+ * of scales, half of it so that it fits (32 * 2,032 doesn't).  For minima the sum itself, as a float or
+ * a pair.
  */
 Q_INLINE int32_t
 q_xi(KType t, int32_t s0, int32_t s1)
@@ -187,7 +186,7 @@ q_finish(KType t, float *c, qi sum, qf d, qf m, qi mins, float xd, int32_t xi)
 	qf_store(c, acc);
 }
 
-/* acc += 16 k of a strip and a row; unsigned operands */
+/* acc += 16 k of a strip and a row; for unsigned operands */
 Q_INLINE qi
 q_quad(KType t, qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul)
 {
@@ -197,8 +196,8 @@ q_quad(KType t, qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul)
 }
 
 /*
- * A group of a panel is so many lines that the CPU would look at one stream of
- * memory at a time: all panels' first halves come before their second ones.
+ * A group of a panel has so many lines that the CPU would prefetch only one memory stream at a time: so
+ * the first halves of all panels come before their second halves.
  */
 Q_INLINE bool
 q_split(KType t, int mr)
@@ -268,8 +267,8 @@ q_split(KType t, int mr)
 	}
 
 /*
- * One or two strips at once: all their operands stay for all rows.  Four strips,
- * with one row: all lines of memory in their order, each operand used at once.
+ * One or two strips at once: all their operands stay in registers for all rows.  Four strips, with one
+ * row: all memory lines in their order, each operand used at once.
  */
 #define Q_STRIPS_1(s, MR)	P1(Q_OPERANDS, s) R##MR(P1, Q_QUAD)
 #define Q_STRIPS_2(s, MR)	P2(Q_OPERANDS, s) R##MR(P2, Q_QUAD)
@@ -279,10 +278,9 @@ q_split(KType t, int mr)
 #define Q_SIGNED_4(g, MR)	P4(Q_SIGNED_ALONE, g)
 
 /*
- * c += MR rows of activations times np panels, NS strips at once.  The panels
- * advance together, a group at a time: several streams of memory are faster than
- * one.  Where memory isn't read line by line, what comes Q_AHEAD bytes later is
- * fetched meanwhile.
+ * c += MR rows of activations times np panels, NS strips at once.  The panels advance together, a group
+ * at a time: several memory streams are faster than one.  Where memory isn't read line by line, the data
+ * Q_AHEAD bytes later is prefetched meanwhile.
  */
 #define Q_AHEAD		1024
 
@@ -340,7 +338,8 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 				float	   *c = j->c + p * (MR * Q_COLS); \
 \
 				(void) sums; \
-				/* or c would be moved to registers for all groups, which it doesn't fit */ \
+				/* otherwise the compiler would move c to registers for all groups, where it doesn't
+				 * fit */ \
 				__asm__ volatile("" : "+r"(c)); \
 				for (size_t at = 0; Q_STRIP * NS < Q_COLS && at < q_group_bytes(t); at += 64) \
 					__builtin_prefetch(q + Q_AHEAD + at); \
@@ -379,7 +378,7 @@ q_tile_##T##_##MR(const QTile *j) \
 	q_tile_##MR##x##NS(KT_##T, j); \
 }
 
-/* There are tiles for 1 and for even numbers of rows (compilers take long over them). */
+/* There are tiles for 1 and for even numbers of rows, to limit compile time. */
 static inline int
 q_tile_rows(int mr)
 {
@@ -387,7 +386,7 @@ q_tile_rows(int mr)
 }
 
 #ifdef Q_TILES_OF_OTHER
-/* the same tiles as another implementation's */
+/* use another implementation's tiles */
 void		Q_TILES_OF_OTHER(KType t, int mr, const QTile *j);
 #define q_tile	Q_TILES_OF_OTHER
 #else

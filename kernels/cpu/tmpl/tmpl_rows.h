@@ -1,10 +1,10 @@
 /*
  * tmpl_rows.h
- *	  Row-wise ops: exp and tanh, norms, rotary embedding, soft-cap, writing K and V.
- *	  Activations are tmpl_act.h.
+ *	  Row-wise ops: exp and tanh, norms, rotary embedding, soft-cap, storing K and V.  Activations are
+ *	  in tmpl_act.h.
  *
- * A row is done by one thread.  Sums run in 16 lanes (lane = index mod 16) that
- * are added in v_sum's order: the same bits wherever fma is fused.
+ * One thread computes a row.  Sums run in 16 lanes (lane = index mod 16) that are added in v_sum's
+ * order: the same bits wherever fma is fused.
  */
 
 /* e^r - 1 for |r| <= 0.35 */
@@ -45,8 +45,8 @@ v_exp(v16 x)
 }
 
 /*
- * t = n + 127 in the low bits of a float, n = rint(x / ln 2) for |x| < 87: added
- * to 1.5 * 2^23, a number is rounded to a whole one.
+ * Compute t = n + 127 in the low bits of a float, n = rint(x / ln 2) for |x| < 87: adding 1.5 * 2^23
+ * rounds a number to a whole one.
  */
 #define EXP_MAGIC	12583039.0f
 
@@ -56,10 +56,7 @@ exp_whole(v16 x)
 	return v_fma(x, v_set1(1.44269504f), v_set1(EXP_MAGIC));
 }
 
-/*
- * e^x for x <= 0, for softmax: as v_exp, but cheaper, and e^-86 (4e-38) for all
- * that is less.
- */
+/* e^x for x <= 0, for softmax: like v_exp, but cheaper; for smaller x the result is e^-86 (4e-38). */
 static inline v16
 v_exp_neg(v16 x)
 {
@@ -73,8 +70,8 @@ v_exp_neg(v16 x)
 }
 
 /*
- * tanh(x) = u / (u + 2) with u = e^2x - 1, whose relative error stays small where
- * u does: within 4 units of the last place everywhere.  From 10 on it is 1.
+ * tanh(x) = u / (u + 2) with u = e^2x - 1, whose relative error stays small for small u: within 4 units
+ * of the last place everywhere.  From 10 on it is 1.
  */
 static inline v16
 v_tanh(v16 x)
@@ -156,7 +153,7 @@ norm_row(float *y, const float *x, const float *w, int dim, float eps)
 				  dim - i);
 }
 
-/* the mean first, then the squares of what is left: no cancellation */
+/* the mean first, then the squares of the differences: no cancellation */
 static void
 layernorm_of(float *y, const float *x, const float *w, const float *b, int dim, float eps)
 {
@@ -296,7 +293,7 @@ scale_row(void *arg, int row, int ith)
 	float	   *x = j->x + (size_t) row * j->dim;
 
 	(void) ith;
-	/* left to the compiler */
+	/* the compiler vectorizes this loop */
 	for (int i = 0; i < j->dim; i++)
 		x[i] *= j->eps;
 }
@@ -340,7 +337,7 @@ rope_row(void *arg, int row, int ith)
 		float	   *restrict a = j->x + (size_t) row * j->ld + (size_t) h * j->dim;
 		float	   *restrict b = a + half;
 
-		/* left to the compiler: two rounded products and a sum everywhere */
+		/* the compiler vectorizes this loop: two rounded products and a sum everywhere */
 		for (int i = 0; i < half; i++)
 		{
 			float		c = cs[2 * i],
@@ -400,7 +397,7 @@ typedef struct KvJob
 	int			ldv;
 } KvJob;
 
-/* convert n floats to the KV's element type; to has room for whole vectors */
+/* convert n floats to the KV's element type; `to` has room for whole vectors */
 static inline void
 kv_convert(KType t, void *to, const float *from, int n)
 {
@@ -424,14 +421,14 @@ kv_convert(KType t, void *to, const float *from, int n)
 
 #define KV_CHUNK	64			/* elements converted at once */
 
-/* codes of n floats: rint(x * inv); inv is 0 where all are to be 0 (q8_scale) */
+/* codes of n floats: rint(x * inv); inv is 0 if all codes must be 0 (q8_scale) */
 static void
 kv_codes(int8_t *q, const float *x, int n, float inv)
 {
 	memset(q, 0, n);
 	if (inv == 0.0f)
 		return;
-	/* adding 1.5 * 2^23 rounds to a whole number; left to the compiler */
+	/* adding 1.5 * 2^23 rounds to a whole number; the compiler vectorizes this loop */
 	for (int i = 0; i < n; i++)
 		q[i] = (int8_t) (int) (x[i] * inv + 12582912.0f - 12582912.0f);
 }
@@ -452,7 +449,7 @@ kv_absmax(const float *x, int n)
 	return m;
 }
 
-/* one token's K and V of one head as codes and scales, into place `at` of the cell */
+/* store one token's K and V of one head as codes and scales, at position `at` of the cell */
 static void
 kv_write_int8(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
 {
@@ -477,7 +474,7 @@ kv_write_int8(const KvView *kv, uint8_t *cell, int at, const float *k, const flo
 	}
 }
 
-/* As codes of the layer's scales. */
+/* store them as codes with the layer's scales */
 static void
 kv_write_f8(const KvView *kv, int layer, uint8_t *cell, int at, const float *k, const float *v)
 {
@@ -492,7 +489,7 @@ kv_write_f8(const KvView *kv, int layer, uint8_t *cell, int at, const float *k, 
 		vc[d] = kf32_to_f8(kv->type, v[d] / vs);
 }
 
-/* As floats of the KV's type. */
+/* store them as floats of the KV's type */
 static void
 kv_write_float(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
 {

@@ -3,8 +3,8 @@
  *	  State-space models: the short convolution before the recurrence, and the
  *	  recurrence itself, one position after the other.
  *
- * A chunk of work is one sequence's channels, all its rows: so what a row gets depends
- * on its own sequence only, and by the same operations wherever a prompt is cut.
+ * A chunk of work is one sequence's channels with all its rows: so a row's result depends only on its
+ * own sequence, and is computed by the same operations wherever a prompt is split.
  */
 
 #define CONV_BLOCK 64			/* channels of a chunk */
@@ -23,7 +23,7 @@ typedef struct ConvJob
 	bool		silu;
 	float	   *y;
 	int			ldy;
-	int			blocks;			/* of a sequence */
+	int			blocks;			/* blocks per sequence */
 } ConvJob;
 
 static inline v16
@@ -41,7 +41,7 @@ store_some(float *p, v16 x, int n)
 		v_store_n(p, x, n);
 }
 
-/* n <= 16 channels from c on of one sequence */
+/* compute n <= 16 channels from c on of one sequence */
 static void
 conv_columns(const ConvJob *j, int seq, int c, int n)
 {
@@ -96,7 +96,8 @@ conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int
 	kpool_run(pool, conv_chunk, &j, r->n_seqs * j.blocks);
 }
 
-/* h = h * decay + b * u; the sum of h * c.  decay: e^(a[i]) of each when it is wide. */
+/* h = h * decay + b * u; return the sum of h * c.  decay: if `a` isn't NULL e^(a[i] dt) of each
+ * element. */
 static inline float
 scan_step(float *h, const float *b, const float *c, v16 decay, const float *a, v16 dt, v16 u, int state)
 {
@@ -111,7 +112,7 @@ scan_step(float *h, const float *b, const float *c, v16 decay, const float *a, v
 			decay = v_exp(v_mul(dt, load_some(a + i, n)));
 		v = v_fma(load_some(h + i, n), decay, v_mul(load_some(b + i, n), u));
 		store_some(h + i, v, n);
-		/* beyond the state both are zero */
+		/* after the state's end both are zero */
 		sum = v_fma(v, load_some(c + i, n), sum);
 	}
 	return v_sum(sum);
@@ -125,7 +126,7 @@ typedef struct ScanJob
 	float	   *y;
 	int			ldy;
 	int			block;			/* heads of a chunk */
-	int			blocks;			/* of a sequence */
+	int			blocks;			/* blocks per sequence */
 } ScanJob;
 
 static void

@@ -2,18 +2,17 @@
  * tmpl_tile.h
  *	  The register tile: the inner loop of matrix products and of attention.
  *
- * TILE(T, MR, NP) computes c[MR][NP*16] += x[MR][k] * w[NP][k][16], the weights
- * widened to float.  A lane is an output column and each output has one
- * accumulator, a chain of fused multiply-adds in k order: the bits don't depend
- * on MR, NP or the tile's place, which is the whole of row invariance.  There
- * are no horizontal sums.
+ * TILE(T, MR, NP) computes c[MR][NP*16] += x[MR][k] * w[NP][k][16], with the weights widened to float.
+ * A lane is an output column and each output has one accumulator, a chain of fused multiply-adds in k
+ * order: the bits don't depend on MR, NP or the tile's position, which gives row invariance.  There are
+ * no horizontal sums.
  *
- * MR and NP are written out by macros, because only then do the accumulators
- * stay in registers with every compiler (arrays indexed in loops end up on the
- * stack with clang 14).  V_TILES(T) lists the shapes an instruction set wants:
- * enough accumulators to hide the latency of fma, few enough to fit.
+ * Macros write out MR and NP, because only then do the accumulators stay in registers with every
+ * compiler (arrays indexed in loops end up on the stack with clang 14).  V_TILES(T) lists the shapes for
+ * an instruction set: enough accumulators to hide the latency of fma, few enough to fit.
  */
-#define F8_UP		256.0f		/* v_load_e4m3() gives values less by this: as halves with E4M3's exponent */
+#define F8_UP		256.0f		/* v_load_e4m3()'s values are too small by this factor: they are halves
+								 * with E4M3's exponent */
 
 typedef void (*TileFn) (const void *x, size_t ldx, const void *w, size_t ps, size_t ldw,
 						int k, float *c, size_t ldc, bool zero);
@@ -47,10 +46,10 @@ typedef struct TileRow
 #define BCAST_FMA(p, r)	{ BCAST(, r) FMA(p, r) }
 
 /*
- * One step of k.  Few values may be alive at a time: with one panel its weights
- * and one activation, with several all activations and one panel's weights.
- * One panel is one stream of memory, which doesn't reach memory's speed: the next
- * panel is fetched to L2 meanwhile (ps elements on; a prefetch may miss).
+ * One step of k.  Few values may be live at a time: with one panel its weights and one activation, with
+ * several panels all activations and one panel's weights.  One panel is one memory stream, which doesn't
+ * reach the full memory bandwidth: so the next panel, ps elements further, is prefetched to L2 meanwhile
+ * (a prefetch may go beyond the end).
  */
 #define PANEL_f32(MR, p)	{ v16 wv = v_load(w + p * ps); R##MR(FMA, p) }
 #define PANEL_f16(MR, p)	{ v16 wv = v_load_f16(w + p * ps); R##MR(FMA, p) }
@@ -76,8 +75,8 @@ typedef struct TileRow
 #define ELEM_e5m2		uint8_t
 
 /*
- * x: rows ldx apart; w: panels ps elements apart, ldw elements from k to k+1;
- * c: rows ldc apart.  zero: c is written, not added to.
+ * x: rows ldx apart; w: panels ps elements apart, ldw elements from k to k+1; c: rows ldc apart.  zero:
+ * write c instead of adding to it.
  */
 #define DEF_TILE(T, MR, NP) \
 static void \
@@ -112,7 +111,7 @@ static const TileRow tiles_i8[V_MAX_MR + 1] = {V_TILE_TABLE(i8)};
 static const TileRow tiles_e4m3[V_MAX_MR + 1] = {V_TILE_TABLE(e4m3)};
 static const TileRow tiles_e5m2[V_MAX_MR + 1] = {V_TILE_TABLE(e5m2)};
 
-/* rows of the next tile when n are left: even tiles rather than a thin last one */
+/* rows of the next tile when n are left: even tiles instead of a small last one */
 static inline int
 tile_rows(int n)
 {

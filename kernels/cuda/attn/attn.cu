@@ -1,17 +1,17 @@
 /*
  * attn.cu
- *	  The op attn: how rows, columns and keys are spread over blocks.  The arithmetic is attn.cuh's.
+ *	  The op attn: distribute rows, columns and keys to blocks. attn.cuh has the arithmetic.
  *
- * All of that is free: it changes no bits.  Rows of a sequence lie together in blocks of up to
- * 64, of 128 where tiles come by bulk copies; where there are few blocks, and so for most decoding, the
- * splits of their keys lie side by side, as far as there is scratch for their parts.  Columns of V are parts,
- * too, where a lane's registers or the device's shared memory don't suffice for all.
+ * The distribution changes no bits.  Rows of a sequence are combined in blocks of up to 64 rows, of 128
+ * with bulk copies of tiles.  If there are few blocks, as in most decoding, separate blocks compute the
+ * splits of the keys, as far as there is scratch for their partial results.  Columns of V are divided,
+ * too, if a lane's registers or the device's shared memory don't suffice for all.
  */
 #include "cuda/attn/attn.cuh"
 #include "cuda/cuda_ops.h"
 
-#define STATIC_SMEM	3072		/* bytes of a block that the kernel has by itself, at most */
-#define FEW_BLOCKS	2048		/* below it, splits lie side by side */
+#define STATIC_SMEM	3072		/* most bytes of a block's static shared memory */
+#define FEW_BLOCKS	2048		/* with fewer blocks, splits are computed by separate blocks */
 #define MOST_SCRATCH ((size_t) 64 << 20)
 
 static int
@@ -28,13 +28,13 @@ at_most(int n, int most)
 
 typedef struct Plan
 {
-	bool		bulk;			/* tiles by bulk copies */
+	bool		bulk;			/* tiles are loaded by bulk copies */
 	int			vt;				/* columns of V in a block */
-	int			warps;			/* with rows */
+	int			warps;			/* warps with rows */
 	size_t		smem;
 } Plan;
 
-/* shared memory: q, the tiles, and if rows may have several splits in a block, their totals */
+/* bytes of shared memory: q, the tiles, and totals if rows may have several splits in a block */
 static size_t
 plan_smem(const CudaKv *kv, const Plan *plan, int width, bool totals)
 {
@@ -44,7 +44,7 @@ plan_smem(const CudaKv *kv, const Plan *plan, int width, bool totals)
 		(size_t) width * 2 + (totals ? rows * (size_t) plan->vt * sizeof(float) : 0);
 }
 
-/* as many rows as there are, or as there is memory for */
+/* plan for as many rows as there are, or as memory allows */
 static Plan
 plan_for(const CudaCaps *caps, const CudaKv *kv, int width, int flat_rows, bool totals)
 {
@@ -74,7 +74,7 @@ cuda_attn_init(const CudaCaps *caps)
 		attn_allow_sm90(caps->smem - STATIC_SMEM);
 }
 
-/* bytes of the parts of splits that lie side by side */
+/* bytes of the partial results of splits in separate blocks */
 static size_t
 scratch_of(size_t tiles, size_t n_heads_chunks, size_t splits, size_t rows, size_t vt)
 {
@@ -140,7 +140,7 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 	p.v_chunks = (kv->v_pad + plan.vt - 1) / plan.vt;
 	p.out = out;
 	p.out_type = out_type;
-	/* most rows of decoding's blocks are nobody's, above all with wgmma: they take no scratch */
+	/* most rows of decoding's blocks are unused, in particular with wgmma: they take no scratch */
 	p.part_rows = at_most(rows, flat_rows);
 	tiles = (unsigned) (r->n_rows * group / rows + r->n_seqs);
 	blocks = (size_t) tiles * (size_t) (kv->n_kv_heads * p.v_chunks);

@@ -1,28 +1,28 @@
 /*
  * attn.cuh
- *	  Attention: one arithmetic for decoding and for prompts.
+ *	  Attention: the same arithmetic for decoding and for prompts.
  *
- * A row is a query of one head.  Its keys are taken in strips of KEYS, which begin at
- * absolute multiples of that: S = q K^T in steps of 16 columns, ascending; what belongs
- * to scores; the online softmax; o += P V in steps of 16 keys, ascending.  After SPLIT
- * keys, at absolute multiples, too, a row's m (largest score), d (sum) and o begin anew,
- * and those of splits are merged in ascending order (attn_merge).  Where that happens is
- * free: a block may walk through all splits of its rows, or splits lie side by side in
- * blocks and a second kernel merges them.  So is which rows are together: a warp has 16
- * rows of a KV head, and neither sums nor the order of keys know the others.
+ * A row is a query of one head.  Its keys are processed in strips of KEYS, which begin at absolute
+ * multiples of that: S = q K^T in steps of 16 columns, ascending; scale, cap and bias of scores; the
+ * online softmax; o += P V in steps of 16 keys, ascending.  After SPLIT keys, also at absolute
+ * multiples, a row's m (largest score), d (sum) and o start again, and those of splits are merged in
+ * ascending order (attn_merge).  Where that happens doesn't matter: a block may walk through all splits
+ * of its rows, or several blocks compute one split each and a second kernel merges them.  It also
+ * doesn't matter which rows are computed together: a warp has 16 rows of a KV head, and neither sums nor
+ * the order of keys depend on other rows.
  *
- * Scores are in units of log2: q is multiplied by scale * log2 e before it is rounded to
- * the type of the products, H (BF16; F16 where K is, and on sm_75).  P is rounded
- * to H, its sum isn't.  INT8's and FP8's codes of K are exact in H, their scale is the
- * scores'; V of INT8 is multiplied by its scale, FP8's scale is the output's.
+ * Scores are in units of log2: q is multiplied by scale * log2 e before it is rounded to the type of the
+ * products, H (BF16; F16 if K is F16, and on sm_75).  P is rounded to H, its sum isn't.  INT8's and
+ * FP8's codes of K are exact in H, and their scale multiplies the scores; V of INT8 is multiplied by its
+ * scale; FP8's scale multiplies the output.
  *
- * A tile in shared memory is made of 8 x 8 halves, 128 bytes in one piece, and those of
- * 8 columns lie one behind the other: what ldmatrix reads without conflicts, and what
- * wgmma takes (attn_sm90.cu), which differs in products() alone.
+ * A tile in shared memory consists of contiguous 8 x 8 matrices of halves, 128 bytes each, and those of
+ * the same 8 columns are adjacent: ldmatrix reads this without bank conflicts, and wgmma accepts it
+ * (attn_sm90.cu), which differs only in products().
  *
- * Keys that no row of a block sees are zeros, as if they weren't: stale memory is NaN.
- * A NaN in the V of a key that some rows see and others don't, reaches those as 0 * NaN.  Rows
- * that aren't finite are therefore done again with only their own keys (redo).
+ * Keys that no row of a block sees are replaced by zeros: stale memory may contain NaN.  A NaN in the V
+ * of a key that some rows see and others don't would reach the others as 0 * NaN.  Rows that aren't
+ * finite are therefore computed again with only their own keys (redo).
  */
 #ifndef VLLM_KERNELS_CUDA_ATTN_CUH
 #define VLLM_KERNELS_CUDA_ATTN_CUH
@@ -30,15 +30,15 @@
 #include "cuda/attn/kv.cuh"
 #include "cuda/mma.cuh"
 
-#define KEYS	64				/* of a strip */
+#define KEYS	64				/* keys of a strip */
 #define SPLIT	512
 #define STRIPS	(SPLIT / KEYS)
 #define PIECE	128				/* columns of K or V in a tile of shared memory */
-#define RUN		16				/* keys that are surely in one block */
-#define RUNS	(2 * SPLIT / RUN)	/* of two splits */
+#define RUN		16				/* keys that are certainly in one block */
+#define RUNS	(2 * SPLIT / RUN)	/* runs of two splits */
 #define MAX_WARPS 4
-#define ATTN_STAGES 4			/* tiles of attn_sm90.cu's kernel of bulk copies, */
-#define ATTN_FETCHERS 128		/* ... its threads that fetch */
+#define ATTN_STAGES 4			/* tiles of attn_sm90.cu's kernel with bulk copies */
+#define ATTN_FETCHERS 128		/* threads of that kernel that fetch */
 #define LOG2E	1.44269504088896340736f
 #define LARGEST	3.402823466e38f
 
@@ -49,7 +49,7 @@ typedef struct AttnArgs
 	const float *q;
 	int			ldq;
 	int			n_heads;
-	int			group;			/* heads of a KV head */
+	int			group;			/* heads per KV head */
 	float		q_scale;		/* with log2 e, as softcap */
 	int			window;
 	int			chunk;
@@ -62,9 +62,9 @@ typedef struct AttnArgs
 	const float *sinks;
 	int			dim_pad;		/* head_dim rounded up to 16 */
 	int			width;			/* columns of a tile, a multiple of 8 */
-	int			v_chunks;		/* parts of V's columns, each a block's */
-	int			splits;			/* side by side; 1: a block walks through them */
-	int			part_rows;		/* of a tile: as many as a sequence has, if that is less than a block's */
+	int			v_chunks;		/* parts of V's columns, one for each block */
+	int			splits;			/* splits computed by separate blocks; 1: a block walks through them */
+	int			part_rows;		/* rows of a tile: the sequence's rows, if there are fewer than a block's */
 	float	   *part;			/* [tile][KV head, chunk][split][part_rows][columns] o */
 	float	   *part_md;		/* [...][part_rows][2] */
 	void	   *out;
@@ -72,7 +72,8 @@ typedef struct AttnArgs
 } AttnArgs;
 
 /*
- * rows of a block: flat rows at .. of a sequence, which has n: query first + flat / group, head flat % group
+ * The rows of a block: flat rows from `at` on of a sequence that has n: query first + flat / group, head
+ * flat % group
  */
 typedef struct AttnTile
 {
@@ -85,16 +86,16 @@ typedef struct AttnTile
 /* one row */
 typedef struct AttnRow
 {
-	int			row;			/* of the step */
+	int			row;			/* index in the step */
 	int			head;
 	int			pos;
-	int			lo;				/* positions lo .. hi - 1 */
+	int			lo;				/* sees positions lo .. hi - 1 */
 	int			hi;
 } AttnRow;
 
 /*
- * The block with this number, of `rows` rows.  Sequence s has the numbers from start(s) * group / rows + s
- * on: enough for it, and found without a table.  Some numbers are nobody's: false.
+ * Find the block with this number, of `rows` rows.  Sequence s has the numbers from start(s) * group /
+ * rows + s on: these are enough for it, and no table is needed.  Some numbers are unused: return false.
  */
 static __device__ __forceinline__ bool
 attn_tile(const AttnArgs &p, int number, int rows, AttnTile *t)
@@ -118,7 +119,7 @@ attn_tile(const AttnArgs &p, int number, int rows, AttnTile *t)
 	return t->at < t->n;
 }
 
-/* a row behind the sequence's last one has no keys, nor has one at position -1 */
+/* a row after the sequence's last one, or at position -1, has no keys */
 static __device__ __forceinline__ AttnRow
 attn_row(const AttnArgs &p, const AttnTile &t, int flat, int kv_head)
 {
@@ -140,7 +141,7 @@ attn_row(const AttnArgs &p, const AttnTile &t, int flat, int kv_head)
 	return w;
 }
 
-/* m, d of one split more into those so far; o = o * *a + that split's * *b */
+/* merge m, d of one more split; o = o * *a + that split's * *b */
 static __device__ __forceinline__ void
 attn_merge(float *m, float *d, float more_m, float more_d, float *a, float *b)
 {
@@ -158,7 +159,7 @@ attn_merged(float o, float more, float a, float b)
 	return o * a + more * b;
 }
 
-/* what o is multiplied with at last */
+/* the final factor of o */
 static __device__ __forceinline__ float
 attn_finish(const AttnArgs &p, const AttnRow &w, float m, float d)
 {
@@ -202,7 +203,7 @@ half_of(BF16, float f)
 	return h.u;
 }
 
-/* what is too large becomes the largest one; infinities stay */
+/* too large numbers become the largest one; infinities stay */
 static __device__ __forceinline__ unsigned
 half_of(F16, float f)
 {
@@ -230,7 +231,7 @@ product(F16, float *d, const uint32_t *a, const uint32_t *b)
 	mma_f16(d, a, b, d);
 }
 
-/* sm_75 has none of BF16; there is no code for them, then */
+/* sm_75 has no products of BF16; no code is generated for them then */
 static __device__ __forceinline__ bool
 has_products(F16)
 {
@@ -261,7 +262,7 @@ is_half(F16, KType t)
 
 /* ---- tiles of K and V in shared memory ---- */
 
-/* element (row, c) of a tile; c a multiple of 8, or of 1 on the way there */
+/* index of element (row, c) of a tile; c a multiple of 8, or of 1 on the way there */
 static __device__ __forceinline__ int
 tile_at(int rows, int row, int c)
 {
@@ -269,21 +270,21 @@ tile_at(int rows, int row, int c)
 }
 
 /*
- * How products are made and tiles come: here by a warp with mma.sync, and by all threads; attn_sm90.cu has
- * other ways.
+ * Selects how products are computed and tiles are loaded: here a warp uses mma.sync, and all threads
+ * load; attn_sm90.cu has other variants.
  */
 struct ByMma
 {
 };
 
-/* a block's rows */
+/* rows of a block */
 static __device__ __forceinline__ int
 rows_here(ByMma)
 {
 	return blockDim.x / 2;
 }
 
-/* the first row of q that a warp's products begin at */
+/* the first row of q for a warp's products */
 static __device__ __forceinline__ int
 row_of(ByMma, int warp)
 {
@@ -297,8 +298,8 @@ tile_there(ByMma)
 }
 
 /*
- * does a warp without rows come along?  All the way: ptxas lets no two products of a warpgroup overlap if its
- * warps part in between
+ * Return true if a warp without rows must execute the products, too: ptxas serializes two products of a
+ * warpgroup if its warps diverge in between.
  */
 static __device__ __forceinline__ bool
 all_warps(ByMma)
@@ -306,7 +307,7 @@ all_warps(ByMma)
 	return false;
 }
 
-/* s += a K^T, of columns at .. at + 15 of a tile */
+/* s += a K^T, for columns at .. at + 15 of a tile */
 template <typename H> static __device__ __forceinline__ void
 products_k(float (*d)[4], const uint32_t *a, const H *k, int at)
 {
@@ -324,7 +325,7 @@ products_k(float (*d)[4], const uint32_t *a, const H *k, int at)
 	}
 }
 
-/* o += a V, of keys at .. at + 15 of a tile, 64 columns of which there are `cols` */
+/* o += a V, for keys at .. at + 15 of a tile, and 64 columns of which `cols` exist */
 template <typename H> static __device__ __forceinline__ void
 products_v(float (*d)[4], const uint32_t *a, const H *v, int at, int cols)
 {
@@ -343,13 +344,13 @@ products_v(float (*d)[4], const uint32_t *a, const H *v, int at, int cols)
 		}
 }
 
-/* a block's shared memory, what it reads, and what comes next */
+/* a block's shared memory, its sources, and the next tile */
 template <typename H> struct AttnLoad
 {
 	H		   *tiles;			/* [2], of KEYS x width */
-	size_t	   *cells;			/* [RUNS] of two splits, by number of run % RUNS; */
-	int		   *places;			/* ... the first key's place in its block */
-	float	   *k_scales;		/* [2][KEYS] INT8's, of two strips */
+	size_t	   *cells;			/* [RUNS] cells of two splits, indexed by number of run % RUNS; */
+	int		   *places;			/* for each of these the first key's place in its block */
+	float	   *k_scales;		/* [2][KEYS] INT8's scales of two strips */
 	const int32_t *table;
 	int			kv_head;
 	int			v0;				/* first column of V */
@@ -358,7 +359,7 @@ template <typename H> struct AttnLoad
 	int			pieces;
 	int			lo;				/* keys lo .. hi - 1 are read */
 	int			hi;
-	int			strip;			/* next: this strip's piece, into that half of tiles */
+	int			strip;			/* next: load this strip's piece into that half of tiles */
 	int			piece;
 	int			stage;
 };
@@ -398,7 +399,7 @@ kv_codes(KType t, uint32_t u, float *f)
 	}
 }
 
-/* the eight columns at p, of rows of len elements, of which n are there; those behind are zeros */
+/* the eight columns at p, of rows of len elements; only n exist, the others are zeros */
 static __device__ __forceinline__ void
 kv_eight(KType t, const uint8_t *p, int n, int len, float *f)
 {
@@ -438,7 +439,7 @@ kv_eight(KType t, const uint8_t *p, int n, int len, float *f)
 	}
 }
 
-/* where the runs of one split lie; each run once, by the threads of a warp */
+/* find the positions of the runs of one split; each run once, by the threads of a warp */
 template <typename H> static __device__ __forceinline__ void
 find_runs(const AttnArgs &p, const AttnLoad<H> &l, int split)
 {
@@ -451,7 +452,7 @@ find_runs(const AttnArgs &p, const AttnLoad<H> &l, int split)
 	l.places[run % RUNS] = key % p.kv.block_size;
 }
 
-/* the next tile comes; the block's threads together */
+/* load the next tile, by all threads of the block */
 template <typename H> static __device__ __forceinline__ void
 load_next(const AttnArgs &p, AttnLoad<H> *l)
 {
@@ -469,8 +470,8 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 	if (is_v)
 		c0 += l->v0;
 	/*
-	 * 8 lanes 8 keys, the next ones the next columns: without conflicts in shared memory, and of halves in
-	 * one piece in the device's
+	 * 8 lanes load 8 keys, the next 8 lanes the next columns: without bank conflicts in shared memory,
+	 * and contiguous in the device's memory for halves
 	 */
 	for (int i = threadIdx.x; i < KEYS * (cols / 8); i += blockDim.x)
 	{
@@ -478,7 +479,7 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 					c = i % cols / 8 * 8,
 					key = l->strip * KEYS + row,
 					run = key / RUN % RUNS,
-					there = min(8, n - c0 - c);	/* columns */
+					there = min(8, n - c0 - c);	/* columns that exist */
 		bool		seen = key >= l->lo && key < l->hi && there > 0;
 		H		   *to = tile + tile_at(KEYS, row, c);
 		const uint8_t *from = p.kv.base;
@@ -529,7 +530,7 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 	}
 }
 
-/* tiles of keys lo .. hi - 1 from here on */
+/* start the tiles of keys lo .. hi - 1 */
 template <typename H> static __device__ __forceinline__ void
 tiles_begin(const AttnArgs &p, AttnLoad<H> *l, int lo, int hi)
 {
@@ -544,7 +545,7 @@ tiles_begin(const AttnArgs &p, AttnLoad<H> *l, int lo, int hi)
 	load_next(p, l);
 }
 
-/* the tile that was loaded last, while the next one comes; begins: it is the first one of that strip */
+/* return the tile loaded last, and start the next one; begins: it is the first one of that strip */
 template <typename H, typename By> static __device__ __forceinline__ const H *
 next_tile(By by, const AttnArgs &p, AttnLoad<H> *l, bool begins, int strip)
 {
@@ -554,13 +555,13 @@ next_tile(By by, const AttnArgs &p, AttnLoad<H> *l, bool begins, int strip)
 	tile_there(by);
 	__syncthreads();
 	load_next(p, l);
-	/* behind the barrier nobody reads the runs of the split before this one */
+	/* after the barrier no thread reads the runs of the previous split */
 	if (begins && strip % STRIPS == 0)
 		find_runs(p, *l, strip / STRIPS + 1);
 	return tile;
 }
 
-/* it isn't read any more, which the next one's barrier tells */
+/* the tile isn't read any more; the next tile's barrier signals this */
 template <typename H> static __device__ __forceinline__ void
 tile_done(AttnLoad<H> *)
 {
@@ -578,7 +579,7 @@ scales_of(const AttnArgs &p, const AttnLoad<H> *l, int strip)
 template <int VT> struct AttnAcc
 {
 	float		m[2];
-	float		d[2];			/* this lane's columns' part */
+	float		d[2];			/* this lane's columns' part of the sum */
 	float		o[VT / 8][4];
 };
 
@@ -592,14 +593,14 @@ acc_clear(AttnAcc<VT> *acc)
 		acc->o[n][0] = acc->o[n][1] = acc->o[n][2] = acc->o[n][3] = 0.0f;
 }
 
-/* s += q K^T of one tile */
+/* s += q K^T for one tile */
 template <typename H> static __device__ __forceinline__ void
 add_scores(ByMma, float (*s)[4], const H *q, int rows, const H *k, int cols)
 {
 	int			lane = threadIdx.x % 32;
 
 	q += tile_at(rows, lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
-	/* 8 products are enough in flight; more registers there aren't */
+	/* 8 products in flight are enough; there are no registers for more */
 #pragma unroll 1
 	for (int c = 0; c < cols; c += 16)
 	{
@@ -610,7 +611,7 @@ add_scores(ByMma, float (*s)[4], const H *q, int rows, const H *k, int cols)
 	}
 }
 
-/* what a score is in the end */
+/* return the final score */
 static __device__ __forceinline__ float
 score(const AttnArgs &p, const AttnRow &w, int key, float s, float k_scale)
 {
@@ -627,7 +628,7 @@ score(const AttnArgs &p, const AttnRow &w, int key, float s, float k_scale)
 	return s;
 }
 
-/* scores to probabilities, for the largest score so far; what was summed follows it */
+/* convert scores to probabilities relative to the largest score so far, and rescale the sums */
 template <int VT> static __device__ __forceinline__ void
 probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_scales, float (*s)[4],
 			  AttnAcc<VT> *acc)
@@ -658,7 +659,7 @@ probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_sca
 			top = fmaxf(top, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
 		top = fmaxf(top, __shfl_xor_sync(FULL_MASK, top, 1));
 		top = fmaxf(top, __shfl_xor_sync(FULL_MASK, top, 2));
-		/* no key yet: all are e^-inf */
+		/* no key yet: all probabilities are e^-inf */
 		from = top == -INFINITY ? 0.0f : top;
 		by[r] = exp2f(acc->m[r] - from);
 #pragma unroll
@@ -672,7 +673,8 @@ probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_sca
 		acc->m[r] = top;
 		acc->d[r] = acc->d[r] * by[r] + sum;
 	}
-	/* times 1 changes nothing.  + 0: never -0, which a strip without keys would make +0 */
+	/* skip a factor of 1, which changes nothing.  + 0: never -0, which a strip without keys would turn
+	 * to +0 */
 	if (__any_sync(FULL_MASK, by[0] != 1.0f || by[1] != 1.0f))
 #pragma unroll
 		for (int n = 0; n < VT / 8; n++)
@@ -681,7 +683,7 @@ probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_sca
 				acc->o[n][e] = acc->o[n][e] * by[e / 2] + 0.0f;
 }
 
-/* o += P V of one tile */
+/* o += P V for one tile */
 template <typename H, int COLS> static __device__ __forceinline__ void
 add_values(ByMma, float (*o)[4], const uint32_t (*a)[4], const H *v, int cols)
 {
@@ -694,8 +696,8 @@ add_values(ByMma, float (*o)[4], const uint32_t (*a)[4], const H *v, int cols)
 }
 
 /*
- * One strip for a warp's rows w, whose q lies in shared memory.  All of the block's threads; `works`: the
- * warp has rows.
+ * Process one strip for a warp's rows w, whose q is in shared memory.  Called by all threads of the
+ * block; `works`: the warp has rows.
  */
 template <typename H, int VT, typename By, typename Load> static __device__ __forceinline__ void
 attend_strip(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int strip,
@@ -736,7 +738,7 @@ attend_strip(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bo
 		}
 }
 
-/* d of a row is all lanes' */
+/* sum d of a row over all lanes */
 template <int VT> static __device__ __forceinline__ void
 acc_sum(AttnAcc<VT> *acc)
 {
@@ -750,16 +752,16 @@ acc_sum(AttnAcc<VT> *acc)
 
 /* ---- a block ---- */
 
-/* what a warp has of its rows behind some keys: m, d, and o of all of them */
+/* a warp's results for its rows over some keys: m, d, and o of all of them */
 template <int VT> struct AttnTotal
 {
 	float		m[2];
 	float		d[2];
 	bool		seen[2];
-	float	   *o;				/* the lane's, in shared memory: [VT / 8][4], 32 apart */
+	float	   *o;				/* the lane's o, in shared memory: [VT / 8][4], 32 apart */
 };
 
-/* a split's end: what acc has goes to the total */
+/* end of a split: merge acc into the total */
 template <int VT> static __device__ __forceinline__ void
 total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
 {
@@ -769,7 +771,7 @@ total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
 #pragma unroll
 	for (int r = 0; r < 2; r++)
 	{
-		/* by positions, not by what the sums say: a row of NaN has keys, too */
+		/* decide by positions, not by the sums: a row of NaN has keys, too */
 		bool		has = w[r].lo < (split + 1) * SPLIT && w[r].hi > split * SPLIT;
 
 		if (has && all->seen[r])
@@ -796,7 +798,7 @@ total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
 	}
 }
 
-/* the block's rows over keys lo .. hi - 1; acc: what they are then, d of all lanes */
+/* process the block's rows over keys lo .. hi - 1; acc: the result, with d summed over lanes */
 template <typename H, int VT, typename By, typename Load> static __device__ __forceinline__ void
 attend(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o,
 	   AttnAcc<VT> *acc)
@@ -834,7 +836,7 @@ attend(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool wor
 	}
 }
 
-/* q of the block's rows, rounded; rows and columns that there aren't are zeros */
+/* load q of the block's rows, rounded; missing rows and columns are zeros */
 template <typename H> static __device__ __forceinline__ void
 load_q(const AttnArgs &p, const AttnTile &t, int kv_head, int rows, H *q)
 {
@@ -862,14 +864,14 @@ load_q(const AttnArgs &p, const AttnTile &t, int kv_head, int rows, H *q)
 	}
 }
 
-/* where a split's part of a row lies */
+/* offset of a split's part of a row */
 static __device__ __forceinline__ size_t
 attn_part(const AttnArgs &p, int tile, int split, int row)
 {
 	return (((size_t) tile * gridDim.y + blockIdx.y) * p.splits + split) * p.part_rows + row;
 }
 
-/* Row r of the warp is ready: to the output, or as a split's part. */
+/* Row r of the warp is complete: write it to the output, or as a split's part. */
 template <int VT> static __device__ __forceinline__ void
 write_row(const AttnArgs &p, const AttnRow &w, int in_tile, int v0, int r, const AttnAcc<VT> &acc)
 {
@@ -898,7 +900,7 @@ write_row(const AttnArgs &p, const AttnRow &w, int in_tile, int v0, int r, const
 		}
 }
 
-/* is a row's o without NaN and Inf, in this lane's columns that there are? */
+/* return true if a row's o has no NaN and Inf, in this lane's existing columns */
 template <int VT> static __device__ __forceinline__ bool
 finite_row(const AttnArgs &p, int v0, int r, const AttnAcc<VT> &acc)
 {
@@ -913,7 +915,7 @@ finite_row(const AttnArgs &p, int v0, int r, const AttnAcc<VT> &acc)
 	return finite;
 }
 
-/* keys lo .. hi - 1 of the block's rows, in its split; false: there are none */
+/* get the keys lo .. hi - 1 of the block's rows, in its split; false: there are none */
 static __device__ __forceinline__ bool
 block_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int *lo, int *hi)
 {
@@ -931,7 +933,8 @@ block_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int *lo,
 }
 
 /*
- * of each of the block's queries the keys that it has there; all threads.  Returns how many queries there are
+ * For each of the block's queries compute its keys in the split; called by all threads.  Return the
+ * number of queries.
  */
 static __device__ __forceinline__ int
 query_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int lo, int hi, int (*keys)[2],
@@ -950,7 +953,8 @@ query_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int lo, 
 	return queries;
 }
 
-/* keys *from .. *to - 1 of all queries (-1), or of one that is to be done again; false: it isn't */
+/* get the keys *from .. *to - 1 of all queries (-1), or of one query if it must be computed again;
+ * false: it need not */
 static __device__ __forceinline__ bool
 pass_keys(int query, const int *redo, const int (*keys)[2], int lo, int hi, int *from, int *to)
 {
@@ -959,14 +963,15 @@ pass_keys(int query, const int *redo, const int (*keys)[2], int lo, int hi, int 
 	return query < 0 || redo[query] != 0;
 }
 
-/* all of the block's threads, wherever they come from */
+/* barrier of all threads of the block */
 static __device__ __forceinline__ void
 pass_ends(void)
 {
 	__syncthreads();
 }
 
-/* a pass's rows of a warp; those with others' keys that aren't finite are to be done again */
+/* write a warp's rows of a pass; rows that saw others' keys and aren't finite are marked to be computed
+ * again */
 template <int VT> static __device__ __forceinline__ void
 write_rows(const AttnArgs &p, const AttnTile &t, const AttnRow *w, int warp, int v0, int query, int lo,
 		   int hi, int *redo, const AttnAcc<VT> &acc)
@@ -988,8 +993,8 @@ write_rows(const AttnArgs &p, const AttnTile &t, const AttnRow *w, int warp, int
 }
 
 /*
- * 16 rows a warp; grid: numbers of attn_tile(), KV heads and chunks of V's columns, splits from the block's
- * first key on.
+ * 16 rows per warp; grid: numbers of attn_tile(), KV heads and chunks of V's columns, splits from the
+ * block's first key on.
  */
 template <typename H, int VT, typename By> __global__ void __launch_bounds__(MAX_WARPS * 32,
 		VT == 256 ? 1 : VT == 128 ? 2 : 3)
@@ -1037,7 +1042,8 @@ attn_kernel(AttnArgs p)
 	for (int r = 0; r < 2; r++)
 		w[r] = attn_row(p, t, t.at + warp * 16 + threadIdx.x % 32 / 4 + 8 * r, kv_head);
 
-	/* all queries with all keys, then those that aren't finite, maybe by others' keys, with their own */
+	/* first all queries with all keys, then each query that isn't finite, perhaps due to others' keys,
+	 * with its own keys */
 	for (int query = -1; query < queries; query++)
 	{
 		int			from,
@@ -1051,9 +1057,9 @@ attn_kernel(AttnArgs p)
 	}
 }
 
-/* ---- splits side by side: their sum ---- */
+/* ---- merging splits of separate blocks ---- */
 
-/* a block a row: grid as attn_kernel's, but rows of the tile instead of splits */
+/* one block per row: grid as attn_kernel's, with rows of the tile instead of splits */
 template <int VT> __global__ void __launch_bounds__(VT)
 attn_merge_kernel(AttnArgs p, int rows)
 {
@@ -1115,7 +1121,7 @@ attn_allow(int smem)
 						 cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
 }
 
-/* how attn_sm90.cu's kernels are launched */
+/* how to launch attn_sm90.cu's kernels */
 typedef struct AttnLaunch
 {
 	bool		bulk;			/* attn_bulk_kernel */

@@ -1,6 +1,6 @@
 /*
  * attn_f16.cu
- *	  The kernels of attn.cuh with products of F16: one file a type, for the compiler's time.
+ *	  The kernels of attn.cuh with products of F16: one file per type, to limit compile time.
  */
 #include "cuda/attn/attn.cuh"
 

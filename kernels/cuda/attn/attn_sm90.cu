@@ -2,28 +2,29 @@
  * attn_sm90.cu
  *	  The kernels of attn.cuh with wgmma, for compute capability 9.0: sums and their order are the same.
  *
- * A warpgroup of 64 rows, padding included, takes 64 keys or 64 columns of V an instruction, q in shared
- * memory and P in registers.  Nobody promises that the sums in it have mma.sync's bits, so a device takes
- * these kernels for all of attention or for none (CudaCaps.wgmma).
+ * A warpgroup of 64 rows, including padding, processes 64 keys or 64 columns of V per instruction, with
+ * q in shared memory and P in registers.  It is not specified that its sums have mma.sync's bits, so a
+ * device uses these kernels for all of attention or for none (CudaCaps.wgmma).
  *
- * Where K and V are of the products' type and lie by 8 x 8 (kv.h), tiles come by bulk copies:
- * attn_bulk_kernel has one or two warpgroups that multiply, and one that does nothing but fetch, up to STAGES
- * tiles ahead.  A tile then is [8 keys][8 columns][8][8], so 8 keys of a page are one piece of memory on both
- * sides.  Strips that not all rows' keys fill, the first and the last one, are fetched by threads, zeros
- * where nobody looks.  For other types (attn_kernel) all warps fetch: they have to convert what comes.
+ * If K and V have the products' type and are stored as 8 x 8 matrices (kv.h), tiles are loaded by bulk
+ * copies: attn_bulk_kernel has one or two warpgroups that multiply, and one that only fetches, up to
+ * STAGES tiles in advance.  A tile then is [8 keys][8 columns][8][8], so 8 keys of a page are contiguous
+ * on both sides.  The first and the last strip, in which not all rows have all keys, are fetched by
+ * threads, with zeros for unread keys.  For other types (attn_kernel) all warps fetch, as they have to
+ * convert the data.
  */
 #include "cuda/attn/attn.cuh"
 #include "cuda/wgmma.cuh"
 
-#define SLAB	(KEYS * 16)		/* attn_kernel: bytes from 8 columns of a tile to the next ones */
-#define CORE	128				/* ... from 8 keys to the next ones */
+#define SLAB	(KEYS * 16)		/* attn_kernel: bytes from 8 columns of a tile to the next 8 */
+#define CORE	128				/* attn_kernel: bytes from 8 keys to the next 8 */
 #define STAGES	ATTN_STAGES
 #define FETCHERS ATTN_FETCHERS
 #define MOST_ROWS (2 * MAX_WARPS * 16)	/* of two warpgroups */
 
 /* ---- products ---- */
 
-/* s += q K^T of one tile, q being the warpgroup's; step: elements from 16 columns to the next ones */
+/* s += q K^T for one tile, for the warpgroup's q; step: elements from 16 columns to the next 16 */
 template <typename H> static __device__ __forceinline__ void
 group_scores(float (*s)[4], const H *q, int rows, const H *k, int cols, int step, int lead, int stride)
 {
@@ -36,11 +37,11 @@ group_scores(float (*s)[4], const H *q, int rows, const H *k, int cols, int step
 	wgmma_result<64>(s);
 }
 
-/* o += P V of one tile; keys, columns: elements from 16 keys, from 64 columns to the next ones */
+/* o += P V for one tile; keys, columns: elements from 16 keys, from 64 columns to the next ones */
 template <typename H, int COLS> static __device__ __forceinline__ void
 group_values(float (*o)[4], const uint32_t (*a)[4], const H *v, int keys, int columns, int lead, int stride)
 {
-	/* columns that there aren't, too: no condition may come between these instructions */
+	/* also for missing columns: there must be no condition between these instructions */
 	wgmma_begin();
 #pragma unroll
 	for (int j = 0; j < KEYS / 16; j++)
@@ -53,7 +54,7 @@ group_values(float (*o)[4], const uint32_t (*a)[4], const H *v, int keys, int co
 		wgmma_result<64>(o + n * 8);
 }
 
-/* ---- tiles by all threads ---- */
+/* ---- tiles loaded by all threads ---- */
 
 struct ByWgmma
 {
@@ -65,14 +66,14 @@ rows_here(ByWgmma)
 	return blockDim.x / 2;
 }
 
-/* the first row of q that a warp's products begin at */
+/* the first row of q for a warp's products */
 static __device__ __forceinline__ int
 row_of(ByWgmma, int warp)
 {
 	return warp / 4 * 64;
 }
 
-/* of a tile and, in front of the first one, of q */
+/* data of a tile and, before the first one, of q is in shared memory */
 static __device__ __forceinline__ void
 tile_there(ByWgmma)
 {
@@ -97,7 +98,7 @@ add_values(ByWgmma, float (*o)[4], const uint32_t (*a)[4], const H *v, int)
 	group_values<H, COLS>(o, a, v, 16 * 8, 64 * KEYS, CORE, SLAB);
 }
 
-/* ---- tiles by bulk copies ---- */
+/* ---- tiles loaded by bulk copies ---- */
 
 struct ByBulk
 {
@@ -122,12 +123,12 @@ add_values(ByBulk by, float (*o)[4], const uint32_t (*a)[4], const H *v, int)
 	group_values<H, COLS>(o, a, v, 16 * by.width, 64 * 8, by.width * 16, CORE);
 }
 
-/* the tiles of a block, used one after the other */
+/* a block's ring of tiles */
 template <typename H> struct AttnRing
 {
 	H		   *tiles;			/* [STAGES], of KEYS x width */
-	uint64_t   *full;			/* [STAGES]: a warp of those that fetch arrives */
-	uint64_t   *empty;			/* [STAGES]: one of those that multiply */
+	uint64_t   *full;			/* [STAGES]: each fetching warp arrives */
+	uint64_t   *empty;			/* [STAGES]: each multiplying warp arrives */
 	int			stage;
 	unsigned	parity;
 	int			k_pieces;
@@ -171,19 +172,20 @@ tile_done(AttnRing<H> *l)
 	ring_next(l);
 }
 
-/* no INT8 here */
+/* INT8 isn't supported here */
 template <typename H> static __device__ __forceinline__ const float *
 scales_of(const AttnArgs &, const AttnRing<H> *, int)
 {
 	return NULL;
 }
 
-/* `cols` columns from c0 on of K or V (part), rows of len: a strip's keys lo .. hi - 1, by all that fetch */
+/* fetch `cols` columns from c0 on of K or V (part), rows of len: a strip's keys lo .. hi - 1, by all
+ * fetching threads */
 template <typename H> static __device__ __forceinline__ void
 fetch_by_threads(const AttnArgs &p, const int32_t *table, int kv_head, H *tile, size_t part, int len, int c0,
 				 int cols, int strip, int lo, int hi)
 {
-	/* unrolled loops would want more registers than these threads have */
+	/* unrolled loops would need more registers than these threads have */
 #pragma unroll 1
 	for (int i = threadIdx.x % FETCHERS; i < KEYS * (cols / 8); i += FETCHERS)
 	{
@@ -204,14 +206,14 @@ fetch_by_threads(const AttnArgs &p, const int32_t *table, int kv_head, H *tile, 
 	__syncwarp();
 }
 
-/* the block of 8 keys, of which this is the first; any one for keys that nobody reads */
+/* the block of 8 keys, of which `key` is the first; any block for unread keys */
 static __device__ __forceinline__ int
 block_of(const AttnArgs &p, const int32_t *table, int key, int hi)
 {
 	return key < hi ? table[key / p.kv.block_size] : 0;
 }
 
-/* The tiles of keys lo .. hi - 1, in the order in which attend() takes them. */
+/* Fetch the tiles of keys lo .. hi - 1, in the order in which attend() uses them. */
 template <typename H> static __device__ __forceinline__ void
 fetch(const AttnArgs &p, AttnRing<H> *l, const int32_t *table, int kv_head, int v0, int lo, int hi)
 {
@@ -225,7 +227,7 @@ fetch(const AttnArgs &p, AttnRing<H> *l, const int32_t *table, int kv_head, int 
 		int			key = strip * KEYS + lane % 8 * 8,
 					block = next;
 
-		/* the table is read a strip ahead */
+		/* the table is read one strip in advance */
 		next = block_of(p, table, key + KEYS, hi);
 #pragma unroll 1
 		for (int i = 0; i < l->k_pieces + (l->v_cols + PIECE - 1) / PIECE; i++)
@@ -247,7 +249,7 @@ fetch(const AttnArgs &p, AttnRing<H> *l, const int32_t *table, int kv_head, int 
 				if (lane == 0)
 					mbar_expect(full, KEYS * cols * sizeof(H));
 				__syncwarp();
-				/* a lane 8 keys */
+				/* each lane copies 8 keys */
 				if (lane < KEYS / 8)
 					bulk_copy(tile + lane * p.width * 8, p.kv.base + kv_cell_at(p.kv, block, kv_head) + part +
 							  cuda_kv_at(p.kv.type, len, key % p.kv.block_size, c0) * sizeof(H),
@@ -260,7 +262,7 @@ fetch(const AttnArgs &p, AttnRing<H> *l, const int32_t *table, int kv_head, int 
 	}
 }
 
-/* 16 rows a warp of those that multiply; grid: as attn_kernel's */
+/* 16 rows per multiplying warp; grid: as attn_kernel's */
 template <typename H, int VT> __global__ void __launch_bounds__(2 * MAX_WARPS * 32 + FETCHERS, 1)
 attn_bulk_kernel(AttnArgs p)
 {
@@ -301,7 +303,7 @@ attn_bulk_kernel(AttnArgs p)
 	l.k_pieces = (p.dim_pad + PIECE - 1) / PIECE;
 	l.v_cols = min(VT, p.kv.v_pad - v0);
 	__syncthreads();
-	/* the last warpgroup fetches: setmaxnreg wants each role to be one branch */
+	/* the last warpgroup fetches: setmaxnreg requires each role to be one branch */
 	if (warp >= rows / 16)
 	{
 		fewer_registers<72>();
@@ -337,7 +339,7 @@ attn_bulk_kernel(AttnArgs p)
 
 /* ---- for the host ---- */
 
-/* not 256 columns of V: registers don't suffice */
+/* not with 256 columns of V: registers don't suffice */
 template <typename H> static void
 launch(const AttnArgs *p, const AttnLaunch *l, cudaStream_t stream)
 {

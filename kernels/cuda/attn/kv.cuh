@@ -1,6 +1,6 @@
 /*
  * kv.cuh
- *	  Addresses in the KV, for kernels; what a cell is: kv.h.
+ *	  Addresses in the KV cache, for kernels; kv.h defines a cell.
  */
 #ifndef VLLM_KERNELS_CUDA_KV_CUH
 #define VLLM_KERNELS_CUDA_KV_CUH
@@ -16,7 +16,7 @@ kv_cell_at(const CudaKv &kv, int block, int head)
 	return (size_t) block * kv.page_stride + (size_t) head * kv.head_stride;
 }
 
-/* first row of a sequence, among r's */
+/* first row of a sequence, relative to r */
 static __device__ __forceinline__ int
 seq_first(const CudaRows &r, int s)
 {

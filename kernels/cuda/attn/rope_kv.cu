@@ -1,20 +1,21 @@
 /*
  * rope_kv.cu
- *	  Rotation of heads, and what goes into the KV: all bits are kernels/ref's.
+ *	  Rotate heads, and store K and V in the KV cache: all bits equal those of kernels/ref.
  *
- * Every element by itself, but for INT8, where a warp finds the largest of a token's K
- * or V first.  Products and sums are rounded one by one, and scales are divided by, as
- * ref does, so a KV that was written here has the codes that a CPU would have written,
- * in another order (kv.h).  Rows at position -1 are left alone: padding of a graph.
+ * Each element is computed separately, except for INT8, where a warp first finds the largest of a
+ * token's K or V.  Products and sums are rounded one by one, and scales are applied by division, as in
+ * ref, so the KV has the codes that a CPU would have stored, in another order (kv.h).  Rows at position
+ * -1 are skipped: they are padding of a graph.
  */
 #include "cuda/attn/kv.cuh"
 #include "cuda/cuda_ops.h"
 
 #define WARPS	4
 #define THREADS (WARPS * 32)
-#define PAIRS	64				/* of pages, in a launch's arguments */
+#define PAIRS	64				/* pairs of pages in a launch's arguments */
 
-/* column d of a head, with columns before rot_dim rotated; cs: of the row's position, NULL: as it is */
+/* column d of a head, with columns before rot_dim rotated; cs: of the row's position, NULL: not
+ * rotated */
 static __device__ __forceinline__ float
 rotated(const float *x, int d, const float *cs, int half)
 {
@@ -40,7 +41,7 @@ rotate(float *x, const float *cs, int half)
 	}
 }
 
-/* a warp a head of a row */
+/* one warp per head of a row */
 __global__ void __launch_bounds__(THREADS)
 rope_kernel(float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs,
 			int rot_dim)
@@ -53,7 +54,7 @@ rope_kernel(float *x, int rows, int ld, int heads, int head_dim, const int32_t *
 			   rot_dim / 2);
 }
 
-/* scale of a token's codes from the largest bits of |x|, as q8_scale() */
+/* scale of a token's codes from the largest bits of |x|, as in q8_scale() */
 static __device__ __forceinline__ float
 int8_scale(unsigned largest, float *inv)
 {
@@ -74,7 +75,7 @@ store(uint8_t *to, size_t d, float f)
 	from_float((T *) to + d, f);
 }
 
-/* a warp writes n elements to `to`, a cell's K or V with rows of len: those of the token at `place` */
+/* a warp stores n elements at `to`, a cell's K or V with rows of len, for the token at `place` */
 static __device__ __forceinline__ void
 put(KType type, uint8_t *to, int len, int place, float *scale, float f8_scale, const float *x, int n,
 	const float *cs, int half)
@@ -121,8 +122,8 @@ put(KType type, uint8_t *to, int len, int place, float *scale, float f8_scale, c
 }
 
 /*
- * A warp a head of a row, of q, then of K, then of V.  q_heads > 0: rotates q in place and K on its way; q is
- * then the row's begin.  Else only K and V, as they are.
+ * One warp per head of a row: of q, then of K, then of V.  q_heads > 0: rotate q in place, and K while
+ * storing it; q is then the row's beginning.  Otherwise only store K and V, unrotated.
  */
 __global__ void __launch_bounds__(THREADS)
 rope_kv_kernel(CudaKv kv, CudaRows r, float *q, int q_heads, const float *k, int ldk, const float *v, int ldv,
@@ -168,7 +169,8 @@ typedef struct Copies
 	int			n;
 } Copies;
 
-/* a thread the same 16 bytes of all pages, so that a page which was copied into may be copied on */
+/* a thread copies the same 16 bytes of all pages, so that a page that was a destination may be a source
+ * later */
 __global__ void __launch_bounds__(THREADS)
 kv_copy_kernel(uint8_t *base, size_t page, Copies c)
 {
@@ -181,7 +183,7 @@ kv_copy_kernel(uint8_t *base, size_t page, Copies c)
 			*(const uint4 *) (base + (size_t) c.from[i] * page + at);
 }
 
-/* a block a cell; largest: bits of |K| and |V|, which order as the numbers do, NaN above all */
+/* one block per cell; largest: bits of |K| and |V|, which are ordered like the numbers, NaN above all */
 __global__ void __launch_bounds__(THREADS)
 kv_largest_kernel(CudaKv kv, unsigned *largest)
 {

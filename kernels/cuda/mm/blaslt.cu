@@ -1,23 +1,24 @@
 /*
  * blaslt.cu
- *	  Products of many rows by cuBLASLt.
+ *	  Products of many rows with cuBLASLt.
  *
- * The library is opened at run time; where it is missing, products are own kernels (mm.cuh).  It wants plain
- * matrices, and packed ones aren't (layout.h): a tile of outputs is unpacked in front of each product, into
- * memory that stays in the L2.  That costs as much as some hundred rows, so few rows are own kernels always;
- * what it buys is one layout, and products of every format: blocks become BF16 or F16 there.
+ * The library is opened at run time; if it is missing, own kernels compute all products (mm.cuh).  It
+ * needs plain matrices, but ours are packed (layout.h): before each product a tile of outputs is
+ * unpacked into memory that stays in the L2.  That costs as much as some hundred rows, so few rows are
+ * always computed by own kernels; the advantages are a single layout, and products of every format:
+ * blocks are converted to BF16 or F16.
  *
- * A plan says for a shape who computes it.  There are two kinds:
+ * A plan says for a shape what computes it.  There are two kinds:
  *
- * Invariant (vllm.batch_invariant = on): a row's bits may not depend on the batch, and rows that
- * belong together are computed in small and in large batches.  So an algorithm is taken only if it has the
- * bits of the own kernel.  As that adds segments of MM_SEGMENT k, so does this: a product for each, added to
- * what is there.  Candidates don't split k; each is tried on random matrices of its shape with several
- * numbers of rows, and the first one that gives the own kernel's bits everywhere, and isn't slower, is the
- * plan.  So whether there is such a library, and what it chooses, shows in no result.  Plans are for all
- * numbers of rows.
+ * Invariant (vllm.batch_invariant = on): a row's bits must not depend on the batch, and related rows are
+ * computed in small and in large batches.  So an algorithm is used only if it has the bits of the own
+ * kernel.  Since that adds segments of MM_SEGMENT k, so does this code: one product for each segment,
+ * added to the result so far.  Candidates don't split k; each is tried on random matrices of its shape
+ * with several numbers of rows, and the first one that gives the own kernel's bits everywhere, and isn't
+ * slower, becomes the plan.  So results don't depend on whether the library exists or what it chooses.
+ * Plans are for all numbers of rows.
  *
- * Else the library's heuristic chooses, for each power of two of rows.
+ * Otherwise the library's heuristic chooses, for each power of two of rows.
  */
 #include "cuda/mm/blaslt.h"
 
@@ -38,15 +39,15 @@ extern "C"
 #ifdef __CUDACC__
 #define LIBRARY		"libcublasLt.so.13"
 #else
-#define LIBRARY		"libcublaslt_emu.so"	/* of the tests */
+#define LIBRARY		"libcublaslt_emu.so"	/* for tests */
 #endif
 #define WORKSPACE	((size_t) 32 << 20)
 #define CANDIDATES	8
 #define PLANS		256
-#define ALIGNED		16			/* bytes that all matrices begin at multiples of */
+#define ALIGNED		16			/* alignment of all matrices in bytes */
 #define PROBES		3
 
-/* a plan must hold for these; the last one is the time's, too */
+/* a plan must hold for these; the time is measured with the last one */
 static const int probe_rows[PROBES] = {BLASLT_ROWS, BLASLT_ROWS + 136, 2 * BLASLT_ROWS};
 
 #if defined(__CUDACC__) && __has_include(<cublasLt.h>)
@@ -82,7 +83,7 @@ typedef struct Plan
 	bool		made;
 	bool		own;
 	BltAlgo		algo;
-	BltAlgo		last;			/* invariant: of the last segment, if that is shorter */
+	BltAlgo		last;			/* invariant: for the last segment, if that is shorter */
 } Plan;
 
 struct Blaslt
@@ -93,16 +94,16 @@ struct Blaslt
 #undef C
 	BltHandle	lt;
 	bool		invariant;
-	bool		wgmma;			/* own products are these */
+	bool		wgmma;			/* own kernels are of this kind */
 	void		(*log) (char level, const char *text);
-	void	   *tile;			/* the device's */
+	void	   *tile;			/* in the device's memory */
 	size_t		tile_bytes;
 	void	   *workspace;
 	Plan		plans[PLANS];
 	BlasltCounts counts;
 };
 
-/* one call: y (+)= x w^T, w plain */
+/* one call: y (+)= x w^T, with plain w */
 typedef struct Gemm
 {
 	const void *w;
@@ -142,7 +143,7 @@ blaslt_close(Blaslt *b)
 	free(b);
 }
 
-/* NULL: it has all of them */
+/* return NULL, or the name of a missing function */
 static const char *
 find_calls(Blaslt *b)
 {
@@ -199,7 +200,7 @@ blaslt_counts(const Blaslt *b)
 
 /* ---- one call ---- */
 
-/* what a call is, in the library's words: of columns, so y^T = w x^T */
+/* a call in the library's terms: it uses columns, so y^T = w x^T */
 typedef struct Words
 {
 	BltHandle	desc;
@@ -254,7 +255,7 @@ multiply(Blaslt *b, const Gemm *g, const BltAlgo *algo, cudaStream_t stream)
 	return ok;
 }
 
-/* the library's choices for it, at most CANDIDATES; invariant: none that split k */
+/* get the library's choices for it, at most CANDIDATES; invariant: none that split k */
 static int
 choices_for(Blaslt *b, const Gemm *g, BltChoice *to)
 {
@@ -299,16 +300,16 @@ choices_for(Blaslt *b, const Gemm *g, BltChoice *to)
 	return kept;
 }
 
-/* ---- a product by plan ---- */
+/* ---- a product with a plan ---- */
 
-/* k of a plain matrix's row: pieces are whole */
+/* k of a plain matrix's row: whole pieces */
 static int
 plain_k(int k)
 {
 	return (k + CUDA_PIECE - 1) / CUDA_PIECE * CUDA_PIECE;
 }
 
-/* outputs of a tile, so that all tiles are about as large; 0: not even one strip has room */
+/* outputs of a tile, so that all tiles have about the same size; 0: not even one strip fits */
 static int
 tile_outputs(const Blaslt *b, int n, int k)
 {
@@ -354,18 +355,19 @@ by_plan(Blaslt *b, const Plan *plan, const Part *p, cudaStream_t stream)
 	return true;
 }
 
-/* ---- which bits has the library? ---- */
+/* ---- testing the library's bits ---- */
 
 typedef struct Probe
 {
-	uint8_t    *w;				/* any bits are a packed matrix */
+	uint8_t    *w;				/* any bits are a valid packed matrix */
 	uint16_t   *x;
 	float	   *own;
 	float	   *lt;
 	int		   *count;
 } Probe;
 
-/* numbers of either sign between 2^-8 and 2^7, so that each order of adding them has other bits */
+/* numbers of either sign between 2^-8 and 2^7, so that a different order of additions gives different
+ * bits */
 __global__ void __launch_bounds__(256)
 noise_kernel(uint16_t *to, size_t n, int bf16, uint32_t seed)
 {
@@ -383,7 +385,7 @@ noise_kernel(uint16_t *to, size_t n, int bf16, uint32_t seed)
 							 (h >> 4 & 1023)));
 }
 
-/* words that differ; integers, so any order counts the same */
+/* count words that differ; integers, so the order doesn't matter */
 __global__ void __launch_bounds__(256)
 differ_kernel(const uint32_t *a, const uint32_t *b, size_t n, int *count)
 {
@@ -428,7 +430,7 @@ probe_close(Probe *p)
 	cudaGetLastError();
 }
 
-/* milliseconds of the product by plan, or by the own kernel (plan NULL); negative: it failed */
+/* milliseconds of the product with the plan, or with the own kernel (plan NULL); negative: it failed */
 static float
 time_of(Blaslt *b, const Plan *plan, const Part *part, cudaStream_t stream)
 {
@@ -438,7 +440,7 @@ time_of(Blaslt *b, const Plan *plan, const Part *part, cudaStream_t stream)
 	float		ms = -1;
 	bool		ok = cudaEventCreate(&from) == cudaSuccess && cudaEventCreate(&to) == cudaSuccess;
 
-	/* the first one loads what it needs */
+	/* the first run loads the modules */
 	for (int i = 0; ok && i < 2; i++)
 	{
 		cudaEventRecord(from, stream);
@@ -455,7 +457,8 @@ time_of(Blaslt *b, const Plan *plan, const Part *part, cudaStream_t stream)
 	return ms;
 }
 
-/* Has the plan the own kernel's bits, whatever the number of rows?  w: of the probe's size, or fewer k. */
+/* Return true if the plan has the own kernel's bits, whatever the number of rows.  w: of the probe's
+ * size, or fewer k. */
 static bool
 same_bits(Blaslt *b, const Plan *plan, const Probe *p, const KMat *w, cudaStream_t stream)
 {
@@ -479,7 +482,7 @@ same_bits(Blaslt *b, const Plan *plan, const Probe *p, const KMat *w, cudaStream
 	return true;
 }
 
-/* An algorithm for k of one segment; false: none has the bits. */
+/* Find an algorithm for the k of one segment; false: none has the bits. */
 static bool
 probe_segment(Blaslt *b, Plan *plan, BltAlgo *algo, const Probe *p, int k, cudaStream_t stream)
 {
@@ -499,7 +502,7 @@ probe_segment(Blaslt *b, Plan *plan, BltAlgo *algo, const Probe *p, int k, cudaS
 	return false;
 }
 
-/* NULL: the plan is cuBLASLt's; else why not */
+/* return NULL if cuBLASLt can compute the plan; otherwise the reason why not */
 static const char *
 probe(Blaslt *b, Plan *plan, cudaStream_t stream)
 {
@@ -516,7 +519,7 @@ probe(Blaslt *b, Plan *plan, cudaStream_t stream)
 		Part		part = {&mm, 0, plan->n};
 		float		ms;
 
-		/* each kind of segment, then what they add up to */
+		/* each kind of segment, then their sum */
 		if ((last != 0 && !probe_segment(b, plan, &plan->last, &p, last, stream)) ||
 			(plan->k >= MM_SEGMENT && !probe_segment(b, plan, &plan->algo, &p, MM_SEGMENT, stream)) ||
 			(plan->k > MM_SEGMENT && !same_bits(b, plan, &p, &w, stream)))
@@ -567,7 +570,7 @@ make_plan(Blaslt *b, Plan *p, const Part *part, cudaStream_t stream)
 	b->counts.own += p->own;
 }
 
-/* NULL: it is to be made, and now is not the time */
+/* return NULL if the plan would have to be made, but can't be made now */
 static Plan *
 plan_for(Blaslt *b, const Part *part, cudaStream_t stream)
 {
@@ -590,7 +593,7 @@ plan_for(Blaslt *b, const Part *part, cudaStream_t stream)
 	}
 	if (b->invariant && mm->captured)
 		return NULL;
-	/* more shapes than models have: what is there makes room */
+	/* more shapes than models have: replace an existing plan */
 	*p = Plan{mm->w->type, mm->as, rows, part->n, mm->w->k, false, false, {}, {}};
 	make_plan(b, p, part, stream);
 	return p;
@@ -601,7 +604,8 @@ fits(const Blaslt *b, const BlasltMm *p)
 {
 	KType		type = p->w->type;
 	bool		floats = type == p->as,
-				/* INT8's x becomes codes, with a scale for each 128 k: no product of the library is that */
+				/* INT8's x is converted to codes, with a scale for each 128 k: the library has no such
+				 * product */
 				blocks = type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8 &&
 				!b->invariant;
 
@@ -622,7 +626,7 @@ blaslt_mm(Blaslt *b, const BlasltMm *p, cudaStream_t stream)
 			Part		part = {p, at, p->w->n - at < step ? p->w->n - at : step};
 			Plan	   *plan = plan_for(b, &part, stream);
 
-			/* either all outputs or none */
+			/* it computes either all outputs or none */
 			if (plan == NULL || plan->own)
 				return false;
 			if (pass == 1 && !by_plan(b, plan, &part, stream))

@@ -1,9 +1,10 @@
 /*
  * blaslt_api.h
- *	  What kernels/cuda calls of cuBLASLt, by the library's ABI.
+ *	  The functions of cuBLASLt that kernels/cuda calls, by the library's ABI.
  *
- * The library is opened at run time and may be missing, and so may its header at build time: the few
- * calls, structs and numbers stand here.  Where nvcc finds <cublasLt.h>, blaslt.cu compares them with it.
+ * The library is opened at run time and may be missing, and so may its header at build time: this file
+ * declares the few functions, structs and numbers.  If nvcc finds <cublasLt.h>, blaslt.cu compares them
+ * with it.
  */
 #ifndef VLLM_KERNELS_CUDA_BLASLT_API_H
 #define VLLM_KERNELS_CUDA_BLASLT_API_H
@@ -34,7 +35,7 @@ typedef struct BltAlgo
 	uint64_t	data[8];
 } BltAlgo;
 
-/* one of the heuristic's answers */
+/* one result of the heuristic */
 typedef struct BltChoice
 {
 	BltAlgo		algo;
@@ -44,7 +45,7 @@ typedef struct BltChoice
 	int			reserved[4];
 } BltChoice;
 
-/* C(name behind cublasLt, parameters); all of them answer 0 if they went well */
+/* C(name after cublasLt, parameters); all return 0 on success */
 #define BLT_CALLS(C) \
 	C(Create, (BltHandle *lt)) \
 	C(Destroy, (BltHandle lt)) \

@@ -1,23 +1,22 @@
 /*
  * mm.cuh
- *	  The kernel of all products with matrices: y = x w^T, weights being the M side.
+ *	  The kernel of all products with matrices: y = x w^T; the weights are the M side.
  *
- * An output's sum, whatever the number of rows, the tile and the launch:
- *	  tot = none;  for each segment of MM_SEGMENT k:
- *		  acc = 0;  for each 16 k: acc = product(acc), on tensor cores
- *		  tot = tot + acc (the first: tot = acc)
- * in float; y = tot + bias.  Weights in groups (docs/user/gpu.md): for each 32 (or 16) k
- * c = product(0), acc = fma(d, c, acc), then acc = fma(m, sum of x, acc), where the sum is a
- * product with ones.  FP8: for each 128 k c = products(0), 16 k after the other, and
- * acc = fma(d, c, acc).
+ * The sum of an output, whatever the number of rows, the tile and the launch:
+ *	tot = none;  for each segment of MM_SEGMENT k:
+ *		acc = 0;  for each 16 k: acc = product(acc), on tensor cores
+ *		tot = tot + acc (the first: tot = acc)
+ * in float; y = tot + bias.  Weights in groups (docs/user/gpu.md): for each 32 (or 16) k c = product(0),
+ * acc = fma(d, c, acc), then acc = fma(m, sum of x, acc), where the sum is a product with ones.  FP8:
+ * for each 128 k c = products(0), 16 k after the other, and acc = fma(d, c, acc).
  *
- * A block has WM x WN warps, each MT tiles of 16 outputs and NT of 8 rows.  x goes through shared
- * memory by cp.async, KC k at a time; weights straight from global memory to registers, AHEAD
- * pieces before they are wanted.  With few rows blocks have a segment each, whose sums mm_sum_kernel
- * adds, ascending; else a block walks all segments: the same adds, so the same bits.
+ * A block has WM x WN warps, each MT tiles of 16 outputs and NT of 8 rows.  x is copied to shared memory
+ * with cp.async, KC k at a time; weights are loaded directly from global memory to registers, AHEAD
+ * pieces in advance.  With few rows each block has one segment, and mm_sum_kernel adds the segments'
+ * sums, ascending; otherwise a block walks all segments: the same additions, so the same bits.
  *
- * A row's NaN stays in its row: a column of a product is by itself.  Rows and k behind the last
- * are zeros in shared memory.
+ * A row's NaN stays in its row, as each column of a product is computed separately.  Rows and k after
+ * the last are zeros in shared memory.
  */
 #ifndef VLLM_KERNELS_CUDA_MM_CUH
 #define VLLM_KERNELS_CUDA_MM_CUH
@@ -36,8 +35,8 @@ struct MmRows
 };
 
 /*
- * Which matrix and rows have tile number `tile` of `tokens` rows: groups' tiles are counted one behind the
- * other.  All warps look for themselves.  mat < 0: there are fewer tiles.
+ * Find the matrix and rows of tile number `tile` of `tokens` rows: the groups' tiles are numbered
+ * consecutively.  Each warp searches for itself.  mat < 0: there are fewer tiles.
  */
 static __device__ __forceinline__ MmRows
 mm_rows(const MmArgs &a, int tile, int tokens)
@@ -79,9 +78,9 @@ mm_rows(const MmArgs &a, int tile, int tokens)
 }
 
 /*
- * Chunk c of x, KC k of TOKENS rows, on its way into a stage; zeros behind the last row and k.  CORES: as
- * wgmma reads it (wgmma.cuh), 8 rows of 8 halves in one piece, those of the next rows behind them; else as
- * load_b() does.
+ * Start copying chunk c of x, KC k of TOKENS rows, into a stage; zeros after the last row and k.  CORES:
+ * in wgmma's layout (wgmma.cuh), contiguous matrices of 8 rows of 8 halves, followed by those of the
+ * next rows; otherwise in load_b()'s.
  */
 template <typename E, int TOKENS, int KC, int THREADS,
 	bool CORES = false> static __device__ __forceinline__ void
@@ -93,7 +92,7 @@ mm_fetch(E *stage, const MmArgs &a, const MmRows &r, int c)
 #pragma unroll 1
 	for (int i = threadIdx.x; i < TOKENS * vectors; i += THREADS)
 	{
-		/* CORES: 8 lanes have 8 rows, the next ones the next 8 k */
+		/* CORES: 8 lanes load 8 rows, the next ones the next 8 k */
 		int			row = CORES ? i / KC * 8 + i % 8 : i / vectors,
 					v = CORES ? i % KC / 8 : i % vectors,
 					k = c * KC + v * per,
@@ -113,16 +112,16 @@ mm_fetch(E *stage, const MmArgs &a, const MmRows &r, int c)
 	}
 }
 
-/* what a warp has of outputs and rows */
+/* a warp's outputs and rows */
 template <typename W, typename O, int MT, int NT>
 struct MmWarp
 {
 	enum { WT = W::WIDE ? MT : 1, WN = W::WIDE ? NT : 1 };
 	float		acc[MT][NT][4];
 	float		tot[MT][NT][4];
-	float		wide[WT][WN][4];	/* of the pieces of a block that share a scale */
+	float		wide[WT][WN][4];	/* sums of the pieces of a block that share a scale */
 
-	/* one piece: 32 k; b: of x's tile; last: of its block */
+	/* process one piece: 32 k; b: of x's tile; last: last piece of its block */
 	__device__ __forceinline__ void
 	piece(const typename W::Raw *raw, const Codebook *book, const typename O::elem *x, int width, int row,
 		  int c, bool last)
@@ -184,7 +183,7 @@ struct MmWarp
 				}
 	}
 
-	/* of x over the 32 k, or over each 16 */
+	/* sums of x over the 32 k, or over each 16 */
 	static __device__ __forceinline__ void
 	sums(float (*sum)[4], const typename O::reg *ones, const typename O::reg (*b)[O::B_REGS])
 	{
@@ -293,14 +292,14 @@ mm_kernel(MmArgs a)
 	const uint8_t *strip[MT];
 	typename W::Raw raw[AHEAD][MT];
 
-	/* the whole block */
+	/* true for the whole block */
 	if (r.mat < 0 || r.first >= r.end)
 		return;
 #pragma unroll
 	for (int i = 0; i < MT; i++)
 	{
 		int			tile = (blockIdx.x * WM + wm) * MT + i,
-					/* tiles behind the last strip's read that and store nothing */
+					/* tiles after the last strip's read that strip and store nothing */
 					s = min(tile / 4, (a.n - 1) / CUDA_STRIP);
 
 		n0[i] = tile * CUDA_TILE;
@@ -361,14 +360,14 @@ mm_go(const MmArgs *a, cudaStream_t stream)
 				tiles = (a->rows + tokens - 1) / tokens,
 				segments = a->part != NULL ? (a->k + MM_SEGMENT - 1) / MM_SEGMENT : 1;
 
-	/* with many matrices, at most so many */
+	/* upper bound for several matrices */
 	if (a->ws != NULL)
 		tiles = min(a->rows, (a->rows + a->n_mats * (tokens - 1)) / tokens);
 	LAUNCH((mm_kernel<W, O, MT, NT, WM, WN, KC, AHEAD>),
 		   dim3((a->n + outputs - 1) / outputs, tiles, segments), WM * WN * 32, 0, stream, *a);
 }
 
-/* KC, AHEAD and tiles: by registers and by 48 kB of shared memory */
+/* KC, AHEAD and tiles are limited by registers and by 48 kB of shared memory */
 template <typename W, typename O> static inline void
 mm_shapes(const MmArgs *a, MmShape shape, cudaStream_t stream)
 {

@@ -1,16 +1,16 @@
 /*
  * mm_dense.cu
- *	  Products with matrices of floats, and what all products' launches share.
+ *	  Products with matrices of floats, and the launches of all products.
  *
- * Tensor cores multiply where x has the weights' type, BF16 or F16; any other pair is a sum of
- * fused products of floats, which within a segment has the bits of kernels/ref.
+ * Tensor cores multiply if x has the weights' type, BF16 or F16; any other pair is a sum of fused
+ * products of floats, which within a segment has the bits of kernels/ref.
  */
 #include "cuda/mm/mm.cuh"
 
 #include "cuda/cuda_ops.h"
 #include "cuda/pack.h"
 
-/* the segments' sums, ascending */
+/* add the segments' sums, ascending */
 __global__ void __launch_bounds__(256)
 mm_sum_kernel(MmArgs a, int segments)
 {
@@ -23,7 +23,7 @@ mm_sum_kernel(MmArgs a, int segments)
 	{
 		int			m = 0;
 
-		/* groups may begin behind the first row, and end before the last one */
+		/* groups may begin after the first row, and end before the last one */
 		if (row < a.start[0] || row >= a.start[a.n_mats])
 			return;
 		while (a.start[m + 1] <= row)
@@ -151,6 +151,6 @@ cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KTyp
 	a.ldy = ldy;
 	a.n = w->n;
 	a.k = w->k;
-	/* rows of a matrix are about as many */
+	/* a matrix has about this many rows */
 	return launch(&a, w->type, as, (rows + w->n_mats - 1) / w->n_mats, ws, stream, wgmma, fp8_x);
 }

@@ -2,8 +2,8 @@
  * mm_fp8.cu
  *	  Products with weights of FP8 (E4M3, a float for each 128 k).  x is BF16 or F16.
  *
- * Codes are exact operands, so only x is rounded: on every capability, and whatever made the checkpoint's
- * activations FP8, too.
+ * Codes are exact operands, so only x is rounded to BF16 or F16: on every capability, also if the
+ * checkpoint was made for FP8 activations.
  */
 #include "cuda/mm/mm.cuh"
 

@@ -1,11 +1,11 @@
 /*
  * mm_fp8_a8.cu
- *	  Products of FP8 by FP8: x, of any type of operands, becomes codes of E4M3, 128 k sharing a float, as the
- *	  weights do.
+ *	  Products of FP8 by FP8: x, of any type of operands, is converted to codes of E4M3, with a float
+ *	  for each 128 k, as the weights have.
  *
- * What this rounds x to are 4 bits of precision, so it is done only for who asks for it (docs/user/gpu.md);
- * else products are mm_fp8.cu's.  A group's sum is of floats: its bits are the tensor cores' of a
- * capability, and the order is theirs.
+ * This rounds x to 4 bits of precision, so it is done only on request (docs/user/gpu.md); otherwise
+ * mm_fp8.cu computes these products.  A group's sum is in floats: its bits and its order are those of
+ * the capability's tensor cores.
  */
 #include "cuda/mm/mm_w8a8.cuh"
 
@@ -13,9 +13,9 @@ struct Fp8
 {
 	typedef Weights<CUDA_E4M3, CUDA_F> W;
 	typedef float sum;
-	enum { UNROLL = 1 };		/* codes become halves on most devices, which takes registers */
+	enum { UNROLL = 1 };		/* codes are converted to halves on most devices, which takes registers */
 
-	/* a lane's codes of a group's, whose scale is *s */
+	/* a lane's codes of a group, whose scale is *s */
 	static __device__ __forceinline__ uint32_t
 	codes(const float *v, float *s)
 	{

@@ -1,14 +1,14 @@
 /*
  * mm_group.cuh
- *	  The kernel of products by wgmma, for compute capability 9.0: the sums of mm.cuh, in its order.
+ *	  The kernel of products with wgmma, for compute capability 9.0: the sums of mm.cuh, in its order.
  *
- * A warpgroup has a strip of 64 outputs, each of its warps a tile, and NT x 8 rows.  Packed weights
- * lie in the order of mma.sync's A fragments, which is that of a warp's quarter of wgmma's A, so they go from
- * global memory to registers, codes become operands there, and shared memory has x alone.  A block is GROUPS
- * warpgroups, neighbours in outputs, that share x.
+ * A warpgroup has a strip of 64 outputs, each of its warps a tile, and NT x 8 rows.  Packed weights are
+ * in the order of mma.sync's A fragments, which is that of a warp's quarter of wgmma's A, so they are
+ * loaded from global memory to registers, codes are converted to operands there, and shared memory has
+ * only x.  A block is GROUPS warpgroups with adjacent outputs that share x.
  *
- * Whether an instruction of 8 columns rounds its sums as one of 128 does, and as mma.sync does, only a GPU
- * can tell (tests/gpu/wgmma.cu).  Under emulation all three are the same sums.
+ * Only a GPU can show whether an instruction of 8 columns rounds its sums as one of 128 does, and as
+ * mma.sync does (tests/gpu/wgmma.cu).  Under emulation all three give the same sums.
  */
 #ifndef VLLM_KERNELS_CUDA_MM_GROUP_CUH
 #define VLLM_KERNELS_CUDA_MM_GROUP_CUH
@@ -19,18 +19,18 @@
 template <typename W, typename O, int NT>
 struct MmGroup : MmWarp<W, O, 1, NT>
 {
-	/* bytes from 8 k to the next ones, from 8 rows to the next ones */
+	/* bytes from 8 k to the next 8, from 8 rows to the next 8 */
 	enum { TOKENS = NT * 8, SLAB = TOKENS * 16, CORE = 128 };
 	typedef typename O::elem E;
 
-	/* d += a times 16 k of x, from k on, which is of the stage */
+	/* d += a times 16 k of x, from k on within the stage */
 	static __device__ __forceinline__ void
 	product(float (*d)[4], const uint32_t *a, const E *x, int k)
 	{
 		wgmma<TOKENS, BY_K>(d, a, x + k * TOKENS, SLAB, CORE);
 	}
 
-	/* P pieces that are the stage's from number `at` on, of one block of scales; last: they end it */
+	/* process P pieces, from number `at` of the stage on, of one block of scales; last: they end it */
 	template <int P> __device__ __forceinline__ void
 	pieces(const typename W::Raw *raw, const Codebook *book, const E *x, int at, bool last)
 	{
@@ -77,7 +77,7 @@ struct MmGroup : MmWarp<W, O, 1, NT>
 		wgmma_result<TOKENS>(d);
 	}
 
-	/* fragments FROM .. TO - 1 of a piece, whose sum has a scale of its own */
+	/* process fragments FROM .. TO - 1 of a piece, whose sum has its own scale */
 	template <int FROM, int TO> __device__ __forceinline__ void
 	scaled(const uint32_t (*a)[4], const Scales *s, const E *x, int k)
 	{
@@ -133,10 +133,10 @@ mm_group_kernel(MmArgs a)
 	const uint8_t *strip;
 	typename W::Raw raw[AHEAD];
 
-	/* the whole block */
+	/* true for the whole block */
 	if (r.mat < 0 || r.first >= r.end)
 		return;
-	/* a strip behind the last one reads that and stores nothing */
+	/* a strip after the last one reads the last and stores nothing */
 	strip = (a.ws != NULL ? (const uint8_t *) a.ws[r.mat] : a.w) + min(number, (a.n - 1) / CUDA_STRIP) *
 		W::strip_bytes(a.k);
 	for (int p = 0; p < AHEAD; p++)
@@ -177,7 +177,7 @@ mm_group_kernel(MmArgs a)
 				group.template pieces<AHEAD>(now, &a.book, stage, p % in_chunk,
 											 (p + AHEAD) % W::B::PIECES == 0 || p + AHEAD == last_piece);
 			else
-				/* the matrix's last ones */
+				/* the last pieces of the matrix */
 #pragma unroll
 				for (int q = 0; q < AHEAD - 1; q++)
 					if (p + q < last_piece)
@@ -198,7 +198,7 @@ mm_group_go(const MmArgs *a, cudaStream_t stream)
 				tiles = (a->rows + tokens - 1) / tokens,
 				segments = a->part != NULL ? (a->k + MM_SEGMENT - 1) / MM_SEGMENT : 1;
 
-	/* with many matrices, at most so many */
+	/* upper bound for several matrices */
 	if (a->ws != NULL)
 		tiles = min(a->rows, (a->rows + a->n_mats * (tokens - 1)) / tokens);
 	LAUNCH((mm_group_kernel<W, O, NT, GROUPS, KC, AHEAD>),
@@ -206,8 +206,8 @@ mm_group_go(const MmArgs *a, cudaStream_t stream)
 }
 
 /*
- * by registers and by 48 kB of shared memory; all of a matrix's products are of these, whatever the number of
- * rows
+ * Shapes are limited by registers and by 48 kB of shared memory; these kernels compute all products of a
+ * matrix, whatever the number of rows.
  */
 template <typename W, typename O> static inline void
 mm_group_shapes(const MmArgs *a, MmShape shape, cudaStream_t stream)

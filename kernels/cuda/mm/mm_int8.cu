@@ -1,10 +1,10 @@
 /*
  * mm_int8.cu
- *	  Products of INT8: x, of any type of operands, becomes codes, too, as on CPUs
+ *	  Products of INT8: x, of any type of operands, is converted to codes, too, as on CPUs
  *	  (docs/internals/kernels.md).
  *
- * The sums of codes are exact, and all else is in the order of kernels/ref, so products have its bits, on any
- * capability.  CPUs' codes are a zero point more than these, which they take off in sums.
+ * The sums of codes are exact, and everything else is in the order of kernels/ref, so products have its
+ * bits, on any capability.  CPUs' codes are larger by a zero point, which CPUs subtract in sums.
  */
 #include "cuda/mm/mm_w8a8.cuh"
 
@@ -16,7 +16,7 @@ struct Int8
 	typedef int sum;
 	enum { UNROLL = 2 };
 
-	/* a lane's codes of a group's, whose scale is *s */
+	/* a lane's codes of a group, whose scale is *s */
 	static __device__ __forceinline__ uint32_t
 	codes(const float *v, float *s)
 	{
@@ -53,7 +53,7 @@ struct Int8
 	{
 		mma_s8(d, a, b, c);
 	}
-	/* an output has one scale, at the end */
+	/* an output has only one scale, applied at the end */
 	static __device__ __forceinline__ float
 	of_group(const uint32_t *, int)
 	{

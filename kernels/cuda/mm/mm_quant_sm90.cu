@@ -1,6 +1,6 @@
 /*
  * mm_quant_sm90.cu
- *	  Products by wgmma with weights in groups, of 4 and 8 bits.  x is BF16.
+ *	  Products with wgmma with weights in groups, of 4 and 8 bits. x is BF16.
  */
 #include "cuda/mm/mm_group.cuh"
 

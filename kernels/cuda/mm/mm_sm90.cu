@@ -1,6 +1,6 @@
 /*
  * mm_sm90.cu
- *	  Products by wgmma with matrices of BF16 and F16, and of FP8.
+ *	  Products with wgmma with matrices of BF16 and F16, and of FP8.
  */
 #include "cuda/mm/mm_group.cuh"
 

@@ -1,19 +1,20 @@
 /*
  * mm_w8a8.cuh
- *	  Products of codes of 8 bits by codes of 8 bits: INT8's.
+ *	  Products of 8-bit codes by 8-bit codes, as for INT8.
  *
- * Rows of x become codes first, each group of W8A8_GROUP k with a scale of its own, then
- *	  acc = 0;  for each group: acc = fma(scale, the group's sum of products of codes, acc)
- * from the first k to the last, whatever the number of rows, the tile and the launch; there are no segments
- * as in mm.cuh.  What becomes of acc, and how codes are made, the file of a format says.
+ * Rows of x are first converted to codes, each group of W8A8_GROUP k with its own scale, then
+ *	acc = 0;  for each group: acc = fma(scale, the group's sum of products of codes, acc)
+ * from the first k to the last, whatever the number of rows, the tile and the launch; there are no
+ * segments as in mm.cuh.  A format's file defines how codes are made and how acc becomes the output.
  *
- * Weights lie as layout.h has them, for tensor cores of halves.  Theirs of bytes take 4 neighbours in k where
- * those take 2, so x's codes lie in the order that makes both the same k: of a group's 128 bytes lane t of
- * four has 32, its 4 of each 16 k (2t, 2t + 1, 2t + 8, 2t + 9) after the other.
+ * Weights have the layout of layout.h, for tensor cores of halves.  Tensor cores of bytes take 4
+ * adjacent k where those take 2, so x's codes are stored in the order that gives both the same k: of a
+ * group's 128 bytes lane t of four has 32, its 4 of each 16 k (2t, 2t + 1, 2t + 8, 2t + 9) one after the
+ * other.
  *
- * Few rows: a block has 16 outputs, and its 8 warps take groups in turns; their sums meet in shared memory,
- * where a thread adds up an output's, ascending.  Many: a block has 128 outputs and 64 rows, x goes through
- * shared memory.
+ * Few rows: a block has 16 outputs, and its 8 warps take groups in turn; their sums are collected in
+ * shared memory, where a thread adds up an output's sums, ascending.  Many rows: a block has 128 outputs
+ * and 64 rows, and x is copied to shared memory.
  */
 #ifndef VLLM_KERNELS_CUDA_MM_W8A8_CUH
 #define VLLM_KERNELS_CUDA_MM_W8A8_CUH
@@ -23,7 +24,7 @@
 
 #define W8A8_PIECES (W8A8_GROUP / CUDA_PIECE)
 #define W8A8_WARPS	8
-#define W8A8_ROWS	64			/* of a block that has many */
+#define W8A8_ROWS	64			/* rows of a block for many rows */
 
 /* x: MmArgs.x is the codes, [rows][groups * W8A8_GROUP] */
 typedef struct MmCodes
@@ -33,9 +34,9 @@ typedef struct MmCodes
 	int			groups;
 } MmCodes;
 
-/* ---- rows of x become codes ---- */
+/* ---- converting rows of x to codes ---- */
 
-/* the lane's 4 of a group, which are neighbours among the codes: zeros behind the row's end */
+/* the lane's 4 elements of a group, which are adjacent among the codes: zeros after the row's end */
 template <typename X> static __device__ __forceinline__ void
 w8a8_get(float *to, const X *row, int group, int k)
 {
@@ -51,7 +52,7 @@ w8a8_get(float *to, const X *row, int group, int k)
 	}
 }
 
-/* a warp for each group */
+/* one warp for each group */
 template <typename Q, typename X> __global__ void __launch_bounds__(W8A8_WARPS * 32)
 w8a8_codes_kernel(uint32_t *codes, float *scales, const X *x, int ldx, int rows, int k)
 {
@@ -80,7 +81,7 @@ w8a8_frag(uint32_t *a, const uint32_t *c)
 		a[i] = byte_perm(c[i / 2 * 2], c[i / 2 * 2 + 1], i % 2 ? 0x7632u : 0x5410u);
 }
 
-/* piece p of a tile; zeros behind the matrix's last */
+/* load piece p of a tile; zeros after the matrix's last */
 template <typename W> static __device__ __forceinline__ void
 w8a8_load(typename W::Raw *r, const uint8_t *strip, int tile, int p, int end)
 {
@@ -100,9 +101,9 @@ w8a8_store(const MmCodes &c, const MmRows &r, int n, int row, float v)
 }
 
 /*
- * Q: a format.  W: its weights; sum: what a product adds up; mma(); codes(); scale(): a group's, of the
- * weights' and of x's; last(): acc with the output's own; UNROLL: halves of a group at once, by registers.
- * grid: tiles of 16 outputs, tiles of NT * 8 rows
+ * Q: a format.  W: its weights; sum: type of the products' sum; mma(); codes(); scale(): a group's, of
+ * the weights and of x; last(): acc with the output's own scale; UNROLL: halves of a group at once,
+ * limited by registers. grid: tiles of 16 outputs, tiles of NT * 8 rows
  */
 template <typename Q, int NT> __global__ void __launch_bounds__(W8A8_WARPS * 32, NT == 1 ? 4 : 2)
 w8a8_few_kernel(MmCodes c)
@@ -111,7 +112,7 @@ w8a8_few_kernel(MmCodes c)
 	const int	tokens = NT * 8,
 				mine = tokens * CUDA_TILE / (W8A8_WARPS * 32) > 0 ? tokens * CUDA_TILE / (W8A8_WARPS * 32) :
 				1;
-	SHARED(typename Q::sum, sums, [W8A8_WARPS][tokens][CUDA_TILE + 4]);	/* a warp's writes meet 32 banks */
+	SHARED(typename Q::sum, sums, [W8A8_WARPS][tokens][CUDA_TILE + 4]);	/* a warp's writes hit 32 banks */
 	SHARED(float, d, [W8A8_WARPS][CUDA_TILE]);
 	MmRows		r = mm_rows(c.a, blockIdx.y, tokens);
 	int			warp = threadIdx.x / 32,
@@ -119,12 +120,12 @@ w8a8_few_kernel(MmCodes c)
 				tile = blockIdx.x % 4,
 				end = (c.a.k + CUDA_PIECE - 1) / CUDA_PIECE,
 				out = threadIdx.x % CUDA_TILE,
-				row = threadIdx.x / CUDA_TILE;	/* and every 16th behind it */
+				row = threadIdx.x / CUDA_TILE;	/* and every 16th after it */
 	const uint8_t *strip;
 	typename W::Raw raw[W8A8_PIECES];
 	float		acc[mine];
 
-	/* the whole block */
+	/* true for the whole block */
 	if (r.mat < 0 || r.first >= r.end)
 		return;
 	strip = (c.a.ws != NULL ? (const uint8_t *) c.a.ws[r.mat] : c.a.w) +
@@ -198,8 +199,8 @@ w8a8_few_kernel(MmCodes c)
 }
 
 /*
- * codes of a group of x, on their way into a stage: 16 bytes c of a row at place c ^ (row & 7); zeros behind
- * the last row
+ * Start copying the codes of a group of x into a stage: 16 bytes c of a row to index c ^ (row & 7);
+ * zeros after the last row.
  */
 static __device__ __forceinline__ void
 w8a8_fetch(uint4 *stage, const MmCodes &c, const MmRows &r, int group)
@@ -219,7 +220,7 @@ w8a8_fetch(uint4 *stage, const MmCodes &c, const MmRows &r, int group)
 	}
 }
 
-/* the end of a group: a warp's sums, from row `row` of the block on; d: of the weights */
+/* end of a group: add a warp's sums, from row `row` of the block on; d: scales of the weights */
 template <typename Q, int MT, int NT> static __device__ __forceinline__ void
 w8a8_add(float (*acc)[NT][4], const typename Q::sum (*sum)[NT][4], const float (*d)[2], const MmCodes &c,
 		 const MmRows &r, int row, int group)
@@ -231,7 +232,7 @@ w8a8_add(float (*acc)[NT][4], const typename Q::sum (*sum)[NT][4], const float (
 #pragma unroll
 		for (int e = 0; e < 2; e++)
 		{
-			/* rows behind the last one are none's */
+			/* rows after the last one are unused */
 			float		s = c.scales[(size_t) min(r.first + row + j * 8 + lane % 4 * 2 + e,
 												  r.end - 1) * c.groups + group];
 
@@ -251,7 +252,7 @@ w8a8_many_kernel(MmCodes c)
 	typedef typename Q::W W;
 	const int	MT = 2,
 				NT = 4,
-				halves = 2;		/* of a group: what 16 bytes of x's codes a lane have */
+				halves = 2;		/* halves of a group: 16 bytes of x's codes per lane */
 	SHARED(uint4, x, [MM_STAGES][W8A8_ROWS * W8A8_GROUP / 16]);
 	MmRows		r = mm_rows(c.a, blockIdx.y, W8A8_ROWS);
 	int			lane = threadIdx.x % 32,
@@ -262,7 +263,7 @@ w8a8_many_kernel(MmCodes c)
 	typename W::Raw raw[2][MT];
 	float		acc[MT][NT][4] = {};
 
-	/* the whole block */
+	/* true for the whole block */
 	if (r.mat < 0 || r.first >= r.end)
 		return;
 #pragma unroll
@@ -270,7 +271,7 @@ w8a8_many_kernel(MmCodes c)
 	{
 		int			tile = (blockIdx.x * 4 + threadIdx.x / 32 % 4) * MT + i;
 
-		/* tiles behind the last strip's read that and store nothing */
+		/* tiles after the last strip's read that strip and store nothing */
 		n0[i] = tile * CUDA_TILE;
 		strip[i] = (c.a.ws != NULL ? (const uint8_t *) c.a.ws[r.mat] : c.a.w) +
 			min(tile / 4, (c.a.n - 1) / CUDA_STRIP) * W::strip_bytes(c.a.k);
@@ -342,7 +343,7 @@ w8a8_many_kernel(MmCodes c)
 
 /* ---- launches ---- */
 
-/* of codes and scales */
+/* bytes of codes and scales */
 static inline size_t
 w8a8_codes_bytes(int rows, int k)
 {
@@ -358,7 +359,7 @@ w8a8_codes(const X *x, const MmArgs *a, void *codes, float *scales, cudaStream_t
 		   stream, (uint32_t *) codes, scales, x, a->ldx, a->rows, a->k);
 }
 
-/* the format's products of all numbers of rows; ws: w8a8_scratch() bytes */
+/* a format's products for all numbers of rows; ws: w8a8_scratch() bytes */
 template <typename Q> static inline void
 w8a8_go(const MmArgs *a, KType x, MmShape shape, void *ws, cudaStream_t stream)
 {
@@ -368,7 +369,7 @@ w8a8_go(const MmArgs *a, KType x, MmShape shape, void *ws, cudaStream_t stream)
 				tiles = (a->rows + tokens - 1) / tokens,
 				outputs = (a->n + CUDA_TILE - 1) / CUDA_TILE;
 
-	/* with many matrices, at most so many */
+	/* upper bound for several matrices */
 	if (a->ws != NULL)
 		tiles = min(a->rows, (a->rows + a->n_mats * (tokens - 1)) / tokens);
 	WITH_OPERAND(w8a8_codes<Q>, x, a->x, a, ws, scales, stream);

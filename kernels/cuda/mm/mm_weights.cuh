@@ -1,14 +1,14 @@
 /*
  * mm_weights.cuh
- *	  How products read packed weights (layout.h): a piece of a tile into a lane's
- *	  registers, and from there the fragments of two products.
+ *	  How products read packed weights (layout.h): load a piece of a tile into a lane's registers, and
+ *	  convert it to the fragments of two products.
  *
- * Raw is what lies in memory, loaded some pieces ahead; frags() makes operands of it.  Codes
- * become operands as the numbers they are, at most 8 bits of magnitude, so they are
- * exact in bfloat16 and half; scales() are floats for the accumulators.
+ * Raw is the data as in memory, loaded some pieces in advance; frags() converts it to operands.  Codes
+ * are converted to the numbers they represent, with a magnitude of at most 8 bits, so they are exact in
+ * bfloat16 and half; scales() are floats for the accumulators.
  *
- * An operand type has fragments of A_REGS and B_REGS registers for 16 k: BF16 and F16 as
- * tensor cores want them, and floats, whose products are sums of fmaf(), k ascending.
+ * An operand type has fragments of A_REGS and B_REGS registers for 16 k: BF16 and F16 in the form of
+ * tensor cores, and floats, whose products are sums of fmaf(), k ascending.
  */
 #ifndef VLLM_KERNELS_CUDA_MM_WEIGHTS_CUH
 #define VLLM_KERNELS_CUDA_MM_WEIGHTS_CUH
@@ -47,7 +47,7 @@ sub2(BF16, uint32_t a, uint32_t b)
 
 	return *reinterpret_cast<uint32_t *>(&d);
 }
-/* a b, likewise */
+/* a b of two halves, or two bfloat16s, in a word */
 static __device__ __forceinline__ uint32_t
 mul2(F16, uint32_t a, uint32_t b)
 {
@@ -136,8 +136,9 @@ byte_pair(F16 e, uint32_t lo, int i, uint32_t hi, int j)
 }
 
 /*
- * Bytes i and i + 1 of w, which are E4M3, as two of E: sign, exponent and mantissa moved to their places, and
- * a factor for the exponents' other bias.  Exact, subnormals too; the code of NaN is 480 (pack.c sees to it).
+ * Bytes i and i + 1 of w, which are E4M3, as two of E: move sign, exponent and mantissa to their
+ * positions, and multiply to adjust the exponents' bias.  Exact, subnormals too; the code of NaN gives
+ * 480 (pack.c handles NaN).
  */
 static __device__ __forceinline__ uint32_t
 e4m3_pair(BF16 e, uint32_t w, int i)
@@ -163,7 +164,8 @@ template <typename E> struct Half2Op
 	typedef uint32_t reg;
 	enum { A_REGS = 4, B_REGS = 2 };
 
-	/* B of both products of a piece: 8 rows of x, 32 k, each row's 16 bytes c at place c ^ (row & 7) */
+	/* load B of both products of a piece: 8 rows of x, 32 k, each row's 16 bytes c at index c ^ (row &
+	 * 7) */
 	static __device__ __forceinline__ void
 	load_b(uint32_t (*b)[2], const E *x, int width, int row, int c)
 	{
@@ -202,7 +204,7 @@ struct OpF16 : Half2Op<F16>
 	}
 };
 
-/* as floats, whatever x is made of; places in fragments as those of halves */
+/* as floats, whatever type x has; positions in fragments are those of halves */
 template <typename E> struct OpFloat
 {
 	typedef E elem;
@@ -278,14 +280,14 @@ high_half(uint32_t w)
 	return low_half(w >> 16);
 }
 
-/* of a tile's piece for the lane's outputs g, g + 8: [half of the piece][output] */
+/* scales of a tile's piece for the lane's outputs g, g + 8: [half of the piece][output] */
 struct Scales
 {
 	float		d[2][2];
 	float		m[2][2];
 };
 
-/* h: the header, s: the sub-scales as they lie there; int8: signed */
+/* h: the header, s: the sub-scales as stored; int8: signed */
 template <int SCALE> static __device__ __forceinline__ void
 get_scales(Scales *to, const uint32_t *h, uint32_t s)
 {
@@ -331,7 +333,7 @@ get_scales(Scales *to, const uint32_t *h, uint32_t s)
 
 /* ---- weights ---- */
 
-/* E: of CUDA_FLOAT the elements */
+/* E: elements of CUDA_FLOAT */
 template <int CODES_, int SCALE_, typename E = BF16>
 struct Weights
 {
@@ -339,9 +341,9 @@ struct Weights
 	enum
 	{
 		SCALE = SCALE_,
-		/* sums run on over the pieces of a segment; else each piece's is scaled */
+		/* a sum runs over all pieces of a segment; otherwise each piece's sum is scaled */
 		PLAIN = SCALE_ == CUDA_NONE,
-		/* ... over the pieces of a block */
+		/* a sum runs over the pieces of a block */
 		WIDE = SCALE_ == CUDA_F,
 		HALVES = SCALE_ == CUDA_KH || SCALE_ == CUDA_KHM,
 		MIN = SCALE_ == CUDA_DM || SCALE_ == CUDA_K2 || SCALE_ == CUDA_KHM,
@@ -365,7 +367,7 @@ struct Weights
 		return STRIP_HEADER + (size_t) ((k + B::PIECES * CUDA_PIECE - 1) / (B::PIECES * CUDA_PIECE)) * BLOCK;
 	}
 
-	/* piece p of a tile, 0 .. 3, of the strip at `strip` */
+	/* load piece p of a tile, 0 .. 3, of the strip at `strip` */
 	static __device__ __forceinline__ void
 	load(Raw *r, const uint8_t *strip, int tile, int p)
 	{
@@ -391,7 +393,7 @@ struct Weights
 			r->s = *(const uint32_t *) (sub + pair * 4);
 	}
 
-	/* n words, in loads of 16, 8 or 4 bytes */
+	/* load n words, with loads of 16, 8 or 4 bytes */
 	template <int N> static __device__ __forceinline__ void
 	load_words(uint32_t *to, const uint8_t *p)
 	{
@@ -416,7 +418,7 @@ struct Weights
 			to[0] = *(const uint32_t *) p;
 	}
 
-	/* the A fragments of a piece's two products */
+	/* compute the A fragments of a piece's two products */
 	template <typename O> static __device__ __forceinline__ void
 	frags(typename O::reg (*a)[O::A_REGS], const Raw *r, const Codebook *book)
 	{
@@ -463,7 +465,7 @@ struct Weights
 		return to_float(h);
 	}
 
-	/* the table's bytes of nibbles 0 .. 3 of w */
+	/* look up nibbles 0 .. 3 of w in the table */
 	static __device__ __forceinline__ uint32_t
 	look_up(uint32_t w, const Codebook *book)
 	{
