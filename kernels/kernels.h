@@ -1,6 +1,6 @@
 /*
  * kernels.h
- *	  The op table: all operations that the model layer may request from a device.
+ *	  The op table: all operations that the model layer may call on a device.
  *
  * A Kernels is one implementation of all ops (ref, portable, avx2, avx512, ...).
  * Activations are float32, row-major, `rows` x dim; leading dimensions (ld) are

@@ -3,9 +3,9 @@
  *	  A GPU behind the interface of device.h: opening it, memory, copies, steps, and the library's only
  *	  symbol.
  *
- * After open() nothing is allocated except on request, with one exception: the copy of a KV's page map
- * grows with the pages.  Any CUDA error makes the device lost: from then on it isn't used any more, and
- * step_end() and wait() report the first reason.
+ * After open() nothing is allocated except what callers ask for, with one exception: the copy of a KV's
+ * page map grows with the pages.  Any CUDA error makes the device lost: from then on it isn't used any
+ * more, and step_end() and wait() report the first reason.
  */
 #include "cuda/dev.h"
 #include "cuda/mm/blaslt.h"

@@ -207,7 +207,7 @@ work_run(Work *w)
 			cemu_run(w->launch);
 			break;
 		case W_COPY:
-			/* the memory may have been freed since the request */
+			/* the memory may have been freed since the call */
 			check_range("cudaMemcpy to", w->dst, w->n, w->c == cudaMemcpyHostToDevice ||
 						w->c == cudaMemcpyDeviceToDevice);
 			check_range("cudaMemcpy from", w->src, w->n, w->c == cudaMemcpyDeviceToHost ||
@@ -763,7 +763,7 @@ cemu_driver(int version)
 	driver = version;
 }
 
-/* most shared memory that a block may request: CUDA's programming guide, technical specifications */
+/* most shared memory that a block may ask for: CUDA's programming guide, technical specifications */
 static int
 shared_optin(void)
 {

@@ -12,17 +12,17 @@
 typedef bool (*GramBuild) (Cfg *c, const void *arg, CfgNode *out, Err *e);
 
 /*
- * Make a grammar from what build makes; used by tests, which make random ones.  The Grammar takes over
+ * Make a grammar from what build makes; for tests, which make random ones.  The Grammar takes over
  * arg and frees it with free_arg (NULL: arg stays the caller's), also on failure.
  */
 Grammar    *grammar_build(GramBuild build, void *arg, void (*free_arg) (void *), Err *e);
-/* Set the memory above which the grammar is rebuilt between two steps, 0 = the default.  Tests set it
- * low. */
+/* Set the memory above which the grammar is rebuilt between two steps, 0 = the default.  For tests, which
+ * set it low. */
 void		grammar_set_limit(Grammar *g, size_t bytes);
 
 /*
  * Return the steps since the grammar was made: those of expressions, the parser and masks, which count
- * for the limits.  Tests bound it.
+ * for the limits.  For tests, which bound it.
  */
 uint64_t	grammar_work(Grammar *g);
 

@@ -3,9 +3,9 @@
  *	  Products of FP8 by FP8: x, of any type of operands, is converted to codes of E4M3, with a float
  *	  for each 128 k, as the weights have.
  *
- * This rounds x to 4 bits of precision, so it is done only on request (docs/user/gpu.md); otherwise
- * mm_fp8.cu computes these products.  A group's sum is in floats: its bits and its order are those of
- * the capability's tensor cores.
+ * This rounds x to 4 bits of precision, so it is done only if the user asks for it (docs/user/gpu.md);
+ * otherwise mm_fp8.cu computes these products.  A group's sum is in floats: its bits and its order are
+ * those of the capability's tensor cores.
  */
 #include "cuda/mm/mm_w8a8.cuh"
 

@@ -105,7 +105,7 @@ bool		cfg_finish(Cfg *c, CfgNode root, Err *e);
 /* The same, but an empty language is no error (the grammar can't be used then). */
 bool		cfg_finish_any(Cfg *c, CfgNode root, bool *empty, Err *e);
 
-/* Return the number of nodes; tests bound it. */
+/* Return the number of nodes.  For tests, which bound it. */
 uint32_t	cfg_size(const Cfg *c);
 
 #endif

@@ -52,6 +52,6 @@ const ParsePair *parse_pairs(const Parse *p, uint32_t state, uint32_t *n);
 /* Return the state after lexemes (lexer_done()) that began at the row have ended; nothing else
  * continues. */
 uint32_t	parse_after(Parse *p, uint32_t row, uint32_t done);
-uint32_t	parse_n_states(const Parse *p); /* tests bound it */
+uint32_t	parse_n_states(const Parse *p); /* for tests, which bound it */
 
 #endif
