@@ -2,9 +2,9 @@
  * grammar.h
  *	  The interface of constrained decoding: which tokens may come next.
  *
- *	 Grammar	what a text must look like; compiled once from a request's option
- *	 GramVocab	the bytes of a model's tokens as a trie; built once a model
- *	 GramMatch	where one sequence stands: accept tokens, ask for the mask
+ *	 Grammar	the language of the allowed texts; compiled once from a request's option
+ *	 GramVocab	the bytes of a model's tokens as a trie; built once for each model
+ *	 GramMatch	the position of one sequence: accept tokens, compute the mask
  *
  * A Grammar grows while it is used: it makes states and masks when they are first needed and keeps them.
  * Any number of matches in any threads may share it (it locks inside); a GramMatch belongs to one thread

@@ -139,8 +139,8 @@ not_first(const Gm *m, int no, int count)
 	return false;
 }
 
-/* Read the file and, if it is a part, all others.  Check that the parts have as many tensors in sum as
- * the first says. */
+/* Read the file and, if it is a part, all others.  Check the total number of
+ * tensors against the first part's key. */
 static bool
 read_parts(Gm *m)
 {

@@ -5,22 +5,22 @@
  *
  * They become Conf entries under "st.", which src/model and src/backend read:
  *
- *	st.rows.N.*				layers before pooling, or without any: of each token's row; as st.dense
- *	st.pooling				keys of poolers.def, whose vectors are put side by side
+ *	st.rows.N.*				layers applied to each token's row, before pooling or without it; keys as st.dense
+ *	st.pooling				keys of poolers.def; the poolers' vectors are concatenated
  *	st.include_prompt		false: an instruction's tokens are not pooled
- *	st.by_token				true: there is no pooling, a text's tokens are what is wanted
+ *	st.by_token				true: there is no pooling, the result is one vector for each token
  *	st.normalize			vectors have length 1
- *	st.dense.N.*			layers behind pooling: in_features, out_features, bias, activation_function;
+ *	st.dense.N.*			layers after pooling: in_features, out_features, bias, activation_function;
  *							their tensors are st.dense.N.linear.weight and .bias; or with dimension a
  *							LayerNorm: st.dense.N.norm.weight and .bias
- *	st.truncate_dim			of an embedding, behind all this
- *	st.true_token_id, st.false_token_id		a score is made of these tokens' logits
- *	st.max_seq_length, st.do_lower_case		of texts
- *	st.model_max_length, st.no_token_types	what tokenizer_config.json says of texts
- *	st.query_length, st.document_length, st.query_expansion.*	of texts whose tokens are wanted (ColBERT's
- *							kind), with st.mask_token, st.eos_token, st.padding_side of the tokenizer
- *	st.query_prefix, st.document_prefix		what PyLate puts before them
- *	st.multi_vector, st.skiplist, st.skiplist_tasks		tokens whose vectors are left out
+ *	st.truncate_dim			length to which an embedding is cut after all this
+ *	st.true_token_id, st.false_token_id		a score is computed from these tokens' logits
+ *	st.max_seq_length, st.do_lower_case		limit and case of texts
+ *	st.model_max_length, st.no_token_types	settings of tokenizer_config.json for texts
+ *	st.query_length, st.document_length, st.query_expansion.*	for models of token vectors (such as
+ *							ColBERT), with st.mask_token, st.eos_token, st.padding_side of the tokenizer
+ *	st.query_prefix, st.document_prefix		what PyLate puts before these texts
+ *	st.multi_vector, st.skiplist, st.skiplist_tasks		tokens whose vectors are dropped
  *	st.prompt_names, st.prompts.NAME, st.default_prompt_name	instructions before a text
  *	st.similarity_fn_name, st.activation_fn
  *

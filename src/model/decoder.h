@@ -110,8 +110,8 @@ typedef struct Temper
 
 typedef enum QkNorm
 {
-	QKNORM_SHARED,				/* each head by itself, with the same weights */
-	QKNORM_HEADS,				/* each head by itself, with weights of its own */
+	QKNORM_SHARED,				/* each head separately, with the same weights */
+	QKNORM_HEADS,				/* each head separately, with its own weights */
 	QKNORM_WIDE					/* all heads as one vector */
 } QkNorm;
 
@@ -384,7 +384,7 @@ typedef struct SsmLayer
 	Norm		dt_norm;		/* Mamba: of what dt, B and C are made from */
 	Norm		b_norm;
 	Norm		c_norm;
-	Norm		norm;			/* Mamba-2: behind or before the gate */
+	Norm		norm;			/* Mamba-2: after or before the gate */
 } SsmLayer;
 
 /* A layer's weights: those that its architecture binds, the others stay empty. */

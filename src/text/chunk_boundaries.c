@@ -8,7 +8,7 @@
  *	sentences	0 sentence or paragraph, 1 line, 2 word
  *	recursive	0 paragraph, 1 line, 2 sentence, 3 word
  *	markdown	0-5 before a heading of that depth, 6 block, 7 line, 8 sentence, 9 word,
- *				10 between a heading and what it heads, 11 line of a code block or
+ *				10 between a heading and its text, 11 line of a code block or
  *				table, 12 word in it, 13 word in a heading
  *
  * A sentence ends with . ! ? or similar characters and closing quotes or brackets, followed by white

@@ -4,9 +4,9 @@
  *
  *	 bytes -> valid UTF-8 (uni_repair)
  *		   -> cut at added tokens that are matched in raw text
- *		   -> what lies between: normalized, cut at added tokens that are
+ *		   -> the text between: normalized, cut at added tokens that are
  *			  matched in normalized text
- *		   -> what lies between: pre-tokenizer steps, each applied to every
+ *		   -> the text between: pre-tokenizer steps, each applied to every
  *			  piece of the one before (a recursion as deep as there are steps)
  *		   -> each word to the model: merges by rank (bpe.c) or score (spm_bpe.c)
  *

@@ -10,11 +10,11 @@
  *
  *	 QK_PAIRS	signed codes of 8 bits become 16 bits; products of pairs are added in
  *				32 bits (without VNNI: bytes' products don't fit 16 bits)
- *	 QK_START	unsigned bytes; the sums start at what takes the offset away
+ *	 QK_START	unsigned bytes; the sums start at a value that compensates the offset
  *	 QK_MIN		unsigned bytes of at most 4 bits, with a minimum
- *	 QK_TWO_MIN	... of 5 bits: half a group's sums fit 16 bits
+ *	 QK_TWO_MIN	the same with 5 bits: half a group's sums fit 16 bits
  *	 QK_HALVES_START, QK_HALVES_MIN		the halves' sums are multiplied by their scales
- *	 QK_INT8	as packed, not unpacked, by tiles of its own (tmpl_i8tile.h)
+ *	 QK_INT8	used as packed, with its own tiles (tmpl_i8tile.h)
  *
  * "Sums" of bytes have 16 bits in instruction sets without VNNI (two for each column: products are added
  * in pairs) and 32 bits with it.  16 bits may wrap around in between; the final sums of one half of a

@@ -5,9 +5,9 @@
  *	 "text" "text"i			literals
  *	 /pattern/flags			regular expressions
  *	 "a".."z"				one character of a range
- *	 (a b | c)  [a]			groups; what may be left out
+ *	 (a b | c)  [a]			groups; optional parts
  *	 a* a+ a? a~3 a~2..5	repetition
- *	 %ignore TERMINAL		may stand before every terminal and at the end
+ *	 %ignore TERMINAL		may come before every terminal and at the end
  *	 %import common.NAME	Lark's library
  *	 // and # to the end of the line are comments
  *

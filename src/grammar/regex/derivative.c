@@ -6,14 +6,15 @@
  * many derivatives if alternatives are treated as sets, which is why nodes are hash-consed after these
  * laws:
  *
- *	 - or, and: flat, sorted, each once; none and all taken out; single bytes merged.
- *	 - "or empty" is always x{0,1}; an or never holds the empty text itself.
+ *	 - or, and: flat, sorted, each part once; RE_NONE and RE_ALL removed; single bytes merged.
+ *	 - "or empty" is always x{0,1}; an or never contains the empty text itself.
  *	 - concatenation leans to the right; x{a,b} x{c,d} is x{a+c,b+d}.
  *	 - x{a,b} t | x{c,d} t is one repetition if the counts touch.  Without it the
  *	   derivatives of (a|aa){0,1000} would be sets of hundreds of them.
- *	 - a repetition of what may be empty has no lower bound; x{p,q}{m,n} is one if p <= 1.
- *	 - and of texts that can't have the same length is none; counted characters and any number
- *	   of some of the characters are counted ones of those.
+ *	 - a repetition of an expression that matches the empty text has no lower bound; x{p,q}{m,n} is one
+ *	   repetition if p <= 1.
+ *	 - an and of texts that can't have the same length is RE_NONE; x{m,n} and y*, where y is some of
+ *	   the characters x, is y{m,n}.
  *
  * The number of nodes is limited, and so is the sum of lengths of lists examined; above a limit `full`
  * is set and every result is RE_NONE.

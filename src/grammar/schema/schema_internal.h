@@ -4,11 +4,11 @@
  *
  * A schema becomes a grammar in three steps.
  *
- * 1.  Places (schema_resolve.c).  A subschema or a constant is a Place; equal subschemas are one Place,
+ * 1. Places (schema_resolve.c).  A subschema or a constant is a Place; equal subschemas are one Place,
  * and $ref is followed.  A literal is a Place or its negation; a Goal is a set of literals that a value
  * must satisfy all at once.
  *
- * 2.  Shapes (schema_shape.c, schema_expand.c, schema_keywords.c).  A Goal is the union of Shapes.  A
+ * 2. Shapes (schema_shape.c, schema_expand.c, schema_keywords.c).  A Goal is the union of Shapes.  A
  * Shape says which types a value may have and, per type, which clauses must hold: what remains of all
  * keywords that apply to the value itself.  Members and items are only named by the Goals that they must
  * satisfy.  So allOf, $ref with other keywords, if, not and oneOf need no grammar that can intersect:

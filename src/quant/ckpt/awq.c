@@ -8,7 +8,7 @@
  *		qzeros		I32 [K / G][N / 8]	zero points packed along N
  *		scales		F16 [K / G][N]
  *
- * Row j of the eight in a word lies at nibble order[j].  w = (q - z) * scale.
+ * Row j of the eight in a word is in nibble order[j].  w = (q - z) * scale.
  *
  * GEMV:
  *
@@ -24,8 +24,8 @@
  *		scales, qzeros	F16 [Z * 8][N]
  *
  * w = q * scale + zero; older tools call the zeros "scaled_zeros".  Words have 4 nibbles; 64 columns of 4
- * rows are 64 of them.  Row r has of its columns 0 .. 31 words 16 r .. 16 r + 7, of the others 8 more: word i
- * of 8 has column 8 j + i in nibble j.
+ * rows take 64 words.  Columns 0 .. 31 of row r are in words 16 r .. 16 r + 7, the other columns in the next
+ * 8 words: word i of 8 has column 8 j + i in nibble j.
  *
  * MARLIN, without zero points: marlin.c.
  */

@@ -8,10 +8,10 @@
  *					type's range: the codes stay, the scale becomes a half
  *		Q4_1		up to 4 bits with any zero point; -zero * scale becomes a half, too
  *		INT8		8 bits with one scale a row, made for activations of 8 bits
- *		MXFP4		the same in another order
+ *		MXFP4		the codes in another order
  *		Q8_0		other codes of up to 4 bits: blocks with mixed scales, tables
- *					those of NF4, FP4 and NVFP4 are offered in 4 bits, too (ckpt_four.c)
- *		BF16		all else; E4M3 with scales for whole groups of 128 columns is offered as FP8, too,
+ *					NF4, FP4 and NVFP4 are also offered in 4 bits (ckpt_four.c)
+ *		BF16		everything else; E4M3 with scales for whole groups of 128 columns is also offered as FP8,
  *					with its codes and scales as they are
  *
  * A half has 11 significant bits.  It represents F16 scales exactly and BF16 scales almost always; else

@@ -2,13 +2,13 @@
  * compressed.c
  *	  compressed-tensors checkpoints (llm-compressor).
  *
- *		pack-quantized		weight_packed I32 [N][K * bits / 32]: the codes of a row one behind the other,
+ *		pack-quantized		weight_packed I32 [N][K * bits / 32]: the codes of a row without gaps,
  *							signed ones + 2^(bits - 1); weight_zero_point I32 [N * bits / 32][G], packed along
  *							N; weight_g_idx I32 [K]; weight_shape I64 [2]
  *		int-quantized		weight I8 [N][K], weight_zero_point I8
  *		float-quantized		weight F8_E4M3 [N][K]
  *		nvfp4-pack-quantized	weight_packed U8 [N][K / 2], weight_scale F8_E4M3 [N][K / 16], and
- *							weight_global_scale F32, by which one divides
+ *							weight_global_scale F32, a divisor
  *		mxfp4-pack-quantized	weight_packed U8 [N][K / 2], weight_scale U8 [N][K / 32]
  *
  * all with weight_scale: one, [N][1], [N][G], or one for each block.

@@ -14,7 +14,7 @@
  *								4 bits: weight I32 [K][N / 8], weight_scale [K / G][N], zero points I32
  *								[K / G][N / 8]
  *
- * Of the eight codes of a word, code j lies at nibble "reordered"[j], or in order, as "pack_method" says.
+ * Code j of the eight in a word is in nibble reordered[j], or in nibble j, as "pack_method" says.
  *
  * The configuration describes each tensor, for all modules or for classes and names of modules; of a
  * module's "weight" it may say only what gives one of these formats.

@@ -4,11 +4,11 @@
  *
  * Both are similar to Perl's.  The differences, in Ruby's syntax:
  *
- *	 \s \w \d \h	Unicode properties, and \h is a hexadecimal digit; spelled out
+ *	 \s \w \d \h	Unicode properties, and \h is a hexadecimal digit; written out
  *	 (?m: )			is PCRE2's (?s: )
  *	 ^ $			are always ends of lines
  *	 {n,m}+ {n}?	are two quantifiers there: refused
- *	 [a[bc]] [a&&b]	unions and intersections of classes; become alternatives and
+ *	 [a[bc]] [a&&b]	unions and intersections of classes; translated to alternatives and
  *					look-ahead
  *	 \p{Han}		is the script itself, not its extensions
  *	 (?i)			folds some letters to two ("ss"): patterns where this could show
