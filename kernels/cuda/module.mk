@@ -1,9 +1,9 @@
-# kernels/cuda: vllm_pg_cuda.so, the GPU's op table, where there is nvcc.
+# kernels/cuda: vllm_pg_cuda.so, the GPU's op table.  It is built only if nvcc is found.
 #
-# A .cu file is compiled for the capabilities of CUDA_SM, and for later ones as PTX of the last; one named
-# *_sm90.cu (wgmma, TMA) for sm_90a alone, which the host chooses at run time.  Warnings are errors, registers
-# that spill, too.  Products are fused where the source says fmaf(), as under g++ (tests/emu).  What ptxas says of
-# each kernel is kept in kernels/cuda/resources.txt.
+# nvcc compiles a .cu file for each compute capability of CUDA_SM, and to PTX of the last one for later GPUs.
+# A file named *_sm90.cu (wgmma, TMA) is compiled for sm_90a only; the host chooses it at run time.  Warnings
+# and register spills are errors.  The compiler fuses a product and a sum only where the source calls fmaf(),
+# as g++ does for tests/emu.  kernels/cuda/resources.txt records the resources that ptxas reports for each kernel.
 
 CUDA_HOME ?= /usr/local/cuda
 NVCC ?= $(or $(shell command -v nvcc),$(wildcard $(CUDA_HOME)/bin/nvcc))
@@ -11,7 +11,7 @@ CUDA_SM ?= 75 80 90a 100
 CUDA_DIR ?= build/cuda
 CUDA_LIB ?= vllm_pg_cuda.so
 CUDA_OBJ = $(patsubst kernels/cuda/%.cu,$(CUDA_DIR)/%.o,$(wildcard kernels/cuda/*.cu kernels/cuda/*/*.cu))
-# the host's plain C: packing, and what it needs of the CPU's kernels
+# the host's plain C: packing, and the CPU kernels' files that it calls
 CUDA_C_OBJ = $(patsubst kernels/%.c,$(CUDA_DIR)/%.c.o,$(wildcard kernels/cuda/*.c) kernels/convert.c kernels/quants.c)
 CUDA_GENCODE = $(foreach s,$(CUDA_SM),-gencode arch=compute_$s,code=sm_$s) \
 	$(if $(filter 100,$(CUDA_SM)),-gencode arch=compute_100$(comma)code=compute_100)
@@ -24,7 +24,7 @@ cuda-nvcc:
 cuda: $(if $(NVCC),$(CUDA_LIB))
 	@$(if $(NVCC),true,echo 'cuda: skipped, nvcc is missing')
 
-# what it, or a program with its objects, may open at run time is looked for where the toolkit has it
+# the library, or a program with its objects, may open the toolkit's libraries at run time: search its folders
 CUDA_RPATH = $(foreach d,lib64 lib,-Xlinker -rpath,$(abspath $(dir $(lastword $(NVCC)))../$d))
 
 $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
@@ -33,10 +33,10 @@ $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
 
 $(CUDA_DIR)/%_sm90.o: CUDA_GENCODE = -gencode arch=compute_90a,code=sm_90a
 
-# products of FP8 by FP8 are instructions of 8.9, which else runs what is for 8.0
+# capability 8.9 has instructions for products of FP8 by FP8; all other files' code for 8.0 runs there, too
 $(CUDA_DIR)/mm/mm_fp8_a8.o: CUDA_GENCODE += $(if $(filter 80,$(CUDA_SM)),-gencode arch=compute_89$(comma)code=sm_89)
 
-# other capabilities, flags or another toolkit are a new build
+# rebuild all if the capabilities, the flags or the toolkit change
 CUDA_STAMP = $(CUDA_DIR)/flags
 
 $(CUDA_STAMP): cuda-stamp
@@ -54,7 +54,8 @@ $(CUDA_DIR)/%.c.o: kernels/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 
-# compare registers, spills and shared memory with what is written down (check.sh's part `cuda`), or write it down
+# cuda-check (check.sh's part `cuda`) compares registers, spills and shared memory with kernels/cuda/resources.txt;
+# cuda-resources writes that file
 cuda-check cuda-resources: cuda
 ifeq ($(NVCC),)
 	@printf 'skipped 1: no nvcc\ncuda: 0 passed, 0 failed, 1 skipped\n'
