@@ -67,7 +67,7 @@ typedef struct KDevInfo
 /* Which kernels a device uses if it has several; one variant determines all bits of a row. */
 typedef enum KVariant
 {
-	KVARIANT_AUTO,				/* those that have been tested on this kind of device */
+	KVARIANT_AUTO,				/* the kernels that have been tested on this kind of device */
 	KVARIANT_MMA,				/* CUDA: tensor cores by mma.sync, for any capability */
 	KVARIANT_WGMMA				/* CUDA: tensor cores by wgmma, capability 9.0 only */
 } KVariant;

@@ -1,6 +1,6 @@
 /*
  * hostdev.c
- *	  "host": the CPUs behind the device interface (device.h).
+ *	  "host": the CPUs as devices of device.h.
  *
  * Its memory is the host's and its ops are the CPU's, so results have the CPUs' bits.  But it enforces
  * the rules of device.h: new memory is filled with NaNs, and so is the destination of get() and kv_get()

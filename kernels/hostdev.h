@@ -1,6 +1,6 @@
 /*
  * hostdev.h
- *	  The CPUs behind the device interface: devices that every machine has, to test the code that uses
+ *	  The CPUs as devices of device.h: devices that every machine has, to test the code that uses
  *	  devices.
  */
 #ifndef VLLM_KERNELS_HOSTDEV_H

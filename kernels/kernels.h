@@ -73,7 +73,7 @@ typedef struct KMat
  */
 typedef struct KvPart
 {
-	uint16_t	part;			/* which of a block's pages has the layer */
+	uint16_t	part;			/* index of the layer's page in a block */
 	uint16_t	at;				/* index among the page's layers */
 } KvPart;
 

@@ -1,7 +1,6 @@
 /*
  * dev.cu
- *	  A GPU behind the interface of device.h: opening it, memory, copies, steps, and the library's only
- *	  symbol.
+ *	  A GPU as a device of device.h: opening it, memory, copies, steps, and the library's only symbol.
  *
  * After open() nothing is allocated except what callers ask for, with one exception: the copy of a KV's
  * page map grows with the pages.  Any CUDA error makes the device lost: from then on it isn't used any

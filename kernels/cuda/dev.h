@@ -1,6 +1,6 @@
 /*
  * dev.h
- *	  A GPU behind the interface of device.h, and what table.cu needs of it for an op's arguments.
+ *	  A GPU as a device of device.h, and its functions that table.cu calls for an op's arguments.
  *
  * One stream runs ops and copies in the order of their calls, another one runs copies beside them.  Host
  * data waits in the device's pinned memory until it has been copied: a step's arrays in two areas used

@@ -161,8 +161,8 @@ ldmatrix_x2_trans(uint32_t *d, const void *row)
 }
 
 /*
- * Copy 16 bytes from global to shared memory, of which the first `from` (0 .. 16) are read and the rest
- * are zeros.  The data is valid in this thread after its cp_wait, in others after a barrier after that.
+ * Copy the first `from` (0 .. 16) bytes from global to shared memory, and fill up to 16 bytes with
+ * zeros.  The data is valid in this thread after its cp_wait, in others after a barrier after that.
  */
 static __device__ __forceinline__ void
 cp_async16(void *dst, const void *src, int from = 16)

@@ -231,7 +231,7 @@ op_rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim, const 
 		cuda_rope(x, rows, ld, heads, head_dim, at, cs, rot_dim, dev_stream(d));
 }
 
-/* there are few rows: those that replace tokens in a prompt */
+/* there are few rows: they replace tokens in a prompt */
 static void
 op_put_rows(KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy)
 {

@@ -235,7 +235,7 @@ void		cemu_mem_release(CemuThread *t, uint32_t *seen);
 void		cemu_mem_acquire(CemuThread *t, const uint32_t *seen);
 int			cemu_mem_ordered(uint32_t seg, const CemuThread *t);
 int			cemu_mem_fenced(uint32_t seg);
-/* who: 0: it is in flight; else it is complete, with that number in the sets of what is seen */
+/* a bulk copy to p: who = 0 if it is in flight, else its source's number (CEMU_SEEN) as it is complete */
 void		cemu_mem_bulk(const void *p, size_t n, int who, uint32_t clock);
 
 /* ---- cemu_rt.c: the runtime's calls ---- */

@@ -37,7 +37,7 @@ typedef struct Mbar
 	int			by;				/* the thread that initialized it, and its segment */
 	uint32_t	seg;
 	uint32_t	now[CEMU_SEEN]; /* what the arrivals of the phase had seen */
-	uint32_t	done[CEMU_SEEN];	/* what the arrivals of the previous phase had seen */
+	uint32_t	done[CEMU_SEEN];	/* accesses that the arrivals of the previous phase had seen */
 } Mbar;
 
 typedef struct Bulk

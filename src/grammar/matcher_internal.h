@@ -46,7 +46,7 @@ struct GramMasks
 	struct MaskTables *t;		/* NULL = nothing cached */
 };
 
-/* Return the masks for a vocabulary, made if there are none. */
+/* Return the masks for a vocabulary; make them if there are none. */
 GramMasks  *masks_of(Grammar *g, GramVocab *v);
 void		masks_free(GramMasks *m);
 void		masks_forget(GramMasks *m); /* when the grammar is rebuilt, or memory is short */

@@ -6,7 +6,7 @@
  * The table gguf_keys.def renames keys.  This file does what is more than renaming: rotary factors
  * stored as a tensor, facts that GGUF shows by a tensor's presence (a separate head, biases).  Tensors
  * keep their names: an architecture knows both spellings (src/model/layers/bind.h).  A model may be
- * split into several files, of which the first has the keys.
+ * split into several files; the first one has the keys.
  *
  * Tested by tests/unit/loader/test_gguf.c, the goldens and tests/fuzz/fuzz_gguf.c.
  */

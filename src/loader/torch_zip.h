@@ -21,7 +21,7 @@ typedef struct TorchMember
 
 /*
  * An open archive.  Its directory is a copy: a file that changes meanwhile can make the directory
- * outdated, but can't replace it by one that has not been checked.
+ * outdated, but can't replace it by an unchecked one.
  */
 typedef struct TorchZip
 {

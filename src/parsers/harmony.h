@@ -19,7 +19,7 @@ typedef struct Harmony Harmony;
 Harmony    *harmony_new(ParseSink sink, void *ctx, uint64_t key);
 void		harmony_feed(Harmony *h, const char *s, size_t n);
 void		harmony_finish(Harmony *h);
-/* As tool_parser_goes_on(). */
+/* Like tool_parser_goes_on(). */
 bool		harmony_goes_on(const Harmony *h);
 void		harmony_free(Harmony *h);
 

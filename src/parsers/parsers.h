@@ -98,7 +98,7 @@ const ReasonFormat *reason_format_find(const char *name, size_t n);
 void		reason_format_names(Buf *out);
 bool		reason_format_special(const ReasonFormat *f);
 
-/* What the prompt has already done. */
+/* Where the prompt leaves the reasoning. */
 typedef enum ReasonAt
 {
 	REASON_UNKNOWN,				/* nothing: the format's rules decide */

@@ -41,7 +41,7 @@ jin_has_method(JVal self, const char *name, bool *refused)
 	size_t		n = strlen(name);
 
 	*refused = false;
-	/* a key may be any text, so exclude those that would match parts of the list */
+	/* a key may be any text, so exclude keys that would match parts of the list */
 	if (n == 0 || strpbrk(name, " !") != NULL)
 		return false;
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)

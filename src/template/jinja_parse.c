@@ -49,7 +49,7 @@ parse_body(JParse *p, const char *a, const char *b, const char *c)
 	return body;
 }
 
-/* As parse_body(), and consume the tag. */
+/* Like parse_body(), and consume the tag. */
 static JNode *
 parse_whole_body(JParse *p, const char *end)
 {

@@ -88,7 +88,7 @@ token_at(const Chunker *c, int pos)
 {
 	int			i = tokens_before(c, pos);
 
-	/* of several tokens that begin there, parts of one character, take the first */
+	/* several tokens may begin there (parts of one character): take the first */
 	return i == 0 || ((size_t) i < c->starts.len && c->starts.data[i] == pos) ? i : i - 1;
 }
 

@@ -21,7 +21,7 @@ typedef struct Detok Detok;
  * n_context of them.
  */
 Detok	   *detok_new(const Tok *t, const int32_t *context, size_t n_context, bool skip_special);
-/* From here on put no space between special tokens. */
+/* From now on put no space between special tokens. */
 void		detok_tighten(Detok *d);
 void		detok_free(Detok *d);
 void		detok_push(Detok *d, int32_t id, Buf *out);	/* appends finished characters to *out */

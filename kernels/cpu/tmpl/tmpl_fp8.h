@@ -104,8 +104,8 @@ fp8_panel_row(const uint8_t *panel, int c, int k, float *out)
 /* ---- the register tile ---- */
 
 /*
- * As for floats (tmpl_tile.h).  Scales are loaded from L1 each time: the asm keeps the compiler from
- * holding them in registers, which the sums need.
+ * Like the tile for floats (tmpl_tile.h).  Scales are loaded from L1 each time: the asm keeps the
+ * compiler from holding them in registers, which the sums need.
  */
 #define FP8_SCALE(p)	v_load((const float *) (const void *) (sc + p * ps))
 #define FP8_WIDE(p)		v16 wv = v_mul(v_load_fp8(w + p * ps), FP8_SCALE(p));

@@ -325,7 +325,7 @@ products_k(float (*d)[4], const uint32_t *a, const H *k, int at)
 	}
 }
 
-/* o += a V, for keys at .. at + 15 of a tile, and 64 columns of which `cols` exist */
+/* o += a V, for keys at .. at + 15 of a tile and the first `cols` of 64 columns */
 template <typename H> static __device__ __forceinline__ void
 products_v(float (*d)[4], const uint32_t *a, const H *v, int at, int cols)
 {

@@ -206,7 +206,7 @@ fetch_by_threads(const AttnArgs &p, const int32_t *table, int kv_head, H *tile, 
 	__syncwarp();
 }
 
-/* the block of 8 keys, of which `key` is the first; any block for unread keys */
+/* the block of the 8 keys that start at `key`; any block for unread keys */
 static __device__ __forceinline__ int
 block_of(const AttnArgs &p, const int32_t *table, int key, int hi)
 {

@@ -24,7 +24,7 @@ typedef struct CudaKv
 	int			v_pad;			/* v_dim rounded up to 16: a token's V in the cell */
 	const int32_t *pages;		/* in the device's memory, [n][n_parts], or NULL */
 	int			n_parts;
-	int			part;			/* which of a block's pages has the layer */
+	int			part;			/* index of the layer's page in a block */
 	float		k_scale;		/* FP8's scale; 1 for other types */
 	float		v_scale;
 	uint8_t    *base;			/* address of the layer, in page 0 */

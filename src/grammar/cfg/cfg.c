@@ -8,7 +8,7 @@
  * they are made.
  *
  * Transitions are the derivative of a body by a symbol: x{m,n} leads to (the rest of x) x{m-1,n-1}, so
- * counts need no unrolling, and a set of members leads to the set without the one that has occurred.
+ * counts need no unrolling, and a set of members leads to the set without the member that has occurred.
  * Parts that may be empty are skipped here, so the parser never meets an empty match.
  */
 #include "grammar/cfg/cfg_internal.h"

@@ -418,8 +418,8 @@ lightest(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, ui
 }
 
 /*
- * Return true if there can be at least `min` entries when those that must come (work[1]) make `count`.
- * Takes members without dependencies first, then those that need the fewest others, so that the upper
+ * Return true if at least `min` entries are possible when `count` members must come (work[1]).  Takes
+ * members without dependencies first, then members with the fewest dependencies, so that the upper
  * bound holds.
  */
 static bool

@@ -396,7 +396,7 @@ note_build(Notation *n, uint32_t start, CfgNode *out, Err *e)
 		if (!n->rule[i].defined)
 			return err_set(e, ERR_INVALID, "rule \"%.100s\" of the grammar is not defined", n->rule[i].name);
 	*out = as_cfg(n, build_ref(n, start));
-	/* build the rules that others refer to, and those that these refer to */
+	/* build the rules that others refer to, then the rules that these refer to */
 	while (more)
 	{
 		more = false;

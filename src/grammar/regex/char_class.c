@@ -126,7 +126,7 @@ add_digit(uint32_t set[8], const Digits *d, bool first, uint32_t v)
 	}
 }
 
-/* All numbers of 1 + more digits, of which the first one isn't the number's first. */
+/* All sequences of 1 + more digits after a number's first digit. */
 static ReNode
 all_digits(Regex *re, const Digits *d, int more)
 {

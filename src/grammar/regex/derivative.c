@@ -19,8 +19,8 @@
  * The number of nodes is limited, and so is the sum of lengths of lists examined; above a limit `full`
  * is set and every result is RE_NONE.
  *
- * Derivatives are cached in one table (node, 16 classes of bytes) -> nodes, as a caller that asks for
- * one soon asks for others.
+ * Derivatives are cached in one table (node, 16 classes of bytes) -> nodes, as a caller that needs
+ * one soon needs others.
  */
 #include "grammar/regex/regex_internal.h"
 

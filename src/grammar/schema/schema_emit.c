@@ -188,7 +188,7 @@ with_contains(Arr *a)
 	return r;
 }
 
-/* Items of which no two are equal: if there are few values, each value becomes a member. */
+/* Items without duplicates: if there are few values, each value becomes a member. */
 static CfgNode
 unique(Arr *a)
 {

@@ -435,7 +435,7 @@ one_of(Builder *b, const Place *p, const Jv *list)
 	return u;
 }
 
-/* None of them, or at least two of them. */
+/* The negation of oneOf: a value fits none of the list's schemas, or at least two. */
 static Union *
 one_of_not(Builder *b, const Place *p, const Jv *list)
 {

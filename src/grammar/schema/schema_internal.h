@@ -50,7 +50,7 @@ typedef uint32_t Lit;
 
 /* ---- places ---- */
 
-/* Shapes, of which a value must fit one. */
+/* A list of shapes; a value must fit one of them. */
 typedef struct Union
 {
 	Shape	  **s;

@@ -403,7 +403,7 @@ class_of(Obj *o, ReNode named, ReNode raw_named, const Clause *some, uint32_t ma
 	return name;
 }
 
-/* The unnamed members, with names in `part`; some != NULL: only those that satisfy this clause. */
+/* The unnamed members, with names in `part`; some != NULL: only members that satisfy this clause. */
 static CfgNode
 others(Obj *o, ReNode named, ReNode raw_named, const Clause *some, ReNode part)
 {
@@ -464,7 +464,7 @@ divide(Builder *b, ReNode names, uint32_t k, ReNode *part)
 }
 
 /*
- * Members of which at least o->min have different names.  A grammar can't compare names that aren't
+ * Members with at least o->min different names.  A grammar can't compare names that aren't
  * listed, so the required additional names come from disjoint parts of the set.
  */
 static CfgNode

@@ -288,7 +288,8 @@ number_meets(const Clause *c, const Dec *d, const Jv *v)
 	return yes != c->neg;
 }
 
-/* Of a list's numbers, those that satisfy all clauses; with `to` NULL return whether there is any. */
+/* Set *to to the numbers of a list that satisfy all clauses.  If `to` is NULL, return true if there are
+ * any. */
 static bool
 listed_numbers(Builder *b, const Clauses *c, const Clause *list, ReNode *to)
 {

@@ -205,7 +205,7 @@ scratch(Draft *d, DevMem *m, size_t width, const char *what, Err *e)
 	return devmem_reserve(m, dec->dev, size, HUGE_OFF, what, e);
 }
 
-/* Set which of the drafter's logits belong to the target's ids. */
+/* Map the drafter's logits to the target's token ids. */
 static bool
 place_from(Draft *d, Err *e)
 {

@@ -39,8 +39,8 @@ mlp_conf(const Conf *c, DecoderConf *o, Err *e)
 	return true;
 }
 
-/* Return the draft token whose weights draft token h uses.  proj: P, of which the first is always
- * separate. */
+/* Return the draft token whose weights draft token h uses.  proj: P; token 0 always has its own
+ * P. */
 static int
 stage(const DraftConf *c, int h, bool proj)
 {

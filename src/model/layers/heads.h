@@ -51,7 +51,7 @@ bool		bind_classifier_norm(Binder *b, const char *hf, const char *gguf);
 /* Bind the last layer: one output for each row of the tensor, the labels. */
 bool		bind_classifier(Binder *b, const char *hf, const char *gguf, bool bias);
 
-/* Bind what the architecture has left to bind; dec_bind() calls this after the architecture's
+/* Bind the heads that the architecture has not bound; dec_bind() calls this after the architecture's
  * function. */
 bool		bind_heads(Binder *b, Decoder *d);
 

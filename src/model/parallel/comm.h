@@ -51,8 +51,8 @@ struct KComm
 };
 
 /*
- * Make the communicator of `size` ranks of a group, of which this one is number `rank`, in shared memory
- * (comm_shm.c).  `room` is the part of the group's memory that these ranks use alone.
+ * Make the communicator of `size` ranks of a group in shared memory (comm_shm.c); `rank` is this process's
+ * number among them.  `room` is the part of the group's memory that these ranks use alone.
  */
 KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
 

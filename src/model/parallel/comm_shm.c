@@ -5,7 +5,7 @@
  * A collective is split into pieces that fit a slot: each rank writes its piece into its slot, all meet
  * at the barrier, each rank reads what it needs from all slots.  Each rank has two slots, used
  * alternately, so one barrier for each piece is enough: no rank can be two pieces ahead of a reader.
- * Each rank computes sums by itself, in the order of ranks.
+ * Each rank computes all sums itself, in the order of ranks.
  *
  * send() and recv() use the sender's first slot, which is free again when the receiver has copied the
  * piece; a room is used for only one kind of call, collectives or send() and recv().

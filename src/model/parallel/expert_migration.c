@@ -8,8 +8,8 @@
  * others.  A rank stores what it receives beside its weights, and copies it over them when the layer is
  * complete.  At most `step_bytes` are sent after one step.
  *
- * The last `window` steps before a round count for it.  A step may count for several future rounds, each
- * of which has its own sum; the first sum is the next round's.
+ * The last `window` steps before a round count for it.  A step may count for several future rounds.  Each
+ * round has its own sum; the first sum is the next round's.
  *
  * Tested by tests/unit/core/test_ranks.c and tests/t/105_eplb.pl.
  */
@@ -50,7 +50,7 @@ struct Balance
 	int		   *number;			/* [layers] index among those with experts; -1 = it has none */
 	int		   *layer;			/* [shape.layers] the layer of each index */
 	EplbMap		now;
-	EplbMap		next;			/* placement at which the current round aims */
+	EplbMap		next;			/* target placement of the current round */
 	Round		round;
 	int64_t		steps;			/* steps that counted */
 	int64_t		due;			/* a round begins at this count */
@@ -312,7 +312,7 @@ moving(Decoder *d)
 	return (ExpertMigrationMoving) {d, b, l, b->now.expert + at, b->next.expert + at, expert_bytes(d, l)};
 }
 
-/* Return which of a rank's slots has the expert; -1 = none. */
+/* Return the index of a rank's slot that has the expert; -1 = none. */
 static int
 held_by(const ExpertMigrationMoving *m, int rank, int expert)
 {

@@ -9,7 +9,7 @@
  * numbers, so the bits of the output don't depend on the placement.
  *
  * Every rank routes all rows, so every rank counts the same rows for each expert and computes the same
- * new placement by itself.  Layer by layer, the ranks copy the experts that a slot is to have to memory
+ * new placement without messages.  Layer by layer, the ranks copy each slot's new expert to memory
  * beside the weights, from a rank that has the expert.  When all copies are complete, all ranks switch
  * to them after the same step.  So a layer's table and weights always belong together, and a failure on
  * the way loses only the copies made so far.

@@ -207,7 +207,7 @@ own_units(const Decoder *d, int total, int unit)
 	return (ShardRange) {from, c->rank == c->size - 1 ? total - from : r.n * unit};
 }
 
-/* Split l by inputs, of which this rank has those in r; the ranks' results will be added up. */
+/* Split l by inputs: this rank has the inputs in r; the ranks' results will be added up. */
 static void
 pick_inputs(Decoder *d, Linear *l, ShardRange r)
 {

@@ -30,7 +30,7 @@ typedef struct DevLife
 {
 	atomic_ullong held;			/* bytes taken by dev_take() */
 	atomic_ullong free;			/* free memory at that time */
-	atomic_ullong turn;			/* counted over all devices, to know which of two values is newer */
+	atomic_ullong turn;			/* counted over all devices: the newer of two values has the higher one */
 	atomic_int	refs;			/* owners of memory, which may outlive the model */
 	void		(*end) (const Dev *dev);	/* called when the last owner is gone */
 } DevLife;

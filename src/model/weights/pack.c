@@ -33,7 +33,7 @@
 #include "model/weights/device_placement.h"
 
 #define STRIP 64				/* rows of a chunk, as mat_pack wants */
-#define SAMPLES 12				/* matrices of which a strip is compared with the cache's */
+#define SAMPLES 12				/* number of matrices; one strip of each is compared with the cache's */
 
 typedef struct Packer
 {

@@ -19,7 +19,7 @@ typedef struct PackCache
 
 /*
  * model, kernels and quantization name the entry; a new entry of that name replaces the old one.  key
- * says what it was made from and for.  dir NULL or "": no cache.
+ * describes everything else that determines the image's bytes.  dir NULL or "": no cache.
  */
 void		packcache_init(PackCache *pc, const char *dir, const char *model, const char *kernels,
 						   const char *quantization, const char *key, size_t bytes);

@@ -383,7 +383,7 @@ ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const 
 	return NULL;
 }
 
-/* Mark scales of the KV cache as used: bind.c finds those that it needs by name. */
+/* Mark scales of the KV cache as used: bind.c finds the scales that it needs by name. */
 static void
 ignore_kv_scales(Ckpt *c, CkptReader *r, const char *module)
 {

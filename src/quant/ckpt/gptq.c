@@ -11,7 +11,7 @@
  * so that 15 stands for 16; "gptq_v2" stores z.  With 3 bits the 32 codes of 3 words are
  * one string of bits.  The third one, "marlin", is in marlin.c.
  *
- * "dynamic" has patterns of module names, of which the first match counts: with "-:" the module stays as
+ * "dynamic" has patterns of module names; the first match counts: with "-:" the module stays as
  * it is, any other pattern overrides the settings.
  */
 #include "base/json/json.h"

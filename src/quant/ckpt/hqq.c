@@ -99,7 +99,7 @@ packing(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	return true;
 }
 
-/* Check the settings that would change the arithmetic, and those that repeat known values. */
+/* Check the settings that would change the arithmetic, and settings that repeat known values. */
 static bool
 other_settings(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {

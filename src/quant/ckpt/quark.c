@@ -107,8 +107,8 @@ read_layer(const Json *o, QuarkSpec *s, Err *e)
 								 "quantization configuration has weights with several scales"));
 }
 
-/* Check the list of algorithms.  Those that only found the weights don't matter, but rotations may need
- * operations in the model. */
+/* Check the list of algorithms.  Algorithms that only computed the weights don't matter, but rotations may
+ * need operations in the model. */
 static bool
 check_algorithms(const Json *list, Err *e)
 {

@@ -63,7 +63,7 @@ struct Bpe
 uint32_t
 bpe_byte_char(unsigned char c)
 {
-	/* printable Latin-1 stands for itself, the others are mapped from U+0100 on */
+	/* printable Latin-1 bytes map to themselves, the others to U+0100 and up */
 	if ((c >= 0x21 && c <= 0x7E) || (c >= 0xA1 && c <= 0xAC) || c >= 0xAE)
 		return c;
 	if (c <= 0x20)

@@ -21,7 +21,7 @@ typedef struct UnigramConf
 	double		min_score;		/* an unknown character costs 10 more */
 	int32_t		unk;
 	bool		byte_fallback;	/* unknown text becomes <0xXX>, if all of these exist */
-	bool		words;			/* it encodes words: cache those that are tokens */
+	bool		words;			/* it encodes words: cache the words that are tokens */
 } UnigramConf;
 
 /* Scratch memory of one encoding; zeroed at first, freed with unigram_work_free(). */

@@ -23,7 +23,7 @@ struct WordPiece
 	int32_t		unk;
 };
 
-/* Collect tokens with the prefix, without those that have the other, longer prefix. */
+/* Collect the tokens with the prefix, except tokens with the other, longer prefix. */
 static Trie *
 collect(const WordPieceConf *c, const char *prefix, const char *other)
 {

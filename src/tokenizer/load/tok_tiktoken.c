@@ -7,8 +7,8 @@
  * tokens, with the token's rank.  A word that is a token needs no merges.
  *
  * tekken.json has its regex and its special tokens, whose ids come first.  A tiktoken file has a line
- * "base64 rank" per token; regex and special tokens are in the code of a tokenizer class, of which this
- * file knows a few, and in tokenizer_config.json.
+ * "base64 rank" per token; regex and special tokens are in the code of a tokenizer class (this file
+ * knows a few classes) and in tokenizer_config.json.
  *
  * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against tiktoken.
  */
