@@ -218,7 +218,7 @@ thread_begin(int i)
 	t->stack = stacks + (size_t) STACK * i;
 	t->state = CEMU_RUN;
 	t->n_copies = t->group = 0;
-	sp = (uint64_t *) (t->stack + STACK) - 8;	/* as after a call: 8 behind a multiple of 16 */
+	sp = (uint64_t *) (t->stack + STACK) - 8;	/* as after a call: 8 after a multiple of 16 */
 	memset(sp, 0, 8 * sizeof(*sp));
 	sp[6] = (uint64_t) (uintptr_t) thread_main;
 	t->sp = sp;
