@@ -165,8 +165,9 @@ place(const CemuThread *t)
 }
 
 /*
- * The next thread of the round that can run, or the host when there is none.  A thread switches to it directly: half
- * as many switches, and the processor predicts the returns of lanes that wait in the same place.
+ * The next thread of the round that can run, or the host when there is none.  A thread switches to it
+ * directly: half as many switches, and the processor predicts the returns of lanes that wait in the same
+ * place.
  */
 static void
 yield(void)
@@ -365,7 +366,8 @@ cemu_barrier_count(const char *op, int pred, const char *file, int line)
 
 		if (t->state == CEMU_EXITED)
 			cemu_fail("waits in %s at %s:%d for all, and %s", op, file, line, place(t));
-		if (t->state == CEMU_BARRIER && (t->line != line || (t->file != file && strcmp(t->file, file) != 0)))
+		if (t->state == CEMU_BARRIER &&
+			(t->line != line || (t->file != file && strcmp(t->file, file) != 0)))
 			cemu_fail("divergent barrier: it is in %s at %s:%d, and %s", op, file, line, place(t));
 	}
 	barrier_sum += pred != 0;
@@ -388,7 +390,10 @@ cemu_barrier(const char *op, const char *file, int line)
 	cemu_barrier_count(op, 0, file, line);
 }
 
-/* Fail if the lanes of mask can't meet here; return if they can, though the names of the place are other pointers. */
+/*
+ * Fail if the lanes of mask can't meet here; return if they can, though the names of the place are other
+ * pointers.
+ */
 static void
 check_lanes(const CemuThread *t, uint32_t mask)
 {
@@ -404,15 +409,17 @@ check_lanes(const CemuThread *t, uint32_t mask)
 		if (!(mask >> i & 1))
 			continue;
 		if (o >= threads + n_threads)
-			cemu_fail("is in %s at %s:%d with mask %08x, and the block has no lane %d", t->op, t->file, t->line,
-					  mask, i);
+			cemu_fail("is in %s at %s:%d with mask %08x, and the block has no lane %d", t->op, t->file,
+					  t->line, mask, i);
 		if (o->state == CEMU_EXITED)
-			cemu_fail("waits in %s at %s:%d with mask %08x, and %s", t->op, t->file, t->line, mask, place(o));
+			cemu_fail("waits in %s at %s:%d with mask %08x, and %s", t->op, t->file, t->line, mask,
+					  place(o));
 		if (o->state != CEMU_WARPOP)
 			continue;
-		if (o->line != t->line || o->mask != mask || strcmp(o->op, t->op) != 0 || strcmp(o->file, t->file) != 0)
-			cemu_fail("divergent: it is in %s at %s:%d, mask %08x, and %s, mask %08x", t->op, t->file, t->line,
-					  mask, place(o), o->mask);
+		if (o->line != t->line || o->mask != mask || strcmp(o->op, t->op) != 0 ||
+			strcmp(o->file, t->file) != 0)
+			cemu_fail("divergent: it is in %s at %s:%d, mask %08x, and %s, mask %08x", t->op, t->file,
+					  t->line, mask, place(o), o->mask);
 	}
 }
 
@@ -445,7 +452,8 @@ cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args
 	me = 1u << t->id % CEMU_WARP;
 	m = find_meeting(w, mask);
 	/* constant time while all is well: the lanes of mask that wait anywhere are those of this meeting */
-	if (CEMU_CHECKS && (!(mask & me) || (mask & (w->exited | ~w->present)) != 0 || (w->waiting & mask) != m->here ||
+	if (CEMU_CHECKS && (!(mask & me) || (mask & (w->exited | ~w->present)) != 0 ||
+						(w->waiting & mask) != m->here ||
 						(m->here != 0 && (m->line != line || m->op != op || m->file != file))))
 		check_lanes(t, mask);
 	if (m->here == 0)

@@ -580,8 +580,8 @@ same(const Cell *a, const Cell *b)
 }
 
 /*
- * Has this segment of the thread had the same access to the byte?  Then nothing has changed: a store of another
- * thread would have forgotten the readers.  The numbers from MBAR to PENDING only stand in w.
+ * Has this segment of the thread had the same access to the byte?  Then nothing has changed: a store of
+ * another thread would have forgotten the readers.  The numbers from MBAR to PENDING only stand in w.
  */
 static inline int
 touched(const Cell *c, const CemuThread *t, CemuAccess kind)
