@@ -1,16 +1,16 @@
 /*
  * call_group.c
- *	  The calls of one request, or of several whose inputs go together, and the DecodedReply that reads their
- *	  answers.
+ *	  The calls of one request, or of several requests whose inputs are coalesced, and the DecodedReply
+ *	  that reads the responses.
  *
- * A job is over when none of its requests waits any more: all have their answers, it has failed, or nobody
- * wants it.  A request that leaves a group of several doesn't disturb the others: its input is sent, and its
- * result dropped.
+ * A group ends when none of its requests waits any more: all have their results, the group has failed,
+ * or all requests were cancelled.  A request that leaves a group of several does not disturb the others:
+ * its input is still sent, and its result dropped.
  *
- * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
- * front of the queue, to be asked for alone, and only the one at fault fails.  Where it breaks down over one
- * of them, or is down for all, halves of them are asked for, and halves of these (upstream_call.c says how
- * long).
+ * An endpoint that refuses a call of several inputs doesn't say which input is at fault.  So each
+ * request goes back to the front of the queue and is sent alone, and only the one at fault fails.  If
+ * the endpoint breaks down over one of the inputs, or is down for all, the group is halved, and its
+ * halves are halved again (upstream_call.c says for how long).
  *
  * Tested by tests/unit/remote/test_remote_dispatcher.c and test_remote_elsewhere.c.
  */
@@ -40,7 +40,7 @@ emit(void *ctx, int request, WireFrame kind, const Buf *fields, bool final)
 void
 pending_requeue(PendingRequest *a)
 {
-	/* it waits on: it is in no queue, and what was sent of it has told nothing */
+	/* the request still waits: it is in no queue, and none of its frames has been sent */
 	ALWAYS(!a->gone && a->item.turn == NULL);
 	a->job = NULL;
 	a->alone = true;
@@ -141,7 +141,7 @@ job_kill(CallGroup *j)
 	j->l->dead = j;
 	if (j->m->sizer == j)
 		length_over(j->m, LENGTH_NOTHING);
-	/* nothing new of it */
+	/* start none of its pending calls any more */
 	for (int i = 0; i < j->calls.n; i++)
 		if (j->c[i] != NULL && j->c[i]->state == CALL_PENDING)
 			call_unpend(j->c[i]);
@@ -175,7 +175,7 @@ job_split(CallGroup *j)
 	job_kill(j);
 }
 
-/* Some of a job that failed are one of their own. */
+/* Make a CallGroup of some requests of a group that failed. */
 static void
 part(CallGroup *j, PendingRequest **requests, int n, const UpstreamCall *c, int64_t due_us)
 {
@@ -212,7 +212,7 @@ job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us)
 	job_kill(j);
 }
 
-/* A call whose stream has told all may come to its end by itself. */
+/* Free the call.  If its stream has sent everything, the connection may end by itself first. */
 static void
 let_go(CallGroup *j, UpstreamCall *c)
 {
@@ -225,7 +225,7 @@ let_go(CallGroup *j, UpstreamCall *c)
 	}
 	c->state = CALL_DRAINS;
 	c->job = NULL;
-	/* an endpoint can have told all before it has read all */
+	/* an endpoint may have sent everything before it has read all of the request */
 	c->body = j->calls.v[c->i].body;
 	memset(&j->calls.v[c->i].body, 0, sizeof(Buf));
 	c->due_us = l->now_us + 1000000;

@@ -1,16 +1,16 @@
 /*
  * context_length.c
- *	  How long a model's context is, where its options don't say and somebody needs to know.
+ *	  Learns a model's context length if its options don't give it and a request needs it.
  *
- * A completion without max_tokens is asked for with a number (encode_generate.c).  So the first such
- * request's job is a GET of the endpoint's list of models, with the limits, tries and errors of any other
- * call; the others stand by.  Then all go back to the front of the queue.  A list that doesn't tell, as
- * another database's of a model that isn't loaded there, is followed by a second question: vLLM's answer
- * about the tokens of a text has the length, too.  If that doesn't tell the requests are refused; if the
- * endpoint can't be asked all have that error.
+ * A completion without max_tokens needs a number for it (encode_generate.c).  So the CallGroup of the
+ * first such request first GETs the endpoint's list of models, with the limits, tries and errors of any
+ * other call; other such requests wait for it.  Then all of them go back to the front of the queue.  If
+ * the list does not report the length, as another database's list of a model that isn't loaded there, a
+ * second call is made: vLLM's reply to /tokenize has the length, too.  If that doesn't report it either,
+ * the requests are refused.  If the endpoint can't be called, all of them fail with that error.
  *
- * What was told (llm_load_model learns it, too) is kept with the model's options for an hour, but not beyond
- * a failure: another endpoint may be at that url then.
+ * The length (llm_load_model learns it, too) is kept with the model's options for an hour, but only
+ * until the url fails: another endpoint may answer at that url afterwards.
  *
  * Tested by tests/unit/remote/test_remote_length.c.
  */
@@ -43,7 +43,7 @@ length_begin(CallGroup *j)
 	if (j->n > 1 || !wanted(j->m, j->requests[0]))
 		return;
 	j->sizes = true;
-	/* not the request's adapter: it has its base's length */
+	/* the question names no adapter: an adapter has the length of its base model */
 	j->question = (RequestFields) {
 		.kind = j->requests[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},
 			.max_tokens = -1,.idempotent = true
@@ -70,7 +70,10 @@ length_forget(RModel *m)
 	m->o->told_len = 0;
 }
 
-/* Those who stand by no more, the first one first; *n of them. */
+/*
+ * Take the requests that wait for the length out of that state.  Returns them, *n in number, the oldest
+ * first.
+ */
 static PendingRequest **
 stand_down(RModel *m, int *n)
 {
@@ -78,7 +81,7 @@ stand_down(RModel *m, int *n)
 	PendingRequest **v = mem_alloc(((size_t) l->n_requests + 1) * sizeof(*v));
 	int			at = 0;
 
-	/* the newest is the first of the dispatcher's */
+	/* the dispatcher's list begins with the newest request */
 	for (PendingRequest *a = l->requests; a != NULL; a = a->next)
 		if (a->m == m && a->waits_for_length)
 			v[at++] = a;
@@ -122,7 +125,7 @@ length_told(CallGroup *j, const Buf *fields)
 
 	length_learn(m, fields != NULL ? fields : &nothing);
 	a->asked = m->o->told_len > 0 ? LENGTH_NOTHING : tokens ? LENGTH_LIST : LENGTH_ALL;
-	/* no call of its own has been tried yet */
+	/* the request's own call has not been tried yet */
 	a->tries = a->charged = 0;
 	a->called_us = 0;
 	pending_requeue(a);
@@ -138,7 +141,7 @@ length_failed(CallGroup *j, const Err *e, const ErrorExtra *x)
 
 	switch (e->cls)
 	{
-			/* no such list, or not a word of the model in it */
+			/* there is no such list, or it does not mention the model */
 		case ERR_NOT_FOUND:
 		case ERR_PROTOCOL:
 		case ERR_UNSUPPORTED:

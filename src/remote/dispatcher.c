@@ -2,16 +2,16 @@
  * dispatcher.c
  *	  Requests on their way to endpoints.
  *
- * dispatcher_submit() puts a request into its model's queue, unless it has to wait for a limit of its role;
- * dispatcher_poll() does everything else: what events of HTTP have left to do, who is
- * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or
- * cancelled.
+ * dispatcher_submit() puts a request into its model's queue, unless it must wait for a limit of its
+ * role.  dispatcher_poll() does everything else: it handles the HTTP events that were noted, ends
+ * requests whose deadline has passed, and starts the next calls.  It is called after each http_turn(),
+ * and after a request was submitted or cancelled.
  *
- * Deadlines are looked through only when the next of them has come, as the engine does.  With many models
- * those are served first that were asked for least recently: with each turn another one is the first.
+ * Deadlines are checked only when the earliest of them has come, as the engine does.  With many models,
+ * the least recently served ones are served first: each poll begins with another model.
  *
- * Tested by tests/unit/remote/test_remote_dispatcher.c, test_remote_path.c and test_remote_sim.c (all that
- * may go wrong, at random).
+ * Tested by tests/unit/remote/test_remote_dispatcher.c, test_remote_path.c and test_remote_sim.c (random
+ * faults of all kinds).
  */
 #include "remote/dispatcher_internal.h"
 
@@ -78,7 +78,7 @@ dispatcher_queue_touched(UpstreamCall *c)
 	c->l->touched = c;
 }
 
-/* ---- the end ---- */
+/* ---- freeing ---- */
 
 static void
 end_drain(UpstreamCall *c)
@@ -143,7 +143,7 @@ dispatcher_settings(Dispatcher *l, const RSettings *set)
 
 /* ---- requests ---- */
 
-/* What a request without a model, or its beginning, comes to. */
+/* Send the final frame of a request that never gets to a model: an error, or a result. */
 static void
 end_at_once(Dispatcher *l, void *owner, const Err *e, const Buf *fields)
 {
@@ -159,7 +159,7 @@ end_at_once(Dispatcher *l, void *owner, const Err *e, const Buf *fields)
 		l->sink.frame(owner, WF_DONE, fields != NULL ? fields : &b, true);
 }
 
-/* Those that are about the program. */
+/* Answer requests that are about the program itself. */
 static bool
 own_business(Dispatcher *l, const RequestFields *w, void *owner)
 {
@@ -211,7 +211,7 @@ secret_ok(const RequestFields *w, Err *e)
 	return true;
 }
 
-/* Into its model's queue. */
+/* Put the request into its model's queue. */
 static void
 admit(PendingRequest *a)
 {
@@ -220,7 +220,7 @@ admit(PendingRequest *a)
 	a->m->fresh = true;
 }
 
-/* Those whose role has room for them now. */
+/* Admit the waiting requests that their role's limits allow now. */
 static bool
 admit_waiting(Dispatcher *l)
 {
@@ -361,7 +361,7 @@ dispatcher_live(const Dispatcher *l)
 	return l->n_requests;
 }
 
-/* ---- turns ---- */
+/* ---- polling ---- */
 
 static void
 look_at_deadlines(Dispatcher *l)
@@ -369,7 +369,7 @@ look_at_deadlines(Dispatcher *l)
 	if (l->now_us < l->next_deadline_us)
 		return;
 	l->next_deadline_us = INT64_MAX;
-	/* the sink may cancel other requests; they stay in memory, and lead back into the list */
+	/* the sink may cancel other requests; these stay in memory, and their links lead back into the list */
 	for (PendingRequest *a = l->requests, *next; a != NULL; a = next)
 	{
 		next = a->next;
@@ -400,7 +400,7 @@ look_at_drains(Dispatcher *l)
 	}
 }
 
-/* The first one goes to the end. */
+/* Move the first model to the end of the list. */
 static void
 rotate(Dispatcher *l)
 {
@@ -422,7 +422,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 	UpstreamCall *c;
 	UpstreamCall *full = NULL;
 
-	/* what was taken just now may have come behind `now` */
+	/* a request may have been submitted just now, with a clock that is later than now_us */
 	if (now_us > l->now_us)
 		l->now_us = now_us;
 	l->wake_us = INT64_MAX;
@@ -439,7 +439,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 			full = c;
 		}
 	}
-	/* those that are paused are looked at again */
+	/* calls whose client is behind are touched again, so that their pause is checked */
 	while ((c = full) != NULL)
 	{
 		full = c->next_touched;
@@ -457,7 +457,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 		check_turn(m);
 		rmodel_dispatch(m);
 	}
-	/* instead of those that couldn't be called */
+	/* in place of the requests that have failed because they can't be called */
 	if (admit_waiting(l))
 		dispatcher_wake(l, l->now_us);
 	l->depth--;

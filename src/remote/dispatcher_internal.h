@@ -1,17 +1,19 @@
 /*
  * dispatcher_internal.h
- *	  What dispatcher.c, pending_request.c, call_group.c, upstream_call.c, context_length.c, remote_model.c
- *	  and remote_stats.c share.
+ *	  What dispatcher.c, pending_request.c, call_group.c, upstream_call.c, context_length.c,
+ *	  remote_model.c and remote_stats.c share.
  *
  * A PendingRequest is a client's request until its final frame.  It waits for the limits of its role
- * (role_admission.h), then in its model's queue (request_queue.h), until it becomes, alone or with others, a
- * CallGroup: the calls that encode.c makes of it, and the DecodedReply that reads their replies.  An
- * UpstreamCall is one of these calls, with all its tries; while it can't be made, or waits to be made again,
- * it is in its model's list of pending calls.
+ * (role_admission.h), then in its model's queue (request_queue.h).  Then it becomes, alone or with
+ * others, a CallGroup: the calls that encode.c makes of the requests, and the DecodedReply that reads
+ * the responses.  An UpstreamCall is one of these calls, with all its tries.  While it can't be made, or
+ * waits for a retry, it is in its model's list of pending calls.
  *
- * Frames may be sent from within callbacks of HTTP, and the sink that gets a frame may cancel; libcurl may
- * not be called from there.  So only dispatcher_retire() frees objects and closes connections, when no
- * callback is on the stack (depth 0).
+ * The dispatcher sends frames from within callbacks of the HTTP client, and the sink that gets a frame
+ * may cancel requests; but libcurl may not be called from its own callbacks.  So only
+ * dispatcher_retire() frees objects and closes connections, when no callback is on the stack (depth 0).
+ *
+ * Functions called job_... work on a CallGroup, which is also called a job.
  */
 #ifndef VLLM_REMOTE_DISPATCHER_INTERNAL_H
 #define VLLM_REMOTE_DISPATCHER_INTERNAL_H
@@ -31,27 +33,29 @@ typedef struct CallGroup CallGroup;
 typedef struct UpstreamCall UpstreamCall;
 typedef struct RModel RModel;
 
-/* A health check that is under way (health_check.c). */
+/* A running health check (health_check.c). */
 typedef struct Check
 {
 	RModel	   *m;
 	int			url;
 	HttpCall   *h;
 	bool		ended;
-	HttpResult	res;			/* when it has */
+	HttpResult	res;			/* set once ended */
 } Check;
 
-/* A model's url, beside PickUrl. */
+/* State of one url of a model, next to its PickUrl. */
 typedef struct RUrl
 {
-	const char *base;			/* in the options */
-	const char *query;			/* in the options: "", or "?" and what follows every path */
-	char		entry[320];		/* that would allow its host; '' = the url is bad: */
+	const char *base;			/* points into the options */
+	/* points into the options: "", or "?" and the query that follows every path */
+	const char *query;
+	/* allowlist entry that would allow its host; '' = the url is invalid, see why */
+	char		entry[320];
 	char		why[160];
 	Rate		rate;
 	Paths		paths;
 	int64_t		calls, failures, retries, throttled;
-	int64_t		answered_us;	/* last; 0 = never */
+	int64_t		answered_us;	/* time of the last response; 0 = never */
 	char		error[256];
 	Check		check;
 } RUrl;
@@ -66,57 +70,59 @@ struct RModel
 	ROptions   *o;
 	RequestQueue *queue;
 	LoadBalancer pick;
-	RUrl	   *u;				/* pick.n */
-	char	   *secret;			/* of the request that came last, for health checks; NULL = none */
+	RUrl	   *u;				/* array of pick.n */
+	char	   *secret;			/* the latest request's, for health checks; NULL = none */
 	RetryBudget budget;
 	UpstreamCall *pending, *pending_last;
-	int			n_requests;			/* not ended, or in a job still */
-	int			n_deferred;		/* that wait for a limit of their role */
-	int			n_calls;		/* under way */
-	bool		forgotten;		/* goes with its last request */
-	bool		fresh;			/* requests have come since the queue was looked through */
-	CallGroup  *sizer;			/* it asks how long the context is; NULL = nobody does */
-	int64_t		told_us;		/* when o->told_len was learned */
-	int64_t		looked_us;		/* latest time for which waiting requests were checked */
-	bool		looked_shunned; /* that check was with an open circuit */
-	/* counted */
+	int			n_requests;			/* requests that have not ended, or are still in a CallGroup */
+	int			n_deferred;		/* requests that wait for a limit of their role */
+	int			n_calls;		/* running calls */
+	bool		forgotten;		/* freed after its last request */
+	bool		fresh;			/* requests were added since the queue was last searched */
+	CallGroup  *sizer;			/* the CallGroup that asks for the context length; NULL = none */
+	int64_t		told_us;		/* time at which o->told_len was learned */
+	/* requests with deadlines before this time have been ended already (look_at_queue()) */
+	int64_t		looked_us;
+	bool		looked_shunned; /* was every circuit open at that check? */
+	/* statistics */
 	int64_t		used_us;
 	int64_t		requests, prompt_tokens, cached_tokens, output_tokens;
 	int64_t		ended[WIRE_N_ENDS];
 	WireHist	hist[WIRE_N_HISTS];
 };
 
-/* What the endpoint was asked about its context (context_length.c). */
+/* What the endpoint has been asked about its context length (context_length.c). */
 typedef enum LengthAsked
 {
 	LENGTH_NOTHING,
 	LENGTH_LIST,				/* the list of its models */
-	LENGTH_ALL					/* the list, and tokens if the endpoint counts them */
+	LENGTH_ALL					/* the list, and token counts if the endpoint counts tokens */
 } LengthAsked;
 
 struct PendingRequest
 {
-	GatherItem	item;			/* first: an item is its request */
+	GatherItem	item;			/* first member, so that a GatherItem * is a PendingRequest * */
 	Dispatcher *l;
 	RModel	   *m;
 	CallGroup  *job;
 	void	   *owner;
 	RoleItem	role;
-	int64_t		used;			/* tokens, for its role; -1 = not known */
+	int64_t		used;			/* tokens charged to its role; -1 = unknown */
 	RequestFields w;
 	int64_t		deadline_us, arrival_us;
 	int			timeout_ms;
-	uint64_t	id;				/* of the dispatcher's */
-	bool		alone;			/* gathers no more */
+	uint64_t	id;				/* unique in the dispatcher */
+	bool		alone;			/* may no longer be coalesced */
 	/* in no queue and no group: another request asks for the context length that this one needs */
 	bool		waits_for_length;
-	LengthAsked asked;			/* what was asked and did not report the length */
+	LengthAsked asked;			/* what was asked without learning the length */
 	bool		accepted;
 	bool		gone;			/* the sink gets no more frames */
 	int			tries, charged;
 	int			texts;
-	int64_t		called_us, first_us, last_us;	/* first call, first and last WF_TEXT; 0 = none */
-	PendingRequest *prev, *next;	/* of the dispatcher's, until it is gone */
+	/* times of the first call, and of the first and last WF_TEXT; 0 = none */
+	int64_t		called_us, first_us, last_us;
+	PendingRequest *prev, *next;	/* dispatcher's list of requests that are not gone */
 	PendingRequest *next_retired;
 };
 
@@ -128,18 +134,19 @@ struct CallGroup
 	const RequestFields **w;
 	int			n;
 	int			living;			/* requests that are not gone */
-	bool		halved;			/* part of one that failed, */
-	int64_t		whole_us;		/* start of the whole call */
+	bool		halved;			/* half of a call that failed */
+	int64_t		whole_us;		/* start of the call before it was halved */
 	RCalls		calls;
 	UpstreamCall **c;
-	int			left;			/* calls without a whole answer */
+	int			left;			/* calls without a complete response */
 	DecodedReply *reply;
-	size_t		held;			/* bytes of it that are in the dispatcher's */
-	int			url;			/* called last, -1 */
+	size_t		held;			/* bytes of the reply counted in Dispatcher.held */
+	int			url;			/* url called last; -1 = none */
 	int64_t		first_byte_us;
-	int64_t		lost_prompt, lost_completion;	/* tokens of tries that gave no answer, as far as known */
-	bool		sizes;			/* its one call is no request's, but: */
-	RequestFields question;		/* how long is the context? */
+	/* tokens of tries that failed, as far as the endpoint reported them */
+	int64_t		lost_prompt, lost_completion;
+	bool		sizes;			/* its one call asks for the context length, for no request */
+	RequestFields question;		/* the fields of that call */
 	bool		emitted;
 	bool		dead;
 	CallGroup  *next_retired;
@@ -149,33 +156,33 @@ typedef enum CallState
 {
 	CALL_PENDING,				/* in the model's list */
 	CALL_RUNS,
-	CALL_WHOLE,					/* answered */
-	CALL_DRAINS					/* of no job: the connection has a moment to come to its end by itself */
+	CALL_WHOLE,					/* has a complete response */
+	CALL_DRAINS					/* belongs to no group: the connection may end by itself for a moment */
 } CallState;
 
 struct UpstreamCall
 {
 	Dispatcher *l;
 	CallGroup  *job;
-	int			i;				/* of the job's calls */
+	int			i;				/* index among the group's calls */
 	CallState	state;
 	HttpCall   *h;
 	Buf			url_text, error_body;
-	Buf			body;			/* drains: the job's, which may still be being sent */
+	Buf			body;			/* CALL_DRAINS: the request body, which may still be being sent */
 	HttpResult	res;
-	Err			e;				/* garbled: how */
+	Err			e;				/* if garbled: the reason */
 	bool		told, ended, garbled, whole;
-	bool		paused, full;	/* full: its caller has enough for now */
+	bool		paused, full;	/* full: the client has enough unread bytes for now */
 	bool		touched;
 	UpstreamCall *next_touched;
-	int			url;			/* of the try */
-	uint64_t	path;			/* paths_key() */
+	int			url;			/* url of the current try */
+	uint64_t	path;			/* paths_key() of the current try */
 	bool		probe;
 	int			avoid;
 	int			tries;
 	int64_t		begin_us;
-	int64_t		due_us;			/* pending: not before; drains: not longer than */
-	UpstreamCall *prev, *next;	/* pending, draining */
+	int64_t		due_us;			/* CALL_PENDING: earliest start; CALL_DRAINS: latest end */
+	UpstreamCall *prev, *next;	/* list of pending or of draining calls */
 };
 
 struct Dispatcher
@@ -193,31 +200,31 @@ struct Dispatcher
 	PendingRequest *requests;			/* not gone */
 	int			n_requests;
 	int64_t		next_deadline_us;
-	int			n_calls;		/* of libcurl's */
-	size_t		held,			/* bytes of all answers */
+	int			n_calls;		/* handles of libcurl in use */
+	size_t		held,			/* bytes of all responses, now and at most */
 				most_held;
 	UpstreamCall *touched;
 	UpstreamCall *drains;
 	PendingRequest *retired;
 	CallGroup  *dead;
-	int64_t		wake_us;		/* found by this turn */
-	WireFigures early;			/* requests that never got to a model; those of models that are forgotten */
-	WireFigures base;			/* subtracted (reset) */
+	int64_t		wake_us;		/* next wakeup, computed by dispatcher_poll() */
+	WireFigures early;			/* counts of requests that never reached a model, and of forgotten models */
+	WireFigures base;			/* counts to subtract since the last reset */
 	int64_t		started_us, published_us;
-	bool		rested;			/* published, and nothing has been done since */
+	bool		rested;			/* published, and nothing has happened since */
 };
 
-/* Of a request to an endpoint. */
+/* HTTP headers of a call. */
 typedef struct Headers
 {
 	const char **v;
 	int			n;
 } Headers;
 
-/* What an error tells besides. */
+/* Additional fields of an error frame. */
 typedef struct ErrorExtra
 {
-	const char *url;			/* NULL = none was asked */
+	const char *url;			/* NULL = no endpoint was asked */
 	bool		elsewhere;
 	int64_t		retry_after_ms; /* -1 = none */
 	int64_t		prompt_tokens, completion_tokens;
@@ -226,94 +233,106 @@ typedef struct ErrorExtra
 /* dispatcher.c */
 void		dispatcher_wake(Dispatcher *l, int64_t at_us);
 void		dispatcher_queue_touched(UpstreamCall *c);
-/* Another clock; for tests, whose network has a time of its own. */
+/* Set another clock, for tests whose simulated network has its own time. */
 void		dispatcher_set_clock(Dispatcher *l, int64_t (*clock) (void));
 
 /* pending_request.c */
 void		pending_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final);
 void		pending_error(PendingRequest *a, const Err *e, const ErrorExtra *x);
-/* Its deadline has come, or the end of its patience with its role's limits. */
+/*
+ * End the request with an error, because its deadline or its maximal wait for its role's limits has
+ * passed.
+ */
 void		pending_late(PendingRequest *a);
-/* The client has cancelled. */
+/* The client has cancelled the request. */
 void		pending_drop(PendingRequest *a);
 void		pending_free(PendingRequest *a);
-/* Of the message: the last of a tag; n = 0 if there is none. */
+/* Return the message's last field with the tag; n = 0 if it has none. */
 StrView	pending_field(const PendingRequest *a, WireTag tag);
 
 /* call_group.c */
-/* False: the requests have got errors, or are back in the queue, alone. */
+/*
+ * Make a CallGroup of n requests.  Returns false if the requests have ended with errors, or are back in
+ * the queue, each alone.
+ */
 bool		job_make(RModel *m, PendingRequest **requests, int n);
 void		job_fail(CallGroup *j, const Err *e, const ErrorExtra *x);
 /*
- * It would have to wait: those of its requests end that another model can be asked for.  False: nobody is
- * left.
+ * A call of the group would have to wait.  End those requests that the caller can send to another model.
+ * Returns false if no request is left.
  */
 bool		job_elsewhere(CallGroup *j, const Err *e, const ErrorExtra *x);
-/* Those who are left are asked for one by one. */
+/* Make separate calls for the requests that are left, one for each. */
 void		job_split(CallGroup *j);
-/* Those who are left are asked for in two calls, after due_us; c: the one of all of them, which failed. */
+/*
+ * Make two calls for the requests that are left, not before due_us.  c: the call for all of them, which
+ * failed.
+ */
 void		job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us);
-/* When all of its requests will have no use for it any more; 0 = never */
+/* Return the time after which no request of the group needs the result any more; 0 = never. */
 int64_t		job_deadline(const CallGroup *j);
-/* Back to the front of the queue, alone. */
+/* Put the request back at the front of the queue.  It may no longer be coalesced. */
 void		pending_requeue(PendingRequest *a);
-/* To be buried. */
+/* Mark the group dead; dispatcher_retire() frees it. */
 void		job_kill(CallGroup *j);
 void		job_free(CallGroup *j);
 
 /* upstream_call.c */
 void		call_pend(UpstreamCall *c);
 void		call_unpend(UpstreamCall *c);
-/* Make a try of it. */
+/* Start a try of the call at the url. */
 void		call_start(UpstreamCall *c, int url);
-/* Something has happened to it. */
+/* Handle what has happened to the call since it was touched. */
 void		call_settle(UpstreamCall *c);
-/* Close and free it. */
+/* Close and free the call. */
 void		call_free(UpstreamCall *c);
-/* Those of the model's options, with its secret; there is room for `more`. */
+/* Begin with the headers of the model's options, with its secret.  Reserves space for `more` headers. */
 void		headers_begin(Headers *h, const ROptions *o, StrView secret, int more);
-/* Wiped. */
+/* Free the headers and wipe the secret in them. */
 void		headers_free(Headers *h);
 
 /* health_check.c */
-/* The model is asked: what its health checks need. */
+/* Remember what the health checks of the model need, when a request for it is submitted. */
 void		check_note(RModel *m, StrView secret);
-/* What has been found out, and what is due. */
+/* Handle health checks that have ended and start those that are due. */
 void		check_turn(RModel *m);
-/* Close what may not be any more: hosts that aren't allowed, */
+/* Close health checks that the new settings do not allow, because their host is no longer allowed. */
 void		check_settings(RModel *m);
-/* Closes all connections for good and wipes the secret. */
+/* Close all health checks for good and wipe the secret. */
 void		check_forget(RModel *m);
 
 /* context_length.c */
-/* The request needs to know how long the context is, and another one is asking for that. */
+/* Must the request wait, because it needs the context length and another request is asking for it? */
 bool		length_stands_by(RModel *m, PendingRequest *a);
-/* A job in the making: must it ask for that first? */
+/* Called while the group is made: make it ask for the context length first, if it needs that. */
 void		length_begin(CallGroup *j);
-/* An answer about the model (WF_DONE). */
+/* Learn the context length from a reply about the model (WF_DONE). */
 void		length_learn(RModel *m, const Buf *fields);
 void		length_forget(RModel *m);
-/* The job that asked for it has its answer (NULL: it isn't told); */
+/*
+ * The group that asked for the context length has its reply.  fields NULL: the endpoint does not report
+ * it.
+ */
 void		length_told(CallGroup *j, const Buf *fields);
 /*
- * The call that asked for the length failed: true, it will never be known, and the requests are back in the
- * queue; false, the waiting requests fail with the error.
+ * The call that asked for the length failed.  Returns true if the length will never be known and the
+ * requests are back in the queue.  Returns false if the waiting requests must fail with the error.
  */
 bool		length_failed(CallGroup *j, const Err *e, const ErrorExtra *x);
-/* The call that asked for the length ended otherwise: the waiting requests are back in the queue. */
+/* The call that asked for the length ended in another way.  The waiting requests are back in the queue. */
 void		length_over(RModel *m, LengthAsked asked);
 
 /* remote_model.c */
 RModel	   *rmodel_get(Dispatcher *l, const RequestFields *w, Err *e);
 void		rmodel_forget(Dispatcher *l, uint32_t dboid, StrView name, uint64_t hash);
 void		rmodel_settings(RModel *m);
-/* A path of it, with the query; off_v1: beside "/v1". */
+/* Append the url with the path and the query.  off_v1: leave out the base URL's "/v1". */
 void		rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to);
-/* Free those that are forgotten and not used. */
+/* Free the models that are forgotten and unused. */
 void		rmodel_tidy(Dispatcher *l);
-/* Is each url ill, or has said that it takes nothing for longer than a first retry would wait? */
+/* Is every url down, or has it asked for no calls for longer than a first retry would wait? */
 bool		rmodel_shunned(const RModel *m);
-/* Make what calls may be made. */
+/* Make the calls that may be made now. */
 void		rmodel_dispatch(RModel *m);
 
 /* remote_stats.c */

@@ -2,19 +2,21 @@
  * doorbell_fd.c
  *	  The arena's doorbell as a file descriptor: a thread sleeps on the futex and writes to an eventfd.
  *
- * No ring is missed. A backend that rings pushes its slot, adds 1 to doorbell, and looks at engine_sleeping;
- * the sleeper sets engine_sleeping and looks at the ring (all sequentially consistent).
+ * No ring is missed.  A backend that rings pushes its slot, adds 1 to doorbell, and reads
+ * engine_sleeping.  The sleeper sets engine_sleeping and then reads the ring (all sequentially
+ * consistent).
  *
- * 1. The backend finds 0: then it pushed before the sleeper looked, and the sleeper saw that.
- * 2. It finds 1 and wakes the futex.  If our thread waits there, it goes on and finds a doorbell other than
- *    the
- *	  one it knows.  If it doesn't, it is on its way to the comparison that the kernel makes of the two
- *	  under the futex's lock.  Unless it knew this doorbell already it writes now; if it did, it has written,
- *	  or is about to, behind the addition.  So each time it writes behind the push.
- * 3. doorbell_awake() may take that write away, but then the sleeper looks at the ring behind it.
+ * 1. The backend reads 0.  Then it pushed its slot before the sleeper read the ring, and the sleeper saw
+ *    the slot.
+ * 2. The backend reads 1 and wakes the futex.  If our thread waits there, it wakes up and finds a
+ *    doorbell that differs from the value it knows.  If it does not wait there, it is about to wait, and
+ *    the kernel compares the doorbell with the known value under the futex's lock.  If the thread did
+ *    not know the new value, it writes now.  If it knew it, it has written, or is about to, after the
+ *    addition.  So in each case it writes after the push.
+ * 3. doorbell_awake() may consume that write, but then the sleeper reads the ring after it.
  *
- * While the sleeper is awake nobody makes a system call for it: the thread stays where it is, with an old
- * doorbell.
+ * While the sleeper is awake nobody makes a system call for it: the thread stays in the futex with an
+ * old value of the doorbell.
  *
  * Tested by tests/unit/remote/test_remote_server.c.
  */
@@ -35,7 +37,7 @@ struct DoorbellFd
 	WireHeader *h;
 	int			fd;
 	pthread_t	thread;
-	uint32_t	known;			/* the thread's */
+	uint32_t	known;			/* last doorbell value that the thread has seen */
 	_Atomic bool stop;
 };
 
@@ -54,7 +56,7 @@ bell_main(void *arg)
 		if (now == b->known)
 			continue;
 		b->known = now;
-		/* it fails only when there is a very large number in it, and then it is readable */
+		/* write fails only if the counter is near its maximum, and then the descriptor is readable anyway */
 		if (write(b->fd, &one, sizeof(one)) < 0)
 			continue;
 	}
@@ -118,5 +120,5 @@ doorbell_awake(DoorbellFd *b, bool readable)
 
 	atomic_store(&b->h->engine_sleeping, 0);
 	if (readable && read(b->fd, &n, sizeof(n)) < 0)
-		return;					/* there was nothing */
+		return;					/* nothing to consume */
 }

@@ -1,12 +1,12 @@
 /*
  * health_check.c
- *	  Health checks: is a url reachable again, and are those reachable that no request goes to?
+ *	  Health checks: is a url that was down reachable again, and are idle urls still reachable?
  *
- * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its newest
- * request.  It is no request itself: it counts for no limit and no metric, and is not repeated.  A url that
- * is down is checked when its breaker's time has come (load_balancer.c), an idle one each
- * health_check_interval. Models without a request for ten minutes are not checked: a url that is down then is
- * checked when the next request comes.
+ * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its
+ * newest request.  It is not a request: it counts for no limit and no metric, and is not retried.  A url
+ * that is down is checked when its breaker may close (load_balancer.c), an idle url each
+ * health_check_interval.  Models without a request for ten minutes are not checked: a url that is down
+ * is then checked when the next request comes.
  *
  * The model keeps the secret for its checks, and wipes it when they end or the model is forgotten.
  *
@@ -19,7 +19,7 @@
 #include "remote/dispatcher_internal.h"
 
 #define WANTED_US		INT64_C(600000000)
-/* bytes; of no interest, but read, so that the connection can be kept */
+/* bytes; the body is read only so that the connection can be kept */
 #define MOST_LIST		((size_t) 16 << 20)
 
 static bool
@@ -50,8 +50,8 @@ on_ended(void *ctx, const HttpResult *r)
 }
 
 /*
- * An endpoint that wants another secret, has no such list, or is asked too often is up: the error is about
- * the request alone.
+ * Does the response show that the endpoint is up?  An endpoint that wants another secret, has no such
+ * list, or is called too often is up: its error is only about this call.
  */
 static bool
 is_there(const HttpResult *r)
@@ -70,7 +70,7 @@ ended(Check *c, FateHealth health)
 
 	c->ended = false;
 	pick_check_end(&m->pick, c->url, health, m->l->now_us);
-	m->fresh = true;			/* waiting requests are looked at again */
+	m->fresh = true;			/* waiting requests must be checked again */
 	m->l->rested = false;
 }
 
@@ -148,7 +148,7 @@ check_note(RModel *m, StrView secret)
 {
 	size_t		n = m->secret != NULL ? strlen(m->secret) : 0;
 
-	/* without control characters, as dispatcher.c has seen to */
+	/* dispatcher.c has refused control characters in it */
 	if (!m->pick.checks || (n == secret.n && (n == 0 || memcmp(m->secret, secret.s, n) == 0)))
 		return;
 	wipe(m);
@@ -198,7 +198,7 @@ check_settings(RModel *m)
 void
 check_forget(RModel *m)
 {
-	/* those who wait still find out by themselves */
+	/* waiting requests find out by their own calls */
 	m->pick.checks = false;
 	for (int i = 0; i < m->pick.n; i++)
 		cancel(&m->u[i].check);

@@ -1,15 +1,16 @@
 /*
  * main.c
- *	  The remote program: arguments, arena, control socket, libcurl.  Everything else is remote_server.c's.
+ *	  The remote program: arguments, arena, control socket, libcurl.  The rest is in remote_server.c.
  *
  *	thread		does
- *	main		all of it
+ *	main		everything else
  *	bell		sleeps on the arena's doorbell (doorbell_fd.c)
  *	libcurl's	look up names
  *
- * The supervisor starts it and speaks with it as with the engine (ipc/control_protocol.h).  The program has
- * no clean-up, which could wait for a resolver: its connections end with it, and the arena is made
- * consistent by the supervisor (wire.h, LOST).
+ * The supervisor starts it and uses the same control protocol as with the engine
+ * (ipc/control_protocol.h).  The program does no clean-up at its end, which could have to wait for a
+ * resolver: its connections end with the process, and the supervisor makes the arena consistent (wire.h,
+ * LOST).
  *
  * Tested by tests/unit/remote/test_remote_program.c.
  */
@@ -51,7 +52,7 @@ usage(const char *fmt,...)
 	return ENGINE_EXIT_USAGE;
 }
 
-/* An argument that takes a value; what is wrong is said, by name. */
+/* Take an argument that has a value.  Reports an error with the argument's name. */
 static int
 take_option(RemoteArgs *a, const char *name, const char *value)
 {
@@ -78,7 +79,7 @@ print_version(void)
 	return ENGINE_EXIT_OK;
 }
 
-/* A connection is a file descriptor; as many as the system lets us have. */
+/* Each connection needs a file descriptor, so raise the limit as far as the system allows. */
 static void
 allow_files(void)
 {
@@ -110,7 +111,7 @@ serve(RemoteArgs *a)
 
 	if (status != ENGINE_EXIT_OK)
 		return status;
-	/* it has the secrets of many */
+	/* the process holds secrets of many users */
 	if (prctl(PR_SET_DUMPABLE, 0) != 0)
 		log_line('W', "could not forbid memory dumps");
 	allow_files();
@@ -150,7 +151,7 @@ main(int argc, char **argv)
 
 		if (strcmp(argv[i], "--version") == 0)
 			return print_version();
-		/* argv[argc] is NULL */
+		/* argv[argc] is NULL, so argv[i + 1] can be read */
 		rc = take_option(&a, argv[i], argv[i + 1]);
 		if (rc != ENGINE_EXIT_OK)
 			return rc;

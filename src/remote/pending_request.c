@@ -2,8 +2,8 @@
  * pending_request.c
  *	  A request of a client: the frames that its sink gets, and its end.
  *
- * A final frame is sent once: after it, and after dispatcher_cancel(), a PendingRequest is gone, and what its
- * calls still return is dropped.  Its memory stays until its CallGroup is over, since the group's
+ * The final frame is sent once.  After it, and after dispatcher_cancel(), a PendingRequest is gone, and
+ * what its calls still return is dropped.  Its memory stays until its CallGroup ends, since the group's
  * DecodedReply reads it.
  *
  * Tested by tests/unit/remote/test_remote_dispatcher.c.
@@ -35,7 +35,7 @@ leave(PendingRequest *a)
 	Dispatcher *l = a->l;
 
 	ALWAYS(!a->gone && l->n_requests > 0 && (a->prev == NULL) == (l->requests == a));
-	/* it is in the queue, or a job has it, or its role waits */
+	/* it is in the queue, or in a group, or waits for its role's limits */
 	ASSERT(a->item.turn == NULL || a->job == NULL);
 	a->gone = true;
 	if (a->prev != NULL)
@@ -86,7 +86,7 @@ pending_drop(PendingRequest *a)
 	leave(a);
 }
 
-/* May the caller not know where the endpoint is? */
+/* Must the endpoint be hidden from the caller? */
 static bool
 is_secret(const PendingRequest *a)
 {
@@ -100,7 +100,7 @@ is_secret(const PendingRequest *a)
 	return (secret & WIRE_SECRET_MODEL) != 0;
 }
 
-/* Neither urls nor hosts, nor what a library says of addresses. */
+/* Remove urls, hosts, and a library's text about addresses from the error. */
 static void
 hide_urls(const PendingRequest *a, Err *e)
 {
@@ -136,7 +136,7 @@ field_int(const Buf *b, WireTag tag)
 	return -1;
 }
 
-/* Text has come. */
+/* Count a WF_TEXT frame and its times. */
 static void
 count_text(PendingRequest *a)
 {
@@ -153,7 +153,10 @@ count_text(PendingRequest *a)
 	a->texts++;
 }
 
-/* Behind the reply's own come answers, each begun by its INDEX: so these stand before. */
+/*
+ * Write the times.  They must precede the choices of the list, each of which begins with an INDEX and
+ * owns the fields after it.
+ */
 static void
 put_times(PendingRequest *a, WireOut *o)
 {
@@ -212,7 +215,7 @@ pending_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final)
 	}
 	if (kind == WF_ACCEPTED)
 	{
-		/* also of a call that is made again */
+		/* a retry accepts the request again */
 		if (a->accepted)
 			return;
 		a->accepted = true;
@@ -289,7 +292,7 @@ pending_late(PendingRequest *a)
 	err_detail(&e, "The request took longer than %d ms.", a->timeout_ms);
 	for (int i = 0; j != NULL && !j->sizes && i < j->calls.n; i++)
 		sent = sent || j->c[i]->state == CALL_RUNS;
-	/* what is under way will be charged for all that is known */
+	/* the running call will be charged; the tokens are what is known so far */
 	if (sent)
 	{
 		a->charged++;

@@ -1,10 +1,10 @@
 /*
  * remote_model.c
- *	  The models that have been asked for, each with its queue, its urls and their limits; and whose turn it
- *	  is.
+ *	  The models that requests were submitted for, each with its queue, its urls and their limits; and
+ *	  the choice of the next call.
  *
- * A model is known by its version (hash), database and name.  It stays without requests, for its counters,
- * breakers and limits, until it is forgotten, or too many are known.
+ * A model is identified by its version (hash), database and name.  It stays while it has no requests,
+ * for its counters, breakers and limits, until it is forgotten, or until too many models are known.
  *
  * Tested by tests/unit/remote/test_remote_dispatcher.c and test_remote_elsewhere.c.
  */
@@ -80,7 +80,7 @@ rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to)
 {
 	size_t		n = strlen(u->base);
 
-	/* of the path: a host may have that name, too */
+	/* only the path "/v1" counts: a host may be named v1, too */
 	if (off_v1 && n > 4 && memcmp(u->base + n - 3, "/v1", 3) == 0 && u->base[n - 4] != '/')
 		n -= 3;
 	buf_reset(to);
@@ -116,7 +116,7 @@ rmodel_settings(RModel *m)
 	m->fresh = true;
 }
 
-/* Room for another: who has been asked for longest ago goes. */
+/* If there are too many models, free the least recently used one that has no requests. */
 static void
 make_room(Dispatcher *l)
 {
@@ -178,11 +178,11 @@ rmodel_forget(Dispatcher *l, uint32_t dboid, StrView name, uint64_t hash)
 		if (m->dboid == dboid && (hash == 0 || m->hash == hash) &&
 			(name.n == 0 || same_span((StrView) {m->name, strlen(m->name)}, name)))
 			m->forgotten = true;
-	l->rested = false;			/* it is to be published */
+	l->rested = false;			/* so that it is published */
 	rmodel_tidy(l);
 }
 
-/* ---- whose turn it is ---- */
+/* ---- choosing the next call ---- */
 
 static PickResult
 choose(RModel *m, const UpstreamCall *c, int64_t *when, int *url)
@@ -227,7 +227,10 @@ rmodel_shunned(const RModel *m)
 	return any;
 }
 
-/* Of a call's urls the first at which its path is stopped, and why; NULL: there is none. */
+/*
+ * Return the error of the first url at which the call's path is stopped, and its index.  NULL: there is
+ * none.
+ */
 static const char *
 path_error(const RModel *m, const UpstreamCall *c, int *url)
 {
@@ -245,8 +248,8 @@ path_error(const RModel *m, const UpstreamCall *c, int *url)
 }
 
 /*
- * Why it can't be asked now: of its urls the first that is ill, or else the first.  c: the call in question,
- * if it is one.
+ * Make the error that says why the model can't be called now.  It names the first url that is down, or
+ * else the first one.  c: the call in question, if there is one.
  */
 static void
 no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *e, ErrorExtra *x)
@@ -306,7 +309,7 @@ typedef struct RemoteModelLook
 	bool		circuit_open;
 } RemoteModelLook;
 
-/* Requests that will not be served in time, or need not wait. */
+/* End a waiting request that can't be served in time, or that the caller can send to another model. */
 static void
 look_at(void *ctx, GatherItem *it)
 {
@@ -327,7 +330,7 @@ look_at_queue(RModel *m, PickResult r, int64_t when, bool circuit_open)
 {
 	RemoteModelLook k = {m, r, when, circuit_open};
 
-	/* later and later only */
+	/* the requests were checked for this time already, so check again only for a later one */
 	if ((r == PICK_LATER || r == PICK_BUSY) && !m->fresh && when <= m->looked_us &&
 		(!circuit_open || m->looked_shunned))
 		return;
@@ -351,7 +354,10 @@ next_pending(RModel *m)
 	return NULL;
 }
 
-/* The next of the queue become a job.  False: there is none, or none yet. */
+/*
+ * Make the next requests of the queue a CallGroup.  Returns false if there are none, or if they wait for
+ * others.
+ */
 static bool
 next_job(RModel *m)
 {
@@ -368,8 +374,8 @@ next_job(RModel *m)
 }
 
 /*
- * Calls that wait for a url that won't be asked soon, while another model could answer.  False: there were
- * none.
+ * End requests of pending calls that would wait long for a url, although the caller can send them to
+ * another model.  Returns false if there were none.
  */
 static bool
 send_elsewhere(RModel *m, PickResult r, int64_t when)
@@ -399,7 +405,10 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
 	return some;
 }
 
-/* Nothing can be called now.  True: go on, since the call that couldn't has failed. */
+/*
+ * No call can be made now.  Returns true if the dispatcher must go on, since the call in question has
+ * failed.
+ */
 static bool
 stuck(RModel *m, UpstreamCall *c, PickResult r, int64_t when)
 {
@@ -431,7 +440,7 @@ stuck(RModel *m, UpstreamCall *c, PickResult r, int64_t when)
 	}
 	if (c != NULL && r == PICK_LATER && path_error(m, c, &i) != NULL)
 	{
-		/* others needn't wait for that */
+		/* only this path is stopped, so other calls need not wait */
 		c->due_us = when;
 		no_url(m, c, r, when, &e, &x);
 		x.prompt_tokens = c->job->lost_prompt / c->job->n;

@@ -1,15 +1,17 @@
 /*
  * remote_server.c
- *	  The remote program's loop: one thread, one epoll descriptor, which becomes readable for backends
+ *	  The remote program's loop: one thread and one epoll descriptor, which becomes readable for backends
  *	  (doorbell_fd.h), the supervisor and endpoints.
  *
- * A RemoteServerCall is a conversation of a slot (ipc_server/channel.h).  When its message is whole the
- * dispatcher takes the request over and writes the frames into the channel itself, but for final frames: they
- * are sent when the statistics are published, so that a client that has read its result sees it counted.  A
- * cancelled, corrupt or reused slot cancels its request in the dispatcher at once.  A RemoteServerCall is
- * freed when its channel is closed, but never from within the dispatcher: when its slot is polled next.
+ * A RemoteServerCall is a request on a slot (ipc_server/channel.h).  When its message is complete, the
+ * dispatcher takes the request over and the sink writes the frames into the channel.  Final frames are
+ * delayed until the statistics are published, so that a client that has read its result finds it
+ * counted.  If a slot is cancelled, corrupt or reused, its request is cancelled in the dispatcher at
+ * once.  A RemoteServerCall is freed after its channel is closed, but never from within the dispatcher:
+ * when its slot is polled next.
  *
- * Waiting for endpoints is no work: header.busy stays 0, and the heartbeat comes at least once a second.
+ * Waiting for endpoints does not count as work: header.busy stays 0, and the heartbeat comes at least
+ * once a second.
  *
  * Tested by tests/unit/remote/test_remote_server.c.
  */
@@ -32,15 +34,15 @@
 #include "ipc_server/control_socket.h"
 #include "ipc_server/stats_seqlock.h"
 
-#define BEAT_US		INT64_C(1000000)	/* the loop comes round so often at least */
+#define BEAT_US		INT64_C(1000000)	/* longest time of one iteration of the loop */
 
 typedef struct RemoteServerCall
 {
 	Channel		ch;
 	struct RemoteServer *d;
-	PendingRequest *request;	/* the dispatcher has it */
-	bool		taken;			/* the message has gone where it belongs */
-	bool		answered;		/* its final frame has come, and waits here: */
+	PendingRequest *request;	/* owned by the dispatcher; NULL = none */
+	bool		taken;			/* the message has been passed on */
+	bool		answered;		/* its final frame has come and is kept in this call */
 	WireFrame	last_kind;
 	Buf			last;
 	struct RemoteServerCall *next_last;
@@ -56,17 +58,17 @@ struct RemoteServer
 	RSettings	set;
 	Dispatcher *line;
 	WireStats  *stats;
-	RemoteServerCall **table;			/* by slot; NULL = none */
-	int			n_requests;			/* calls whose request the dispatcher has */
-	RemoteServerCall *lasts;			/* whose final frames wait */
-	int64_t		beat_us;		/* of the last look at all slots */
+	RemoteServerCall **table;			/* indexed by slot; NULL = none */
+	int			n_requests;			/* calls whose request is in the dispatcher */
+	RemoteServerCall *lasts;			/* list of calls whose final frames are delayed */
+	int64_t		beat_us;		/* time of the last sweep of all slots */
 	int64_t		http_due_us, dispatcher_due_us;
 	bool		stop;
 };
 
-/* ---- the sink of the dispatcher ---- */
+/* ---- the dispatcher's sink ---- */
 
-/* The line has it no longer. */
+/* The dispatcher no longer has the call's request. */
 static void
 forget_request(RemoteServerCall *v)
 {
@@ -103,8 +105,8 @@ sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 	}
 	chan_frame(&v->ch, kind, fields, kind != WF_ACCEPTED);
 	/*
-	 * corrupt, or somebody else's slot by now; from within dispatcher_submit() it has no request yet, and is
-	 * looked at behind it
+	 * The slot is corrupt, or another client has it by now.  During dispatcher_submit() the call has no
+	 * request yet; take() checks for that afterwards.
 	 */
 	if (!chan_is_open(&v->ch))
 		cancel_call(v);
@@ -142,7 +144,7 @@ send_lasts(RemoteServer *d)
 	}
 }
 
-/* It goes with its slot. */
+/* Drop the delayed final frame together with its slot. */
 static void
 forget_last(RemoteServerCall *v)
 {
@@ -159,7 +161,10 @@ static const LineSink sink = {.frame = sink_frame,.live = sink_live,.backlog = s
 
 /* ---- control commands ---- */
 
-/* Conversations that are open though their slots are not theirs, requests that only one side knows of. */
+/*
+ * Count calls that are open though their slot belongs to another request, and requests that only one
+ * side has.
+ */
 static bool
 integrity(RemoteServer *d, Buf *answer)
 {
@@ -240,7 +245,7 @@ control(RemoteServerCall *v)
 
 /* ---- slots ---- */
 
-/* The message is whole. */
+/* The message is complete: submit the request. */
 static void
 take(RemoteServerCall *v)
 {
@@ -254,7 +259,7 @@ take(RemoteServerCall *v)
 		control(v);
 		return;
 	}
-	/* the dispatcher owns it from here on */
+	/* the dispatcher owns the message from here on */
 	v->ch.in = NULL;
 	a = dispatcher_submit(d->line, (WireKind) v->ch.kind, fields, v->ch.in_len, v->ch.deadline_us,
 						  v->ch.timeout_ms, v);
@@ -292,7 +297,7 @@ receive(RemoteServerCall *v)
 	}
 }
 
-/* Take a closed conversation off its slot. */
+/* Remove a closed call from its slot. */
 static void
 retire(RemoteServer *d, uint32_t slot)
 {
@@ -316,7 +321,7 @@ accept_call(RemoteServer *d, uint32_t slot, uint32_t gen)
 	return v;
 }
 
-/* Somebody has rung for this slot. */
+/* A backend has rung for this slot. */
 static void
 poll_slot(RemoteServer *d, uint32_t slot)
 {
@@ -325,7 +330,7 @@ poll_slot(RemoteServer *d, uint32_t slot)
 	uint32_t	state;
 	uint32_t	gen;
 
-	/* cleared before we look: partner is the backend's exchange in its ring-for-attention */
+	/* Cleared before the slot is read.  Partner: the backend's exchange in its ring-for-attention. */
 	atomic_exchange(&w->attn, 0);
 	state = atomic_load_explicit(&w->state, memory_order_acquire);
 	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
@@ -339,7 +344,7 @@ poll_slot(RemoteServer *d, uint32_t slot)
 	{
 		retire(d, slot);
 		v = NULL;
-		/* dropping it has closed the slot; a new owner may have it by now: state, then gen */
+		/* dropping the call has closed the slot, so a new owner may have it by now: read state, then gen */
 		state = atomic_load_explicit(&w->state, memory_order_acquire);
 		gen = atomic_load_explicit(&w->gen, memory_order_acquire);
 	}
@@ -423,7 +428,7 @@ available_memory(void)
 	return n > INT64_MAX ? -1 : (int64_t) n;
 }
 
-/* The arena has those of a process before this one. */
+/* The arena still has the statistics of the previous process. */
 static void
 begin_stats(WireStats *s)
 {
@@ -512,7 +517,7 @@ remote_server_ready(RemoteServer *d)
 	link_tell(&d->link, CONTROL_READY "\n");
 }
 
-/* Sleeps until a backend rings, the supervisor writes, an endpoint answers, or a timer is due. */
+/* Sleep until a backend rings, the supervisor writes, an endpoint responds, or a timer is due. */
 static void
 sleep_some(RemoteServer *d, int64_t most_us)
 {
@@ -544,7 +549,7 @@ sleep_some(RemoteServer *d, int64_t most_us)
 	doorbell_awake(d->bell, rang);
 }
 
-/* us from now, as who tells it is not trusted to say anything sensible */
+/* Return the time that is `us` from now, limited to BEAT_US, so that a wrong value can't stop the loop. */
 static int64_t
 due_in(int64_t us)
 {
@@ -567,7 +572,7 @@ remote_server_turn(RemoteServer *d, int64_t most_us)
 		sweep(d, false);
 		look_at_memory(d->stats);
 	}
-	/* what was cancelled just now is closed, and what has come is begun, before answers are read */
+	/* before responses are read, so that cancelled calls are closed and submitted ones are started */
 	d->dispatcher_due_us = due_in(dispatcher_poll(d->line, now));
 	if (now >= d->http_due_us)
 	{

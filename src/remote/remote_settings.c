@@ -1,9 +1,9 @@
 /*
  * remote_settings.c
- *	  What the remote program is told: settings by name, one table row each.
+ *	  The settings of the remote program, assigned by name, one table row each.
  *
- * They come as arguments and as lines of the control socket.  A list of hosts that
- * can't be read is refused as a whole: half of one could allow too much.
+ * They come as arguments and as lines of the control socket.  A list of hosts that can't be parsed is
+ * refused as a whole: half of one could allow too much.
  *
  * Tested by tests/unit/remote/test_remote_server.c.
  */

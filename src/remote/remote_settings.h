@@ -1,6 +1,6 @@
 /*
  * remote_settings.h
- *	  What the remote program is told: settings by name.
+ *	  The settings of the remote program, assigned by name.
  */
 #ifndef VLLM_REMOTE_REMOTE_SETTINGS_H
 #define VLLM_REMOTE_REMOTE_SETTINGS_H
@@ -8,10 +8,10 @@
 #include "base/err.h"
 #include "remote/dispatcher.h"
 
-/* Nothing is allowed yet. */
+/* Set the defaults; no host is allowed yet. */
 void		rsettings_init(RSettings *s);
 void		rsettings_free(RSettings *s);
-/* "name=value".  False: all is as it was. */
+/* Assign "name=value".  Returns false and changes nothing on an error. */
 bool		rsettings_assign(RSettings *s, const char *assign, Err *e);
 
 #endif

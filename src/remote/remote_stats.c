@@ -2,11 +2,11 @@
  * remote_stats.c
  *	  The counters of the dispatcher, and their copy in the arena.
  *
- * The copy is written under the sequence lock (stats_seqlock.h).  What there is of a model is its entry's;
- * the sums are over those that are known and those that were.  Resetting subtracts a base from the sums:
- * models' counters only grow.
+ * The copy is written under the sequence lock (stats_seqlock.h).  The counters of a model are in its
+ * RModel; totals add up the known models and the forgotten ones.  A reset subtracts a base from the
+ * totals, so the models' counters only grow.
  *
- * Times are those that a caller sees: from its arrival, waiting and tries and all.
+ * Times are measured as the caller sees them: from the request's arrival, with all waiting and tries.
  *
  * Tested by tests/unit/remote/test_remote_dispatcher.c.
  */
@@ -54,7 +54,7 @@ count_tokens(PendingRequest *a, int64_t prompt, int64_t cached, int64_t output)
 		rstats_observe(m, WH_TPOT, (now - a->first_us) / (output - 1));
 }
 
-/* A request has its answer: fields are those of its WF_DONE. */
+/* A request has its result.  fields: the fields of its WF_DONE. */
 void
 rstats_done(PendingRequest *a, const Buf *fields)
 {
@@ -89,7 +89,7 @@ rstats_done(PendingRequest *a, const Buf *fields)
 	count_tokens(a, prompt, cached < prompt ? cached : prompt, output);
 }
 
-/* ---- sums ---- */
+/* ---- totals ---- */
 
 static void
 counters(const RModel *m, WireFigures *f)
@@ -183,14 +183,14 @@ put_endpoint(const RModel *m, int i, WireEndpoint *to)
 		to->retry_us = p->open_until_us;
 	else if (u->rate.until_us > now)
 		to->retry_us = u->rate.until_us;
-	/* a waiting request might go to any of them */
+	/* a waiting request may go to any of the urls */
 	to->waiting = rqueue_count(m->queue);
 	for (const UpstreamCall *c = m->pending; c != NULL; c = c->next)
 		to->waiting++;
 	snprintf(to->error, sizeof(to->error), "%s", u->error);
 }
 
-/* Those that were asked for last, if there are more than places. */
+/* Choose the most recently used models, if there are more than the arena has places for. */
 static int
 choose_models(const Dispatcher *l, const RModel **v)
 {
@@ -216,7 +216,7 @@ choose_models(const Dispatcher *l, const RModel **v)
 	return n;
 }
 
-/* Views list them in one order. */
+/* Sort the models, so that views list them in the same order each time. */
 static void
 sort_models(const RModel **v, int n)
 {
@@ -232,7 +232,10 @@ sort_models(const RModel **v, int n)
 		}
 }
 
-/* That may be under way at once, of the model that may have most; backends send a multiple of it. */
+/*
+ * Return the maximal number of concurrent calls, of the model that allows most.  Backends keep a
+ * multiple of it in flight.
+ */
 static int64_t
 most_calls(const Dispatcher *l)
 {
@@ -257,7 +260,7 @@ dispatcher_publish(Dispatcher *l, WireStats *s)
 	WireFigures f;
 	int			n;
 
-	/* at rest what was done last must be seen at once; then there is nothing more to say */
+	/* when the dispatcher becomes idle, publish at once, and then not again */
 	if (rest ? l->rested : now - l->published_us < PUBLISH_US)
 		return;
 	l->published_us = now;

@@ -1,6 +1,6 @@
 /*
  * remote_syscalls.c
- *	  The system calls of the remote program, out of remote_syscalls.def.
+ *	  The table of system calls of the remote program, built from remote_syscalls.def.
  *
  * Tested by tests/unit/base/test_seccomp.c.
  */

@@ -2,14 +2,16 @@
  * request_queue.c
  *	  The queue of a model's requests.
  *
- * Levels are lists of turns: a level is a priority, a turn is a login with its requests in order of arrival.
- * Of the first level the turn that has had least, by its weight, gives its first request (of equals the one
- * that has waited longest).  A new turn begins with what the others have had.
+ * The queue is a list of levels, one for each priority.  A level is a list of turns.  A turn is a login
+ * with its requests in order of arrival.  On the first level that has one, the turn that has had the
+ * least service by its weight gives its first request; among equals, the one that has waited longest.  A
+ * new turn starts with the service that the others have had.
  *
- * A request whose input may go with others' belongs to a group of such; when its turn comes, the others of
- * its group go with it, whoever's they are: they take nobody's place.  So the longer a queue is, the fuller
- * the calls are, without anybody waiting for that.  Only if the group isn't full, something is under way and
- * its oldest request is younger than GATHER_WAIT_US, the turn passes to another.
+ * A request whose input may be coalesced belongs to a group of such requests.  When its turn comes, the
+ * others of its group go with it, whatever their login: they take nobody's place.  So the longer the
+ * queue is, the fuller the calls are, without any request waiting for that.  Only if the group isn't
+ * full, a call is running and the group's oldest request is younger than GATHER_WAIT_US, the next turn
+ * is served first.
  *
  * Tested by tests/unit/remote/test_remote_request_queue.c.
  */
@@ -20,14 +22,15 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#define MOST_GROUPS	64			/* kinds of requests that are told apart; those of further kinds go alone */
+/* groups that the queue distinguishes; requests of further kinds are sent alone */
+#define MOST_GROUPS	64
 
 typedef struct RequestQueueLevel
 {
 	bool		first, background;
 	int			priority;
-	GatherTurn *turns, *last;	/* in the order in which they come */
-	double		had;			/* by the one that was served last, before that */
+	GatherTurn *turns, *last;	/* in the order in which they are served */
+	double		had;			/* service of the turn that was served last, before that */
 	struct RequestQueueLevel *next;
 } RequestQueueLevel;
 
@@ -35,7 +38,7 @@ struct GatherTurn
 {
 	RequestQueueLevel *level;
 	uint32_t	login;
-	double		had;			/* requests by weight */
+	double		had;			/* requests served, divided by the weight */
 	GatherItem *head, *tail;
 	GatherTurn *next;
 };
@@ -79,7 +82,7 @@ rqueue_count(const RequestQueue *g)
 	return g->n;
 }
 
-/* -1, 0, 1: before the level, of it, behind it */
+/* Return -1, 0 or 1 if the item is before, on or after the level. */
 static int
 order(const GatherItem *it, const RequestQueueLevel *l)
 {
@@ -203,7 +206,7 @@ leave_group(RequestQueue *g, GatherItem *it)
 	g->n_groups--;
 }
 
-/* A turn without requests goes, and a level without turns. */
+/* Free a turn without requests, and a level without turns. */
 static void
 tidy(RequestQueue *g, GatherTurn *t)
 {
@@ -254,7 +257,7 @@ rqueue_remove(RequestQueue *g, GatherItem *it)
 	tidy(g, t);
 }
 
-/* The turn is over: it goes behind the others of its level that have had as much. */
+/* The turn has been served.  Move it after the turns of its level that have had as much service. */
 static void
 pass(GatherTurn *t, int weight)
 {
@@ -277,7 +280,7 @@ pass(GatherTurn *t, int weight)
 	l->last = t;
 }
 
-/* May it go now?  Else *when_us is lowered. */
+/* May the request be sent now?  If not, lower *when_us to the time when it may. */
 static bool
 ripe(const RequestQueue *g, const GatherItem *it, bool idle, int64_t now, int64_t *when_us)
 {

@@ -1,7 +1,7 @@
 /*
  * request_queue.h
- *	  Requests that wait for their turn: by priority, then by weight of the caller's role, then in order of
- *	  arrival; and those whose inputs may go into one call.
+ *	  Requests that wait for a call, and the coalescing of inputs into one call.  The order is by
+ *	  priority, then by the weight of the caller's role, then by arrival.
  */
 #ifndef VLLM_REMOTE_REQUEST_QUEUE_H
 #define VLLM_REMOTE_REQUEST_QUEUE_H
@@ -15,25 +15,25 @@ typedef struct GatherItem GatherItem;
 typedef struct GatherTurn GatherTurn;
 typedef struct GatherGroup GatherGroup;
 
-/* In whatever waits. */
+/* Embedded in each queued object. */
 struct GatherItem
 {
 	/* set by the owner */
-	int			priority;		/* lower is sooner */
-	bool		background;		/* behind all others */
+	int			priority;		/* lower is scheduled first */
+	bool		background;		/* after all others */
 	bool		first;			/* before all others: it has waited already */
-	uint32_t	login;			/* whose turn it uses, */
-	int			weight;			/* weight of the turn in proportion to others'; 0 = 1 */
+	uint32_t	login;			/* role whose share it uses */
+	int			weight;			/* share in proportion to other roles' weights; 0 = 1 */
 	bool		gathers;
-	int64_t		since_us;		/* of gathering: it waits from then on */
-	/* request_queue.c's */
-	GatherTurn *turn;			/* NULL: is not in the queue */
+	int64_t		since_us;		/* start of its wait for coalescing */
+	/* private to request_queue.c */
+	GatherTurn *turn;			/* NULL: not in the queue */
 	GatherItem *prev, *next;
 	GatherGroup *group;
 	GatherItem *group_prev, *group_next;
 };
 
-/* Do both ask for the same but for their inputs? */
+/* Are both requests the same but for their inputs? */
 typedef bool (*GatherSame) (const GatherItem *a, const GatherItem *b);
 
 typedef struct RequestQueue RequestQueue;
@@ -44,11 +44,12 @@ void		rqueue_add(RequestQueue *g, GatherItem *it);
 void		rqueue_remove(RequestQueue *g, GatherItem *it);
 int			rqueue_count(const RequestQueue *g);
 /*
- * Those whose turn it is, out of the queue: into v (room for `most`), how many.  0: nobody waits, or who does
- * may be joined by others until *when_us.  idle: nothing is under way, so that waiting gains nothing.
+ * Take the next requests that may go into one call out of the queue and store them in v (of capacity
+ * `most`).  Returns their number.  0: the queue is empty, or the first requests wait for others to join
+ * them until *when_us.  idle: no call is running, so waiting gains nothing.
  */
 int			rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us);
-/* Each one of the queue; it may remove the one that it gets. */
+/* Call f for each item of the queue.  f may remove the item that it gets. */
 void		rqueue_each(RequestQueue *g, void (*f) (void *ctx, GatherItem *it), void *ctx);
 
 #endif

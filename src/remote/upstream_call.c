@@ -1,13 +1,13 @@
 /*
  * upstream_call.c
- *	  One call and its tries: the request, the events of HTTP, and what follows from its end.
+ *	  One call and its tries: the HTTP request, the events, and what follows from its end.
  *
- * Events do no more than hand bytes to the DecodedReply and make a note; call_settle(), from
- * dispatcher_poll(), does the rest.  The body of an answer belongs to the job and outlives the try that
- * sends it.
+ * The event callbacks only pass bytes to the DecodedReply and note what happened.  call_settle(), called
+ * by dispatcher_poll(), does the rest.  The body of the HTTP request belongs to the CallGroup and
+ * outlives the try that sends it.
  *
- * The secret is in the request's message, and for as long as it takes to begin a call in a header: this is
- * wiped.  (health_check.c keeps one, too.)
+ * The secret is in the request's message, and while a call is started also in a header, which is wiped.
+ * (health_check.c keeps a copy, too.)
  *
  * Tested by tests/unit/remote/test_remote_dispatcher.c.
  */
@@ -21,16 +21,16 @@
 #include "ipc/host_allowlist.h"
 #include "ipc/traceparent.h"
 
-#define MOST_ERROR		((size_t) 64 << 10)	/* bytes */
-/* who holds less than this part of all that may be held isn't the one who holds too much */
+#define MOST_ERROR		((size_t) 64 << 10)	/* bytes of an error body that are kept */
+/* a response below this fraction (1 / SMALL_HELD) of the memory limit is not the one that holds too much */
 #define SMALL_HELD		1024
-#define BACKLOG_FULL	((size_t) 256 << 10)	/* a caller's: then nothing more is read, */
-#define BACKLOG_LOW		((size_t) 64 << 10)	/* backlog of a caller below which reading resumes */
+#define BACKLOG_FULL	((size_t) 256 << 10)	/* unread bytes of a client above which reading pauses */
+#define BACKLOG_LOW		((size_t) 64 << 10)	/* unread bytes of a client below which reading resumes */
 #define BACKLOG_LOOK_US	5000		/* interval in which the backlog is checked */
-#define MOST_WAIT_US	INT64_C(60000000)	/* for Retry-After */
-#define WELL_US			INT64_C(10000000)	/* a url that has answered within this isn't down */
+#define MOST_WAIT_US	INT64_C(60000000)	/* longest wait before a retry, Retry-After included */
+#define WELL_US			INT64_C(10000000)	/* a url that has sent a reply within this time isn't down */
 
-/* ---- in the list of pending ones ---- */
+/* ---- the list of pending calls ---- */
 
 void
 call_pend(UpstreamCall *c)
@@ -57,7 +57,7 @@ call_unpend(UpstreamCall *c)
 	else if (m->pending == c)
 		m->pending = c->next;
 	else
-		return;					/* is not in it */
+		return;					/* not in the list */
 	if (c->next != NULL)
 		c->next->prev = c->prev;
 	else
@@ -98,7 +98,10 @@ on_head(void *ctx, const HttpResult *r)
 	return true;
 }
 
-/* False: all answers together, and this one, are more than may be held. */
+/*
+ * Account for the bytes that the reply holds.  Returns false if all responses together hold too much and
+ * this one is not small.
+ */
 static bool
 hold(CallGroup *j, Err *e)
 {
@@ -147,7 +150,7 @@ on_data(void *ctx, const char *p, size_t n)
 	a = j->requests[0];
 	if (!c->full && j->n == 1 && !a->gone && l->sink.backlog(a->owner) > BACKLOG_FULL)
 	{
-		/* now: what a fast endpoint still sends before the next turn may be a lot */
+		/* pause now: a fast endpoint may send much before the next poll */
 		c->full = c->paused = true;
 		http_pause(c->h, true);
 		dispatcher_queue_touched(c);
@@ -161,7 +164,7 @@ on_ended(void *ctx, const HttpResult *r)
 	UpstreamCall *c = ctx;
 
 	c->res = *r;
-	/* libcurl tells an end once */
+	/* libcurl reports the end once */
 	ALWAYS(!c->ended && c->l->n_calls > 0);
 	c->h = NULL;
 	c->ended = true;
@@ -169,7 +172,7 @@ on_ended(void *ctx, const HttpResult *r)
 	dispatcher_queue_touched(c);
 }
 
-/* ---- the request ---- */
+/* ---- the HTTP request ---- */
 
 static void
 headers_add(Headers *h, const char *name, const char *before, const char *value, size_t n)
@@ -177,7 +180,7 @@ headers_add(Headers *h, const char *name, const char *before, const char *value,
 	size_t		len = strlen(name) + strlen(before) + n + 3;
 	char	   *s;
 
-	/* nobody makes two headers of one */
+	/* a control character could make two headers of one */
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char) value[i] < 0x20 || value[i] == 0x7f)
 			return;
@@ -225,8 +228,8 @@ make_headers(const UpstreamCall *c, Headers *h)
 			headers_add(h, "tracestate", "", state.s, state.n);
 	}
 	/*
-	 * a UUID, which is all that some servers take; another one for each try: the one before may still be
-	 * known there
+	 * A UUID, because some servers accept nothing else.  Each try has another one, because the server
+	 * may still know the one before.
 	 */
 	snprintf(id, sizeof(id), "%08x-%04x-8%03x-8%03x-%012llx", (unsigned) (c->l->salt >> 32),
 			 (unsigned) (c->l->salt >> 16 & 0xffff), (unsigned) (16 * c->tries + c->i) & 0xfff,
@@ -272,7 +275,7 @@ begin(UpstreamCall *c, int url)
 	}
 }
 
-/* It is no more under way at its url. */
+/* The call no longer runs at its url.  Update the limits and the breaker. */
 static void
 finish(UpstreamCall *c, const CallOutcome *f, int64_t used)
 {
@@ -305,7 +308,8 @@ call_start(UpstreamCall *c, int url)
 
 	begin(c, url);
 	if (j->dead)
-		return;					/* the sink of a frame of begin() has cancelled; dispatcher_retire() */
+		/* the sink of a frame of begin() has cancelled; dispatcher_retire() frees the call */
+		return;
 	rmodel_url(&m->u[url], r->path, r->off_v1, &c->url_text);
 	make_headers(c, &h);
 	q = (HttpRequest) {
@@ -354,9 +358,9 @@ call_free(UpstreamCall *c)
 	mem_free(c);
 }
 
-/* ---- its end ---- */
+/* ---- the end of a try ---- */
 
-/* What its callers are told. */
+/* Make the error that the requests of the call get. */
 static void
 error_of(UpstreamCall *c, Err *e)
 {
@@ -391,7 +395,7 @@ count(UpstreamCall *c, const CallOutcome *f, const Err *e)
 		paths_end(&u->paths, c->path, e->msg, c->begin_us, c->l->now_us);
 }
 
-/* us until it may be made again; -1: not */
+/* Return the us until the call may be retried; -1: never. */
 static int64_t
 again_us(UpstreamCall *c, const CallOutcome *f)
 {
@@ -402,10 +406,10 @@ again_us(UpstreamCall *c, const CallOutcome *f)
 
 	if (f->verdict != OUTCOME_RETRY || c->tries > m->o->max_retries)
 		return -1;
-	/* it has failed in the company of others already */
+	/* the request has already failed together with others */
 	if (j->halved && f->charged && j->requests[0]->charged > m->o->max_retries)
 		return -1;
-	/* other urls haven't said that they want to be left alone */
+	/* with several urls, another one is tried, which hasn't asked for a wait */
 	wait = retry_wait_us(j->requests[0]->id * 16 + (uint64_t) c->i, c->tries,
 						 m->pick.n == 1 ? c->res.retry_after_ms : -1);
 	if (wait > MOST_WAIT_US || (until != 0 && c->l->now_us + wait >= until))
@@ -416,11 +420,12 @@ again_us(UpstreamCall *c, const CallOutcome *f)
 }
 
 /*
- * An endpoint that breaks down over one input fails all that go with it.  So when a call of several has
- * failed twice, or needn't be tried again, they are asked for by halves, down to the one at fault.  That must
- * not multiply an outage: each halving is of the retry budget, unless the url has answered something just
- * now; halves are asked for once.  Gateways and silence say nothing of inputs, and rows that are only known
- * to be wrong side by side stay together.
+ * If an endpoint breaks down over one input, all inputs of the call fail.  So when a call of several
+ * requests has failed twice, or can't be retried, the requests are sent as two halves, down to the one
+ * at fault.  That must not multiply the load in an outage: each halving counts against the retry budget,
+ * unless the url has sent a reply just now, and halves are tried once.  Errors of gateways and timeouts
+ * say nothing about the inputs, and rows that are only known to be wrong next to each other stay
+ * together.
  */
 static bool
 halve(UpstreamCall *c, const CallOutcome *f)
@@ -455,7 +460,7 @@ failed(UpstreamCall *c, CallOutcome f)
 	int64_t		wait;
 	Err			e = {0};
 
-	/* garbled: nothing more of it is wanted */
+	/* garbled: close the transfer, the rest is useless */
 	if (c->h != NULL)
 	{
 		http_cancel(c->h);
@@ -480,7 +485,7 @@ failed(UpstreamCall *c, CallOutcome f)
 		c->due_us = c->l->now_us + wait;
 		c->avoid = m->pick.n > 1 ? c->url : -1;
 		call_pend(c);
-		/* not for those whom another model can answer */
+		/* requests that the caller can send to another model don't wait for the retry */
 		if (rmodel_shunned(m) && !job_elsewhere(j, &e, &x))
 			return;
 		for (int i = 0; i < j->n; i++)
@@ -497,7 +502,7 @@ failed(UpstreamCall *c, CallOutcome f)
 	job_fail(j, &e, &x);
 }
 
-/* The try is over, one way or the other. */
+/* The try has ended, in whatever way. */
 static void
 over(UpstreamCall *c)
 {
@@ -520,7 +525,7 @@ over(UpstreamCall *c)
 		c->garbled = true;
 	if (c->whole && !c->garbled)
 		c->res.end = HTTP_DONE;
-	/* we hung up ourselves, for that */
+	/* the decoder's error has made us close the transfer */
 	if (c->garbled && is_answer(c))
 		k.cls = c->e.cls;
 	k.garbled = c->garbled;
@@ -530,7 +535,7 @@ over(UpstreamCall *c)
 	if (f.verdict == OUTCOME_REPLY || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
 	c->state = CALL_WHOLE;
-	/* what went with it was answered: it is the input's fault, not the url's */
+	/* other inputs of the same failed call have got replies since: the input is at fault, not the url */
 	if (j->halved && f.charged && j->m->u[c->url].answered_us > j->whole_us)
 	{
 		f.health = HEALTH_UNKNOWN;
@@ -547,7 +552,7 @@ over(UpstreamCall *c)
 		j->left--;
 		if (j->left == 0 && !j->dead)
 		{
-			/* decode.c's duty; nobody shall wait for ever */
+			/* decode.c has emitted the final frames; if not, no request may wait forever */
 			Err			e;
 
 			err_set(&e, ERR_INTERNAL, "an endpoint's answer was read without a result");
@@ -555,7 +560,7 @@ over(UpstreamCall *c)
 		}
 		return;
 	}
-	/* of several calls it is what all of them have used */
+	/* with several calls, reply_usage() reports the tokens of all of them */
 	j->lost_prompt = (j->calls.n == 1 ? j->lost_prompt : 0) + (prompt > 0 ? prompt : 0);
 	j->lost_completion = (j->calls.n == 1 ? j->lost_completion : 0) + (completion > 0 ? completion : 0);
 	/* a request whose timeout has passed gets that error, however the call failed */
@@ -598,7 +603,7 @@ call_settle(UpstreamCall *c)
 	if (c->state == CALL_DRAINS)
 	{
 		if (c->ended)
-			c->due_us = 0;		/* dispatcher_poll() */
+			c->due_us = 0;		/* dispatcher_poll() ends it */
 		return;
 	}
 	if (c->job == NULL || c->job->dead || c->state != CALL_RUNS)

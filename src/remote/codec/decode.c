@@ -1,10 +1,11 @@
 /*
  * decode.c
- *	  From an endpoint's answers to reply frames: buffers, bounds, and who reads what (decode.h).
+ *	  Decodes an endpoint's responses into reply frames: buffers, limits, and the choice of the decoder
+ *	  (decode.h).
  *
- * A call's bytes go into the part's buffer, or through the events of a stream; a row of `shapes` reads them.
- * An answer that is not streamed is looked at when all of it is there, so nothing is told of one that is
- * refused.  Final frames come when the last call has ended.
+ * A call's bytes go into the part's buffer, or through the events of a stream; the shape's row of
+ * `shapes` reads them.  A response that is not streamed is read once it is complete, so no frame is
+ * emitted of one that is refused.  The final frames are emitted when the last call has ended.
  *
  * One thread.  Tested by tests/unit/remote/test_remote_reply.c, test_remote_reply_more.c and
  * tests/fuzz/fuzz_remote_reply.c.
@@ -34,7 +35,7 @@ static const ReplyShape *const shapes[] = {
 	[RSHAPE_API] = &reply_api
 };
 
-/* ---- for shapes ---- */
+/* ---- for the decoders of shapes ---- */
 
 static void
 append(void *ctx, const void *data, size_t n)
@@ -111,7 +112,7 @@ usage_field(StrView v, int64_t *out, Err *e)
 bool
 reply_read_usage(StrView v, RUsage *u, Err *e)
 {
-	/* of Anthropic's messages and OpenAI's responses, too */
+	/* also those of Anthropic's messages and OpenAI's responses */
 	static const char *const names[] = {
 		"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details",
 		"prompt_cache_hit_tokens", "input_tokens", "output_tokens", "input_tokens_details",
@@ -133,7 +134,7 @@ reply_read_usage(StrView v, RUsage *u, Err *e)
 		return false;
 	if (json_fields(f[3].s != NULL ? f[3] : f[8], reasoning, 1, d) && !usage_field(d[0], &u->reasoning, e))
 		return false;
-	/* of rerankers and embedders */
+	/* rerankers and embedders report only a total */
 	if (u->prompt < 0 && total >= 0 && u->completion <= 0)
 		u->prompt = total;
 	return true;
@@ -177,7 +178,7 @@ reply_share(const DecodedReply *r, const RPart *p, int i, int64_t n)
 		else if (k == i)
 			mine = (double) bytes;
 	}
-	/* differences of what is rounded down add up to n */
+	/* the differences of the rounded-down prefix sums add up to n */
 	return (int64_t) ((double) n * ((before + mine) / all)) - (int64_t) ((double) n * (before / all));
 }
 
@@ -220,7 +221,7 @@ reply_new(const RequestFields *const *requests, int n, const RCalls *calls, cons
 	for (int i = 0; i < calls->n; i++)
 	{
 		part_begin(&r->part[i], &calls->v[i], at);
-		/* all parts of a list of choices are one request's */
+		/* all parts of a list of choices belong to one request */
 		if (calls->v[i].shape != RSHAPE_LOGPROBS)
 			at += calls->v[i].n_requests;
 	}
@@ -262,7 +263,7 @@ typedef struct EventFor
 	RPart	   *p;
 } EventFor;
 
-/* Without white space at its ends. */
+/* Strip white space at both ends. */
 static StrView
 trimmed(const char *s, size_t n)
 {

@@ -1,10 +1,10 @@
 /*
  * decode_api.c
- *	  Bodies of OpenAI's and Anthropic's interfaces, as the endpoint wrote them (decode.h).
+ *	  Bodies of OpenAI's and Anthropic's interfaces, passed on as the endpoint wrote them (decode.h).
  *
- * But for the model's name, which becomes the one that was asked for here.  A stream's events are WF_TEXT
- * frames each, and the last frame has none: as src/server/api/api_call.c.  A stream is whole when it has said
- * so: "[DONE]", or an event whose type ends it.
+ * Only the model's name is replaced by the name that the caller used.  Each event of a stream is a
+ * WF_TEXT frame, and the final frame has none: the same as src/server/api/api_call.c does.  A stream is
+ * complete after "[DONE]", or after an event whose type ends it.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -23,7 +23,7 @@ static const char *const names[] = {"error", "model", "usage", "message", "respo
 static const char *const last_types[] = {"message_stop", "response.completed", "response.incomplete",
 										 "response.failed"};
 
-/* v with the model's name in place of what stands at `at`, if that is a string. */
+/* Write v with the model's name instead of the value at `at`, if that is a string. */
 static void
 renamed(const DecodedReply *r, StrView v, StrView at, Buf *out)
 {
@@ -44,8 +44,9 @@ renamed(const DecodedReply *r, StrView v, StrView at, Buf *out)
 }
 
 /*
- * A stream's usage comes in an event of its own, without choices.  It is always asked for, as tokens are
- * counted here, and so hidden from a caller that didn't.
+ * Is this the event that carries only the stream's usage, and has the caller not asked for it?  The
+ * usage is always requested, because tokens are counted here, so it is hidden from a caller that did not
+ * ask for it.
  */
 static bool
 is_hidden(const DecodedReply *r, const StrView *f)
@@ -64,7 +65,10 @@ is_hidden(const DecodedReply *r, const StrView *f)
 	return !(json_fields(body, options, 1, &o) && json_fields(o, usage, 1, &u) && json_kind(u) == 't');
 }
 
-/* Reads what we want to know of a body or event, and writes it with our name; nothing, if it is hidden. */
+/*
+ * Read the usage and the end of a body or event, and write it with our model's name; write nothing if it
+ * is hidden.
+ */
 static bool
 take(DecodedReply *r, RPart *p, StrView v, Buf *out, Err *e)
 {
@@ -78,7 +82,7 @@ take(DecodedReply *r, RPart *p, StrView v, Buf *out, Err *e)
 		return reply_refused(r, f[A_ERROR].s != NULL ? f[A_ERROR] : v, e);
 	if (f[A_ERROR].s != NULL)
 		return reply_refused(r, f[A_ERROR], e);
-	/* of a message that begins, or of a response's event */
+	/* of Anthropic's message_start, or of an event of OpenAI's responses */
 	(void) json_fields(json_kind(f[A_MESSAGE]) == '{' ? f[A_MESSAGE] : f[A_RESPONSE], inner, 2, in);
 	if (!reply_read_usage(in[1], &p->usage, e) || !reply_read_usage(f[A_USAGE], &p->usage, e))
 		return false;

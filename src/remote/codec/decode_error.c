@@ -1,14 +1,14 @@
 /*
  * decode_error.c
- *	  What an endpoint says instead of an answer, as an error that the user sees (decode.h).
+ *	  Turns an endpoint's error response into the error that the user sees (decode.h).
  *
  *	{"error": {"message": ..., "code": ...}}	OpenAI, vLLM, llama.cpp, Anthropic
  *	{"error": "..."}, {"message": "..."}		others
  *	{"detail": "..."}, {"detail": [{"msg": ..., "loc": [...]}, ...]}	FastAPI
  *
- * Or text of any kind; a page of HTML is left away.  The endpoint's words are a stranger's: the secret is
- * masked in all of them before they are cut, also where it stands with JSON's escapes, control characters
- * become spaces, what isn't UTF-8 a question mark.
+ * Or text of any kind; an HTML page is dropped.  The endpoint's text is untrusted: the secret is masked
+ * in all of it before it is cut, also where the secret has JSON's escapes; control characters become
+ * spaces, and invalid UTF-8 becomes a question mark.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -22,15 +22,16 @@
 #include "base/json/json_writer.h"
 #include "remote/codec/decode_internal.h"
 
-#define MAX_READ	65536		/* bytes of an error body that are looked at */
+#define MAX_READ	65536		/* bytes of an error body that are read */
 #define MAX_TOLD	400			/* bytes of its message in the detail */
 #define MASK		"***"
-#define MAX_ESCAPE	16			/* backslashes in front of a character */
-#define MAX_NESTED	4			/* errors within errors: each is read once more for the one within */
+#define MAX_ESCAPE	16			/* backslashes before one character */
+/* depth of errors within errors, since each level reads the inner one again */
+#define MAX_NESTED	4
 
-/* ---- the endpoint's words ---- */
+/* ---- the endpoint's text ---- */
 
-/* Bytes of the character at s. */
+/* Return the bytes of the character whose first byte is c; 0 = invalid. */
 static size_t
 char_bytes(unsigned char c)
 {
@@ -72,8 +73,8 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 }
 
 /*
- * Bytes at s that are the secret, as it is or with escapes of JSON, of which there may be several within each
- * other; 0: they aren't.
+ * Return the number of bytes at s that spell the secret, plainly or with JSON's escapes, even escaped
+ * several times.  0: the secret is not there.
  */
 static size_t
 secret_at(const char *s, size_t n, StrView secret)
@@ -100,9 +101,7 @@ secret_at(const char *s, size_t n, StrView secret)
 	return at;
 }
 
-/*
- * s, with MASK for each occurrence of the secret; of what is more than is told, no more than its beginning.
- */
+/* Append s with MASK instead of each occurrence of the secret.  Text beyond what the detail shows is cut. */
 static void
 add_masked(Buf *out, const char *s, size_t n, StrView secret)
 {
@@ -120,7 +119,7 @@ add_masked(Buf *out, const char *s, size_t n, StrView secret)
 	}
 }
 
-/* FastAPI's list of what is wrong. */
+/* Append FastAPI's list of validation errors. */
 static void
 add_list(StrView v, Buf *out)
 {
@@ -146,8 +145,8 @@ add_list(StrView v, Buf *out)
 }
 
 /*
- * v: an error object, or the body that has one, so many deep already; its code, if that is a status, goes to
- * *status.
+ * Append the message of v, an error object or the body that contains one, at nesting `depth`.  A code
+ * that is an HTTP status goes to *status.
  */
 static void
 add_message(StrView v, int depth, Buf *out, int *status)
@@ -165,7 +164,7 @@ add_message(StrView v, int depth, Buf *out, int *status)
 	if (!json_fields(v, names, 7, f))
 		return;
 	if (json_is(f[6], "NotImplementedError"))
-		*status = 501;			/* whatever the code: a server that wants no retries says 400 */
+		*status = 501;			/* whatever the code: a server that wants no retries sends 400 */
 	else if (json_whole(f[3], 100, 599, &code))
 		*status = (int) code;
 	else if (json_kind(f[3]) == '"' && f[3].n == 5 && atoi(f[3].s + 1) >= 100 && atoi(f[3].s + 1) <= 599)
@@ -180,7 +179,7 @@ add_message(StrView v, int depth, Buf *out, int *status)
 	else
 		(void) json_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[4].s != NULL ? f[4] :
 						 f[5].s != NULL ? f[5] : f[0], out);
-	/* the words of a code are worth telling where there are no others */
+	/* use the code if there is no text */
 	if (out->len == 0)
 		(void) json_text(f[3], out);
 }
@@ -200,7 +199,7 @@ says_too_long(const Buf *text)
 		says(text, "too long") || says(text, "too many tokens") || says(text, "exceed_context");
 }
 
-/* ---- what it means ---- */
+/* ---- classification ---- */
 
 static void
 set_by_status(int status, const Buf *said, const ROptions *o, StrView secret, Err *e)
@@ -241,8 +240,8 @@ set_by_status(int status, const Buf *said, const ROptions *o, StrView secret, Er
 }
 
 /*
- * said: the endpoint's message, as it came; status: what is told; means: what decides, where the body says
- * more.
+ * said: the endpoint's message, unchanged; status: shown to the user; means: decides the error class, if
+ * the body is more precise than the status.
  */
 static void
 make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, StrView secret,
@@ -261,7 +260,7 @@ make_error(int status, int means, const Buf *said, const ROptions *o, const char
 		reply_clean(&where, masked.data != NULL ? masked.data : "", masked.len, told.len > 0 ? 80 : MAX_TOLD);
 	}
 	set_by_status(means, said, o, secret, e);
-	/* the message comes before the url, which errors may have to hide */
+	/* the message comes before the url, because the url may be hidden from some callers */
 	if (told.len > 0 && where.len > 0)
 		err_detail(e, "Status %d: %s (%s)", status, told.data, where.data);
 	else if (told.len > 0 || where.len > 0)
@@ -310,15 +309,15 @@ reply_refused(const DecodedReply *r, StrView error, Err *e)
 
 typedef struct EndpointErrorKind
 {
-	const char *sqlstate;		/* or as much of its beginning */
+	const char *sqlstate;		/* or a prefix of it */
 	int			status;
 	const char *type;			/* OpenAI's */
 	const char *anthropic;
 } EndpointErrorKind;
 
 /*
- * The first that fits.  What is wrong between this database and its endpoint is not the caller's: a bad
- * gateway's.
+ * The first row that matches applies.  An error between this database and its endpoint is not the
+ * caller's fault, so it becomes a bad gateway.
  */
 static const EndpointErrorKind kinds[] = {
 	{"08", 502, "BadGatewayError", "api_error"},

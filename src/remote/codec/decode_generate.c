@@ -1,11 +1,12 @@
 /*
  * decode_generate.c
- *	  Completions and chats, whole and streamed (decode.h).
+ *	  Completions and chats, complete and streamed (decode.h).
  *
- * Frames are those of src/server/request/request_events.c and choice_replies.c: with several answers or
- * log-probabilities a list, in which INDEX begins an answer, else one answer's fields.  A stream's texts go
- * on as they come, and so do its tool calls, which come in pieces, by index.  An answer is whole when it
- * has a finish_reason: a body or stream that ends before each one has is an error.
+ * The frames are those of src/server/request/request_events.c and choice_replies.c: with several choices
+ * or log-probabilities a list in which INDEX begins a choice, else the fields of one choice.  A stream's
+ * texts are emitted as they come, and so are its tool calls, which come in pieces, by index.  A choice
+ * is complete when it has a finish_reason: a body or stream that ends before each choice has one is an
+ * error.
  *
  * Tested by tests/unit/remote/test_remote_reply.c.
  */
@@ -17,27 +18,27 @@
 #include "base/json/json_writer.h"
 #include "base/alloc.h"
 
-#define MAX_CALLS	1024		/* tool calls of an answer */
+#define MAX_CALLS	1024		/* tool calls of a choice */
 #define MAX_REASON	64			/* bytes of a finish_reason */
 
 typedef struct ToolCall
 {
 	Buf			id,
 				name,
-				args;			/* in a stream: not told yet */
-	bool		told;			/* in a stream: id and name */
+				args;			/* in a stream: the part that is not emitted yet */
+	bool		told;			/* in a stream: id and name have been emitted */
 } ToolCall;
 
 typedef struct DecodeGenerateChoice
 {
-	bool		seen;			/* whole answers: it has come */
-	bool		ended;			/* its finish_reason has */
+	bool		seen;			/* complete responses: it has been read */
+	bool		ended;			/* it has a finish_reason */
 	bool		end_told;
 	bool		any_text;
-	Buf			text;			/* not told yet */
+	Buf			text;			/* the part that is not emitted yet */
 	Buf			reasoning;
 	IntVec		ids;
-	size_t		n_ids;			/* so far, also those that have been told, or are not wanted */
+	size_t		n_ids;			/* so far, including those emitted, or not wanted */
 	Lps			lp;
 	ToolCall   *calls;
 	int			n_calls;
@@ -52,13 +53,13 @@ struct Gen
 	int			n;
 	bool		chat;
 	bool		list;			/* the frames are lists */
-	bool		stream;			/* WF_TEXT is wanted */
+	bool		stream;			/* the caller wants WF_TEXT frames */
 	bool		drop_reasoning;
 	bool		prompt_told;
 	bool		has_prompt_ids;
 	IntVec		prompt_ids;
 	Lps			prompt_lp;
-	size_t		bytes;			/* of texts so far */
+	size_t		bytes;			/* of all texts so far */
 };
 
 static Gen *
@@ -115,7 +116,7 @@ gen_forget(RPart *p)
 
 /* ---- texts ---- */
 
-/* A string, or null, behind what has come. */
+/* Append a string, or null, to `out`. */
 static bool
 add_text(const DecodedReply *r, Gen *g, StrView v, const char *what, Buf *out, Err *e)
 {
@@ -131,7 +132,7 @@ add_text(const DecodedReply *r, Gen *g, StrView v, const char *what, Buf *out, E
 	return true;
 }
 
-/* A message's content may be a list of parts: {"type": "text", "text": ...}, or a model's thoughts. */
+/* Read a message's content that is a list of parts: {"type": "text", "text": ...}, or a model's reasoning. */
 static bool
 add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, bool thoughts, Err *e)
 {
@@ -156,7 +157,7 @@ add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, boo
 
 /* ---- tool calls ---- */
 
-/* A text that comes once, or the same again. */
+/* Read a text that comes once, or again unchanged. */
 static bool
 set_once(const DecodedReply *r, StrView v, const char *what, Buf *out, Err *e)
 {
@@ -173,7 +174,10 @@ set_once(const DecodedReply *r, StrView v, const char *what, Buf *out, Err *e)
 	return ok;
 }
 
-/* Which of the answer's calls a piece belongs to: its index says so, else each one that has an id is new. */
+/*
+ * Find the tool call that a piece belongs to: its index decides, or else each piece with an id begins a
+ * new call.
+ */
 static bool
 find_call(const DecodedReply *r, DecodeGenerateChoice *c, StrView index, StrView id, int place,
 		  bool delta, ToolCall **out, Err *e)
@@ -216,7 +220,7 @@ add_calls(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, boo
 		if (!find_call(r, c, f[0], f[1], place, delta, &t, e) || !set_once(r, f[1], "id", &t->id, e) ||
 			!set_once(r, fn[0], "name", &t->name, e))
 			return false;
-		/* some endpoints give the object itself */
+		/* some endpoints send an object instead of its JSON text */
 		if (json_kind(fn[1]) == '{' && !delta)
 			buf_add(&t->args, fn[1].s, fn[1].n);
 		else if (!add_text(r, g, fn[1], "tool call", &t->args, e))
@@ -233,7 +237,7 @@ put_quoted(Buf *b, const Buf *s)
 	json_str(&j, s->data != NULL ? s->data : "", s->len);
 }
 
-/* Is there anything of this call that goes on now?  A stream's waits for its name. */
+/* Is there anything of this call to emit now?  In a stream the call must have its name first. */
 static bool
 call_is_new(const Gen *g, const DecodeGenerateChoice *c, const ToolCall *t)
 {
@@ -249,7 +253,7 @@ calls_are_new(const Gen *g, const DecodeGenerateChoice *c)
 	return false;
 }
 
-/* As src/server/request/output_splitter.c writes it. */
+/* Write a call in the format of src/server/request/output_splitter.c. */
 static bool
 put_call(const DecodedReply *r, const Gen *g, ToolCall *t, int i, Buf *b, Err *e)
 {
@@ -304,7 +308,7 @@ put_calls(const DecodedReply *r, const Gen *g, DecodeGenerateChoice *c, WireOut 
 
 /* ---- choices ---- */
 
-/* What says that an answer is not whole although it has ended. */
+/* Does the finish_reason say that the choice is incomplete although it has ended? */
 static bool
 is_failure(const Buf *finish)
 {
@@ -340,7 +344,7 @@ take_end(const DecodedReply *r, DecodeGenerateChoice *c, StrView finish, StrView
 	return true;
 }
 
-/* A chat's message, or what is new of it. */
+/* Read a chat's message, or a stream's delta of it. */
 static bool
 take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, bool delta, Err *e)
 {
@@ -354,7 +358,7 @@ take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, 
 		add_text(r, g, f[0], "content", &c->text, e);
 	if (!ok || !add_text(r, g, f[1].s != NULL ? f[1] : f[2], "reasoning", &c->reasoning, e))
 		return false;
-	/* what a model says instead of an answer is its answer */
+	/* a refusal is the output */
 	if (!add_text(r, g, f[4], "refusal", &c->text, e))
 		return false;
 	if (g->drop_reasoning)
@@ -362,7 +366,10 @@ take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, 
 	return add_calls(r, g, c, f[3], delta, e);
 }
 
-/* vLLM has these in a completion's choice, and in a chat's answer. */
+/*
+ * Read the prompt's ids and log-probabilities.  vLLM has them in a completion's choice, and in a chat's
+ * response.
+ */
 static bool
 take_prompt(const DecodedReply *r, Gen *g, const RequestFields *a, StrView ids, StrView logprobs, Err *e)
 {
@@ -398,7 +405,7 @@ take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGener
 		lps_completion(r, &c->lp, v, ids, a->logprobs, e);
 }
 
-/* v: an element of "choices"; place: where it stands. */
+/* Read v, an element of "choices" at position `place`. */
 static bool
 take_choice(DecodedReply *r, RPart *p, StrView v, int place, bool delta, DecodeGenerateChoice **out, Err *e)
 {
@@ -451,7 +458,7 @@ put_texts(const DecodedReply *r, const Gen *g, DecodeGenerateChoice *c, WireOut 
 {
 	bool		parts = c->reasoning.len > 0 || c->n_calls > 0;
 
-	/* an empty answer is one; beside thoughts or calls it is none */
+	/* an empty output is written, too, unless there is reasoning or a tool call */
 	if (c->text.len > 0 || (whole && !parts) || (!whole && g->list && !parts))
 		wire_put_str(o, WTAG_TEXT, c->text.data != NULL ? c->text.data : "", c->text.len);
 	if (c->reasoning.len > 0)
@@ -479,7 +486,7 @@ put_prompt(Gen *g, WireOut *o)
 	g->prompt_told = true;
 }
 
-/* An answer's new fields, with its INDEX in a list; whole: all there is. */
+/* Write a choice's new fields, with its INDEX in a list.  whole: write all fields. */
 static bool
 put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, WireOut *o, bool whole, Err *e)
 {
@@ -502,7 +509,7 @@ put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, W
 	return true;
 }
 
-/* Emits the new part of an output. */
+/* Emit the new part of a choice. */
 static bool
 tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 {
@@ -532,7 +539,7 @@ tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 	return ok;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 enum
 {
@@ -564,7 +571,7 @@ take_answer(DecodedReply *r, RPart *p, StrView v, bool delta, Err *e)
 
 		if (!delta && i >= g->n)
 			return reply_bad(r, e, "has more choices than the %d that were asked for", g->n);
-		/* a stream's chunk has one choice, whose index is 0 if there is none */
+		/* a stream's chunk has one choice, whose index is 0 if it has none */
 		if (!take_choice(r, p, choice, delta ? 0 : i, delta, &c, e))
 			return false;
 		if (delta && g->stream && !tell(r, p, c, e))
@@ -580,7 +587,7 @@ gen_event(DecodedReply *r, RPart *p, StrView v, Err *e)
 	return take_answer(r, p, v, true, e);
 }
 
-/* Are all there that were asked for, and ended? */
+/* Has every requested choice come, and ended? */
 static bool
 is_complete(DecodedReply *r, RPart *p, Err *e)
 {
@@ -609,7 +616,7 @@ gen_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 	return take_answer(r, p, v, false, e) && is_complete(r, p, e);
 }
 
-/* Where an endpoint doesn't count its tokens (streams of llama-cpp-python), its lists of them may. */
+/* If an endpoint does not report its tokens (streams of llama-cpp-python), count those that it has listed. */
 static void
 count_tokens(const Gen *g, RUsage *u)
 {
@@ -637,7 +644,7 @@ gen_finish(DecodedReply *r, Err *e)
 	WireOut		o = reply_out(&b);
 	bool		ok = true;
 
-	/* what wasn't streamed to us is streamed on in one piece */
+	/* an output that the endpoint did not stream is emitted in one piece */
 	for (int i = 0; ok && g->stream && !p->call->stream && i < g->n; i++)
 		ok = tell(r, p, &g->c[i], e);
 	if (!g->stream)

@@ -1,19 +1,21 @@
 /*
  * decode_loglikelihood.c
- *	  How likely choices are behind a prompt: log-probabilities of an echoed prompt's tokens (decode.h).
+ *	  Log-likelihoods of choices that follow a prompt, from the log-probabilities of an echoed prompt's
+ *	  tokens (decode.h).
  *
- * A call's prompt is the request's and a choice behind it; of the answer's tokens those count that the choice
- * is made of.  As in src/backend/pooling/loglikelihood_inputs.c white space at the prompt's end is the
- * choice's.  Endpoints tell where a token stands in one of these ways, and none may be trusted alone:
+ * A call's prompt is the request's prompt followed by one choice; the sum is over those tokens of the
+ * response that belong to the choice.  As in src/backend/pooling/loglikelihood_inputs.c, white space at
+ * the prompt's end belongs to the choice.  Endpoints show in one of these ways where a token is in the
+ * text, and none can be trusted alone:
  *
  *	texts		the tokens' texts, from the last one backwards, are the choice; U+FFFD is part of some
  *				character
  *	the same without white space: tokenizers lose a word's space when they write one token
- *	offsets		"text_offset" in characters, if it agrees with the texts that are there and ends where the
+ *	offsets		"text_offset" in characters, if it agrees with the available texts and ends where the
  *				prompt does
  *
- * Else it is an error: never a wrong sum.  What was generated behind the prompt is left out; vLLM's
- * prompt_logprobs have none of that.
+ * Otherwise it is an error: never a wrong sum.  Tokens generated after the prompt are dropped; vLLM's
+ * prompt_logprobs has none of them.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -25,17 +27,17 @@
 #include "remote/codec/dialect.h"
 #include "remote/codec/decode_internal.h"
 
-#define PART "\xEF\xBF\xBD"		/* what servers write for part of a character */
+#define PART "\xEF\xBF\xBD"		/* what servers write for a part of a character */
 #define MAX_ENDS 64
 
 typedef struct LoglikelihoodTok
 {
-	size_t		at,				/* its text in Toks.bytes */
+	size_t		at,				/* offset of its text in Toks.bytes */
 				len;
 	bool		has_value;
 	float		value;
 	bool		greedy;
-	int64_t		offset;			/* -1 = not told */
+	int64_t		offset;			/* "text_offset" in characters; -1 = not reported */
 } LoglikelihoodTok;
 
 typedef struct Toks
@@ -81,7 +83,7 @@ read_value(const DecodedReply *r, StrView v, LoglikelihoodTok *t, Err *e)
 	return true;
 }
 
-/* Is none of {token: value, ...} likelier? */
+/* Is no token of {token: value, ...} more likely? */
 static bool
 read_top(const DecodedReply *r, StrView v, LoglikelihoodTok *t, Err *e)
 {
@@ -110,7 +112,7 @@ read_text(Toks *all, LoglikelihoodTok *t, StrView v)
 	t->len = all->bytes.len - t->at;
 }
 
-/* Of a completion with echo. */
+/* Read the log-probabilities of a completion with echo. */
 static bool
 read_echo(const DecodedReply *r, StrView v, Toks *all, Err *e)
 {
@@ -158,7 +160,7 @@ chars(const char *s, size_t n)
 	return k;
 }
 
-/* Characters of a call's prompt: the request's, and the choice. */
+/* Return the characters of a call's prompt: the request's prompt and the choice. */
 static int64_t
 asked_chars(const RequestFields *a, int part)
 {
@@ -168,10 +170,10 @@ asked_chars(const RequestFields *a, int part)
 }
 
 /*
- * The tokens that were generated behind the prompt, as max_tokens 0 is more than some endpoints take, are
- * left out.  vLLM counts one in its usage that isn't there, llama-cpp-python leaves the BOS out; and without
- * a BOS the latter's values are those of the tokens before, and the last generated token, which nothing was
- * asked behind, isn't told: then the last one told stands within the prompt.
+ * Drop the tokens that were generated after the prompt, because some endpoints don't accept max_tokens
+ * 0.  vLLM counts one generated token in its usage that isn't in the list.  llama-cpp-python leaves out
+ * the BOS; and without a BOS its values are shifted by one token, and the last generated token, after
+ * which nothing was computed, isn't listed: then the last listed token belongs to the prompt.
  */
 static bool
 leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
@@ -196,7 +198,8 @@ leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
 }
 
 /*
- * [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]: the prompt's own token is the first of each.
+ * Read vLLM's [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...].  The prompt's own token is
+ * the first member of each object.
  */
 static bool
 read_prompt(const DecodedReply *r, StrView v, Toks *all, Err *e)
@@ -230,7 +233,7 @@ read_prompt(const DecodedReply *r, StrView v, Toks *all, Err *e)
 	return true;
 }
 
-/* ---- which tokens are the choice's ---- */
+/* ---- which tokens belong to the choice ---- */
 
 static bool
 is_space(char c)
@@ -238,7 +241,7 @@ is_space(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Bytes of white space, or of a mark of one, at s; 0: none */
+/* Return the bytes of white space, or of a tokenizer's mark for it, at s; 0: none. */
 static size_t
 space_at(const char *s, size_t n)
 {
@@ -262,8 +265,8 @@ add_dense(Buf *out, const char *s, size_t n)
 }
 
 /*
- * How many bytes of a text's end some tokens may be: one number, but where parts of characters stand for one
- * byte, two or three.
+ * The possible numbers of bytes at a text's end that some tokens cover: one number, or several if parts
+ * of characters cover one to three bytes each.
  */
 typedef struct LoglikelihoodEnds
 {
@@ -277,7 +280,7 @@ add_end(LoglikelihoodEnds *e, size_t v)
 	for (int i = 0; i < e->n; i++)
 		if (e->v[i] == v)
 			return;
-	/* too many: as if there were none */
+	/* too many candidates: treat as no match */
 	if (e->n < MAX_ENDS)
 		e->v[e->n++] = v;
 	else
@@ -294,7 +297,7 @@ ends_most(const LoglikelihoodEnds *e, bool least)
 	return v;
 }
 
-/* One token more in front of those; false: its text isn't there. */
+/* Prepend one more token to the tokens that cover the end.  Returns false if its text doesn't match. */
 static bool
 step_back(LoglikelihoodEnds *ends, const char *text, size_t n, const char *token, size_t len)
 {
@@ -320,8 +323,8 @@ step_back(LoglikelihoodEnds *ends, const char *text, size_t n, const char *token
 }
 
 /*
- * The last tokens that hold the text's last `tail` bytes, the first of which may begin before them: which is
- * it?  -1: not sure.
+ * Return the first of the last tokens that cover the text's last `tail` bytes; it may begin before them.
+ * -1: ambiguous or no match.
  */
 static int
 match_tail(const Toks *all, const char *text, size_t n, size_t tail)
@@ -341,8 +344,8 @@ match_tail(const Toks *all, const char *text, size_t n, size_t tail)
 }
 
 /*
- * The same but for white space; with `spaces` tokens that are nothing else, in front of it, belong to it if
- * it begins so.
+ * Like match_tail(), but ignore white space.  spaces: tokens of white space before the match belong to
+ * it if it begins with white space.
  */
 static int
 match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail, bool spaces)
@@ -375,9 +378,10 @@ match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail, bool 
 }
 
 /*
- * Tokens without a text are parts of a character: of vLLM the first ones, and the last has all of it; of
- * llama-cpp-python all.  So of what stands in front of the choice's first token they are parts of its first
- * character, or of the one before that.  -1: of which?
+ * Tokens without a text are parts of a character.  With vLLM these are the first parts, and the last
+ * part has the whole text; with llama-cpp-python all parts are without text.  So those before the
+ * choice's first token are parts of its first character, or of the character before.  Returns the first
+ * token with its parts; -1: ambiguous.
  */
 static int
 with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
@@ -394,8 +398,8 @@ with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
 }
 
 /*
- * end: one behind the prompt's last token, what follows has an offset if there is something.  from, to:
- * characters.
+ * Return the first token of the characters `from` to `to` by the reported offsets; -1: they are
+ * inconsistent.  behind: the token that follows, whose offset ends the last one; NULL: none.
  */
 static int
 by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_t to)
@@ -419,13 +423,13 @@ by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_
 		if (i + 1 == all->n && next != to)
 			return -1;
 	}
-	/* all parts of a character but the last stand at its begin and end there */
+	/* all parts of a character but the last one begin and end at its beginning */
 	while (first > 0 && all->t[first - 1].offset >= from)
 		first--;
 	return first;
 }
 
-/* The first of the choice's tokens. */
+/* Find the choice's first token. */
 static bool
 find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
 {
@@ -437,7 +441,7 @@ find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_beh
 
 	while (n > 0 && is_space(a->prompt.s[n - 1]))
 		n--;
-	/* of a chat only the choice's own text is known: spaces in front of it are the template's */
+	/* of a chat only the choice's own text is known: spaces before it belong to the template */
 	buf_add(&s, a->prompt.s, a->prompt.n);
 	buf_add(&s, choice.s, choice.n);
 	tail = s.len - n;
@@ -452,7 +456,7 @@ find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_beh
 	return *first >= 0 || reply_bad(r, e, "has tokens that are not the text that was asked about");
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static bool
 take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
@@ -462,7 +466,7 @@ take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 
 	if (a->n_choices > 0 && !find_choice(r, p, all, has_behind, &first, e))
 		return false;
-	/* the first token has nothing in front of it, unless the endpoint knows better */
+	/* the first token has no context, unless the endpoint reports a value for it */
 	if (a->n_choices == 0 && all->n > 0 && all->t[0].has_value)
 		first = 0;
 	if (first >= all->n)
@@ -545,7 +549,7 @@ choose_finish(DecodedReply *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "%d calls for %d choices", r->calls->n, n);
 	for (int i = 0; i < n; i++)
 	{
-		/* in the order of the choices, whatever that of the calls is */
+		/* in the order of the choices, whatever the order of the calls is */
 		const RPart *p = NULL;
 
 		for (int k = 0; k < n && p == NULL; k++)

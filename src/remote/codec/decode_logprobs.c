@@ -1,14 +1,14 @@
 /*
  * decode_logprobs.c
- *	  Log-probabilities of answers, as endpoints tell them, in the arrays of frames (decode.h).
+ *	  Log-probabilities in the formats of endpoints, converted to the arrays of frames (decode.h).
  *
  *	completions		{"tokens": [...], "token_logprobs": [...], "top_logprobs": [{token: value, ...}, ...]}
  *	chats			{"content": [{"token", "logprob", "bytes", "top_logprobs": [{...}]}, ...]}
  *	prompts			vLLM's [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]
  *
- * A position's own token comes first, the others by value.  Endpoints tell a token's text but for vLLM's
- * "token_id:123", and of ranks nothing: that of one of the k likeliest is its place among them.  What isn't
- * known, id or rank, is -1.
+ * A position's own token comes first, the others by value.  Endpoints report a token's text, except for
+ * vLLM's "token_id:123", and no ranks: the rank of one of the k most likely tokens is its place among
+ * them.  An unknown id or rank is -1.
  *
  * Tested by tests/unit/remote/test_remote_reply.c.
  */
@@ -24,11 +24,11 @@
 /* One entry of the position that is being read. */
 typedef struct DecodeLogprobsEntry
 {
-	int			place;			/* where it stands in the answer */
+	int			place;			/* index in the response */
 	int32_t		id;
 	int32_t		rank;
 	float		value;
-	size_t		at,				/* its text in Position.bytes */
+	size_t		at,				/* offset of its text in Position.bytes */
 				len;
 } DecodeLogprobsEntry;
 
@@ -83,7 +83,7 @@ lps_put(const Lps *l, WireOut *o)
 	wire_put_str(o, WTAG_LP_BYTES, l->bytes.data != NULL ? l->bytes.data : "", l->bytes.len);
 }
 
-/* ---- a position ---- */
+/* ---- one position ---- */
 
 static void
 position_free(Position *p)
@@ -104,7 +104,7 @@ add_entry(Position *p)
 	return &p->e[p->n++];
 }
 
-/* The number of "token_id:123"; -1: it is no such text. */
+/* Return the number of "token_id:123"; -1: another text. */
 static int32_t
 token_id(const char *s, size_t n)
 {
@@ -122,7 +122,7 @@ token_id(const char *s, size_t n)
 	return id > INT32_MAX ? UNKNOWN : (int32_t) id;
 }
 
-/* A token's bytes: those that are told, else its text. */
+/* Read a token's bytes: those that are reported, or else its text. */
 static bool
 read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, StrView token, StrView bytes,
 		   Err *e)
@@ -185,7 +185,10 @@ same_token(const Position *p, const DecodeLogprobsEntry *a, const DecodeLogprobs
 	return a->len == b->len && memcmp(p->bytes.data + a->at, p->bytes.data + b->at, a->len) == 0;
 }
 
-/* A token without a text of its own: a part of a character, which servers write as U+FFFD, or leave out. */
+/*
+ * Is this a token without a text of its own: a part of a character, which servers write as U+FFFD, or
+ * leave out?
+ */
 static bool
 is_nameless(const Position *p, const DecodeLogprobsEntry *en)
 {
@@ -193,8 +196,9 @@ is_nameless(const Position *p, const DecodeLogprobsEntry *en)
 }
 
 /*
- * Are the places of the likeliest their ranks?  Not where some are missing; in an object of texts (by_text)
- * two tokens of one text are one member, so that with nameless tokens nothing is sure.
+ * Are the places of the most likely tokens their ranks?  Not if some are missing.  In an object with
+ * texts as keys (by_text), two tokens with the same text are one member, so with tokens without a text
+ * the ranks are unknown.
  */
 static bool
 ranks_are_sure(const Position *p, int asked, bool by_text)
@@ -206,8 +210,8 @@ ranks_are_sure(const Position *p, int asked, bool by_text)
 }
 
 /*
- * The position's own token is e[0], the others are what was told of the likeliest, maybe with the own one
- * among them.  Of k that were asked for the k first by value have their places as ranks.
+ * The position's own token is e[0]; the other entries are the reported top tokens, perhaps with the own
+ * one among them.  If k top tokens were asked for, the first k by value have their places as ranks.
  */
 static void
 rank_entries(Position *p, int asked, bool by_text)
@@ -257,8 +261,8 @@ add_position(const DecodedReply *r, Lps *l, const Position *p, Err *e)
 }
 
 /*
- * The positions from `first` on are those of ids, if they are as many; a position's first entry is its own
- * token.
+ * Set the ids of the own tokens of the positions from `first` on, if ids has as many.  A position's
+ * first entry is its own token.
  */
 static void
 set_own_ids(Lps *l, size_t first, const IntVec *ids)
@@ -294,7 +298,7 @@ reply_read_ids(const DecodedReply *r, StrView v, const char *what, IntVec *out, 
 
 /* ---- completions ---- */
 
-/* {token: value, ...}, or null */
+/* Read {token: value, ...}, or null. */
 static bool
 read_top(const DecodedReply *r, Position *p, StrView v, Err *e)
 {
@@ -317,7 +321,7 @@ read_top(const DecodedReply *r, Position *p, StrView v, Err *e)
 	return true;
 }
 
-/* The next elements of the three lists: false at the end, or when *e says why. */
+/* Iterates over three lists.  next_of() returns false at the end, or with *e after an error. */
 typedef struct Lists
 {
 	JsonMembers tokens,
@@ -509,7 +513,7 @@ lps_prompt(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, Err *e)
 	for (size_t i = 0; ok && json_element(&m, &position) > 0; i++)
 	{
 		ok = read_prompt_position(r, &p, position, e);
-		/* the prompt's own token: its id is known, or it is written first */
+		/* the prompt's own token: its id is known, or it comes first */
 		for (int k = 1; ok && ids != NULL && i < ids->len && k < p.n; k++)
 			if (p.e[k].id == ids->data[i])
 			{

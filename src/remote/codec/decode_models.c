@@ -1,10 +1,11 @@
 /*
  * decode_models.c
- *	  The models that an endpoint serves: is ours among them? (decode.h)
+ *	  Checks whether our model is among the models that an endpoint serves (decode.h).
  *
  *	{"data": [{"id": "Qwen/Qwen3-32B", "max_model_len": 40960}, ...]}
  *
- * llama.cpp's "meta" says more.  A missing model, or adapter, is ERR_NOT_FOUND with the names that are there.
+ * llama.cpp's "meta" has more.  If the model, or the adapter, is missing, the error is ERR_NOT_FOUND
+ * with the available names.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -18,7 +19,7 @@
 typedef struct DecodeModelsFound
 {
 	bool		it;
-	int64_t		max_model_len;	/* -1 = not told */
+	int64_t		max_model_len;	/* -1 = not reported */
 	int64_t		n_params;
 	int64_t		weight_bytes;
 } DecodeModelsFound;
@@ -43,7 +44,7 @@ take_facts(StrView v, DecodeModelsFound *found)
 	(void) json_whole(m[3], 0, INT64_C(1) << 50, &found->weight_bytes);
 }
 
-/* Text for people, of what a stranger has written. */
+/* Append a name that comes from the endpoint, cleaned for display. */
 static void
 add_name(Buf *list, const Buf *name, int at)
 {

@@ -2,10 +2,11 @@
  * decode_pooling.c
  *	  Vectors, scores and labels, a row for each request (decode.h).
  *
- * Rows have their place in "index", or where they stand if they have none (but for a reranker's, which come
- * by score); each must be there once.  Vectors come as numbers or as base64 of little-endian floats; all of
- * an answer are of one dimension, and each number is finite.  Tokens are counted for the whole call: each
- * request gets its part by the length of its input, so that the parts add up.
+ * "index" gives a row's place; without it the order of the rows does (except for rerankers, whose rows
+ * come by score).  Each place must occur once.  Vectors are numbers or base64 of little-endian floats;
+ * all vectors of a response have the same dimension, and each number is finite.  Tokens are counted for
+ * the whole call: each request gets a share proportional to the length of its input, so that the shares
+ * add up.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -21,7 +22,10 @@
 
 /* ---- rows ---- */
 
-/* The elements of the list in order of their index: n of them.  by_rank: that isn't where they stand. */
+/*
+ * Store the n elements of the list in the order of their index.  by_rank: elements without an index are
+ * an error, because the list is sorted by score.
+ */
 static bool
 read_rows(const DecodedReply *r, StrView list, int n, bool by_rank, StrView *rows, Err *e)
 {
@@ -61,7 +65,7 @@ read_root(const DecodedReply *r, RPart *p, StrView v, StrView *list, Err *e)
 	StrView		f[5];
 	StrView		t[1];
 
-	/* some rerankers' answer is the list */
+	/* some rerankers respond with the bare list */
 	*list = v;
 	if (json_kind(v) == '[')
 		return true;
@@ -84,7 +88,7 @@ digit64(char c)
 		c <= '9' ? c - '0' + 52 : c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Little-endian floats in base64. */
+/* Decode little-endian floats in base64. */
 static bool
 read_base64(StrView v, Buf *out)
 {
@@ -104,7 +108,7 @@ read_base64(StrView v, Buf *out)
 	{
 		int			d = digits[(unsigned char) s[i]];
 
-		/* writers of JSON may escape slashes */
+		/* JSON writers may escape slashes */
 		if (d < 0 && s[i] == '\\' && i + 1 < n && s[i + 1] == '/')
 			d = digits[(unsigned char) s[++i]];
 		if (d < 0)
@@ -134,7 +138,7 @@ read_base64(StrView v, Buf *out)
 	return true;
 }
 
-/* A vector, or rows of them, into out; *rows: how many, *width: of each. */
+/* Read a vector, or rows of vectors, into out.  *rows: their number; *width: the dimension. */
 static bool
 read_vectors(const DecodedReply *r, StrView v, Buf *out, int64_t *rows, size_t *width, Err *e)
 {
@@ -193,7 +197,7 @@ done(DecodedReply *r, const RPart *p, int i, const Buf *floats, int64_t rows, co
 	buf_free(&b);
 }
 
-/* A row of the answer, checked and kept until all are. */
+/* A row of the response, checked and kept until all rows are. */
 typedef struct DecodePoolingRow
 {
 	Buf			floats;
@@ -204,7 +208,10 @@ typedef struct DecodePoolingRow
 typedef bool (*ReadRow) (const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolingRow *row,
 						 size_t *width, Err *e);
 
-/* The labels of a row's columns: that of the greatest is known, the others have their numbers. */
+/*
+ * Emit a row with the labels of its columns: only the label of the greatest value is known, the others
+ * get their numbers.
+ */
 static void
 done_labelled(DecodedReply *r, const RPart *p, int i, const DecodePoolingRow *row)
 {
@@ -229,7 +236,7 @@ done_labelled(DecodedReply *r, const RPart *p, int i, const DecodePoolingRow *ro
 	mem_free(labels);
 }
 
-/* All rows of a part are read before the first is emitted. */
+/* Read all rows of a part before the first is emitted. */
 static bool
 finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, Err *e)
 {
@@ -352,7 +359,10 @@ class_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolin
 	return true;
 }
 
-/* The body is read when it has come, and told at once: these are of one call. */
+/*
+ * The body is read when it is complete, and its frames are emitted at once, because there is only one
+ * call.
+ */
 static bool
 embeddings_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {

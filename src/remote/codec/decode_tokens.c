@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "remote/codec/decode_internal.h"
 
-/* ids, or objects that have one */
+/* Read ids, or objects that have an id. */
 static bool
 read_tokens(const DecodedReply *r, StrView v, IntVec *ids, Err *e)
 {

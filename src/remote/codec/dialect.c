@@ -1,6 +1,6 @@
 /*
  * dialect.c
- *	  The table of kinds of endpoints (ipc/endpoint_dialects.def).
+ *	  The table of endpoint dialects (ipc/endpoint_dialects.def).
  *
  * Tested by tests/unit/remote/test_remote_options.c and test_remote_body.c.
  */

@@ -1,13 +1,13 @@
 /*
  * encode.c
- *	  From requests to an endpoint's calls: which calls, and what all bodies begin with.
+ *	  Encodes requests as calls to an endpoint: which calls, and the common beginning of their bodies.
  *
- * The user's texts are checked before they become part of a body (base/json/json_reader.h): what isn't
- * UTF-8 would be changed, and JSON that isn't would change what stands around it.
+ * The user's texts are checked before they become part of a body (base/json/json_reader.h): invalid
+ * UTF-8 would be changed on the way, and invalid JSON could change the meaning of the body around it.
  *
- * GATHERING.  Inputs of several requests go into one call where the endpoint takes lists, and where the
- * requests are equal in every field but their input and what only tells who asked: the same model, urls and
- * secret, and the same role, so that nobody's input can spoil the call of somebody else.
+ * COALESCING.  Inputs of several requests go into one call if the endpoint takes lists, and if the
+ * requests are equal in every field except their input and the fields about the caller: the same model,
+ * urls and secret, and the same role, so that no input can spoil the call of another role.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -23,7 +23,7 @@
 #include "base/utf8char.h"
 #include "remote/codec/encode_internal.h"
 
-/* ---- what bodies are made with ---- */
+/* ---- for the encoders ---- */
 
 bool
 body_refuse(const ROptions *o, Err *e, const char *fmt,...)
@@ -86,7 +86,7 @@ body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, R
 	return m->call;
 }
 
-/* Four bytes are a token, about; what the answer may take comes to it (encode_generate.c). */
+/* A token is about four bytes; encode_generate.c adds the tokens that the output may take. */
 void
 body_end(Maker *m)
 {
@@ -157,9 +157,9 @@ body_role_refuse(int most, double got, Err *e)
 	return err_hint(e, "The limit is the role's setting vllm.role_max_tokens.");
 }
 
-/* ---- gathering ---- */
+/* ---- coalescing ---- */
 
-/* Long inputs go alone, so that a call is not larger than this. */
+/* Longer inputs are sent alone, which limits the size of a call. */
 #define MAX_GATHERED	((size_t) 64 << 20)
 
 bool
@@ -169,7 +169,10 @@ body_gathers(const RequestFields *a, const ROptions *o)
 		a->prompt.n + a->pair.n <= MAX_GATHERED / (size_t) o->max_batch_inputs;
 }
 
-/* Fields that may differ: the input, and what only tells who asked when. */
+/*
+ * May this field differ between coalesced requests?  That holds for the input, and for fields about the
+ * caller and the time.
+ */
 static bool
 may_differ(const WireField *f, bool pair)
 {
@@ -235,9 +238,9 @@ body_same(const RequestFields *a, const RequestFields *b)
 	}
 }
 
-/* ---- the calls ---- */
+/* ---- calls ---- */
 
-/* What there is at all. */
+/* Make the call that lists the endpoint's models. */
 static bool
 body_models(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {

@@ -1,10 +1,10 @@
 /*
  * encode.h
- *	  From requests to an endpoint's calls.
+ *	  Encode requests as calls to an endpoint.
  *
- * One request is one call, but for: inputs of several requests that go together (gather), and requests that
- * the endpoint answers only piece by piece (log-likelihoods of choices).  A parameter that the dialect
- * doesn't know is ERR_UNSUPPORTED, with its name.
+ * One request is one call, with two exceptions: inputs of several requests may go into one call
+ * (coalescing), and the endpoint may need several calls for one request (log-likelihoods of choices).  A
+ * parameter that the dialect doesn't have is ERR_UNSUPPORTED, with its name.
  */
 #ifndef VLLM_REMOTE_CODEC_ENCODE_H
 #define VLLM_REMOTE_CODEC_ENCODE_H
@@ -13,7 +13,7 @@
 #include "remote/codec/endpoint_options.h"
 #include "remote/codec/request_fields.h"
 
-/* How the answer is read (decode.c). */
+/* How the response is read (decode.c). */
 typedef enum RShape
 {
 	RSHAPE_COMPLETION,			/* /completions */
@@ -25,22 +25,23 @@ typedef enum RShape
 	RSHAPE_POOLING,				/* vLLM's /pooling */
 	RSHAPE_TOKENIZE,
 	RSHAPE_DETOKENIZE,
-	RSHAPE_LOGPROBS,			/* /completions with echo: log-probabilities of a choice behind the prompt */
+	/* /completions with echo: log-probabilities of a choice that follows the prompt */
+	RSHAPE_LOGPROBS,
 	RSHAPE_MODELS,				/* GET /models */
-	RSHAPE_API					/* the endpoint's body as it is, WK_API */
+	RSHAPE_API					/* WK_API: the endpoint's body is passed on unchanged */
 } RShape;
 
 typedef struct RCall
 {
 	RShape		shape;
 	bool		get;			/* GET without a body, else POST */
-	bool		stream;			/* answered as server-sent events */
-	bool		off_v1;			/* vLLM's paths beside /v1: the base URL's trailing "/v1" is left out */
-	const char *path;			/* in options or constant */
+	bool		stream;			/* the response is server-sent events */
+	bool		off_v1;			/* vLLM's paths outside of /v1: the base URL's trailing "/v1" is left out */
+	const char *path;			/* points into the options, or constant */
 	Buf			body;
-	int			n_requests;			/* whose inputs these are */
-	int			part;			/* of RSHAPE_LOGPROBS: which choice */
-	int64_t		tokens;			/* estimate of prompt and answer, for tokens_per_minute */
+	int			n_requests;			/* number of requests whose inputs the call has */
+	int			part;			/* RSHAPE_LOGPROBS: index of the choice */
+	int64_t		tokens;			/* estimated tokens of prompt and output, for tokens_per_minute */
 } RCall;
 
 typedef struct RCalls
@@ -49,13 +50,16 @@ typedef struct RCalls
 	int			n;
 } RCalls;
 
-/* May this request's input go with those of others into one call? */
+/* May this request's input go into one call with those of other requests? */
 bool		body_gathers(const RequestFields *a, const ROptions *o);
-/* Can it be made only if the length of the context is known, which it isn't yet? */
+/* Does the call need the context length, which is not known yet? */
 bool		body_wants_length(const RequestFields *a, const ROptions *o);
-/* Do both ask for the same but for their inputs? */
+/* Are both requests the same but for their inputs? */
 bool		body_same(const RequestFields *a, const RequestFields *b);
-/* The calls of n requests (n > 1: all gather and are the same).  False: none was made. */
+/*
+ * Make the calls of n requests.  If n > 1, all must be the same and may be coalesced.  Returns false if
+ * it made none.
+ */
 bool		body_make(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e);
 void		body_free(RCalls *calls);
 

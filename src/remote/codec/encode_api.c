@@ -1,10 +1,10 @@
 /*
  * encode_api.c
- *	  Bodies of llm_api(): handed on as they are, but for the model's name and whether the answer is a stream.
+ *	  Bodies of llm_api(): passed on unchanged, except for the model's name and the stream flag.
  *
- * The body's members are copied as they are written.  "model" is the name at the endpoint; "stream" is as
- * the caller reads the answer; where the role's answers have a limit, it holds for what the body asks for,
- * and is sent if it asks for nothing.  A key that is written with escapes could be one of these in
+ * The body's members are copied as they are written.  "model" becomes the endpoint's name; "stream"
+ * becomes what the caller asked for.  If the role has a limit of output tokens, it applies to the body's
+ * limit, and is sent if the body has none.  A key that is written with escapes could be one of these in
  * disguise, and is refused.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
@@ -23,7 +23,7 @@ is(const char *s, size_t n, const char *word)
 	return n == strlen(word) && memcmp(s, word, n) == 0;
 }
 
-/* Where a path of llm_api() is at the endpoint; NULL: *e. */
+/* Return the endpoint's path for a path of llm_api().  NULL: *e. */
 static const char *
 place(const RequestFields *a, const ROptions *o, bool *off_v1, Err *e)
 {
@@ -58,7 +58,7 @@ place(const RequestFields *a, const ROptions *o, bool *off_v1, Err *e)
 	return NULL;
 }
 
-/* Does the path answer in streams? */
+/* Can responses of the path be streamed? */
 static bool
 streams(const char *path)
 {
@@ -67,7 +67,7 @@ streams(const char *path)
 		strstr(path, "tokenize") == NULL;
 }
 
-/* How long an answer may be, where the role's have a limit; *told: the body says it. */
+/* Check a member that limits the output against the role's limit.  *told: the body has such a member. */
 static bool
 check_length(Maker *m, int most, StrView key, StrView value, bool *told)
 {
@@ -80,12 +80,12 @@ check_length(Maker *m, int most, StrView key, StrView value, bool *told)
 	snprintf(text, sizeof(text), "%.*s", (int) (value.n < sizeof(text) ? value.n : sizeof(text) - 1),
 			 value.s);
 	got = strtod(text, NULL);
-	/* what is no number the endpoint refuses, but for null */
+	/* the endpoint refuses what is not a number, but accepts null */
 	*told = *told || !is(value.s, value.n, "null");
 	return !(got > most) || body_role_refuse(most, got, m->e);
 }
 
-/* The members but for those that are made here; *options: those of the stream. */
+/* Copy the members except those that are made here.  *options: the stream's options. */
 static bool
 copy_members(Maker *m, StrView *options, bool *told)
 {
@@ -121,7 +121,10 @@ copy_members(Maker *m, StrView *options, bool *told)
 	return got == 0 || err_set(m->e, ERR_INVALID, "the body must be a JSON object");
 }
 
-/* Without options of its own a chat or a completion tells its usage, which is counted. */
+/*
+ * Ask a stream of a chat or a completion for its usage, which is counted, unless the body has stream
+ * options.
+ */
 static void
 put_stream(Maker *m, const char *path, StrView options)
 {
@@ -152,7 +155,7 @@ body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 	m.call->off_v1 = off_v1;
 	if (!copy_members(&m, &options, &told))
 		return false;
-	/* a completion has 16 tokens then, a message must say it */
+	/* only chats and responses: without a limit a completion gets 16 tokens, and a message must have one */
 	if (body_role_tokens(a) > 0 && !told && path == o->chat_path)
 		json_key_int(&m.j, m.caps & CAP_MAX_COMPLETION ? "max_completion_tokens" : "max_tokens",
 					 body_role_tokens(a));

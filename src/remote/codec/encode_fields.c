@@ -2,12 +2,12 @@
  * encode_fields.c
  *	  The parameters of a request as members of an endpoint's body (body_fields.def).
  *
- * Every field of the message is looked at.  What the dialect doesn't know, or not in this body, is
- * ERR_UNSUPPORTED with the parameter's name, unless its value asks for nothing; nothing is dropped.  What
- * nobody asked for is not in the body, but for where the endpoint takes something else for granted than an
- * engine here does (CAP_DEFAULTS).
+ * Every field of the message is considered.  A parameter that the dialect doesn't have, or not in this
+ * body, is ERR_UNSUPPORTED with the parameter's name, unless its value has no effect; nothing is
+ * dropped.  A parameter that the request doesn't have is not in the body, unless the endpoint's default
+ * differs from the engine's (CAP_DEFAULTS).
  *
- * Of a field that may be given once the last counts; the strings of a list are one member.
+ * Of a field that may be given once, the last one counts; the strings of a list become one member.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -21,7 +21,7 @@
 #include "base/json/json.h"
 #include "remote/codec/encode_internal.h"
 
-#define MAX_TAG		512			/* numbers of fields.def are below */
+#define MAX_TAG		512			/* greater than all numbers of fields.def */
 #define NONE		NAN
 
 _Static_assert(WTAG_RETRY_AFTER_MS < MAX_TAG, "numbers of tags");
@@ -55,14 +55,14 @@ static const EncodeFieldsRow rows[] = {
 
 #define N_ROWS	((int) (sizeof(rows) / sizeof(rows[0])))
 
-/* The message's fields, and of each tag the first and the last. */
+/* The message's fields, with the first and the last field of each tag. */
 typedef struct EncodedFields
 {
 	WireField  *v;
 	int			n;
-	int			first[MAX_TAG];	/* + 1; 0 = there is none */
+	int			first[MAX_TAG];	/* index + 1; 0 = none */
 	int			last[MAX_TAG];
-	/* structured_outputs, if it has no kind: options beside one that stands elsewhere */
+	/* structured_outputs without a kind: options for a kind that another field gives */
 	const WireField *options;
 } EncodedFields;
 
@@ -72,7 +72,7 @@ is_key(StrView key, const char *name)
 	return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
 }
 
-/* Has structured_outputs nothing but options? */
+/* Has structured_outputs only options? */
 static bool
 has_no_kind(const WireField *f)
 {
@@ -98,7 +98,7 @@ read_fields(EncodedFields *f, const RequestFields *a)
 	WireField	x;
 
 	memset(f, 0, sizeof(*f));
-	/* it has been read to its end before (request_fields.c) */
+	/* request_fields.c has read it to its end before */
 	while (wire_next(&in, &x) > 0)
 	{
 		if (x.tag >= MAX_TAG)
@@ -114,7 +114,7 @@ read_fields(EncodedFields *f, const RequestFields *a)
 		f->options = &f->v[f->last[WTAG_STRUCTURED_OUTPUTS] - 1];
 }
 
-/* ---- which row ---- */
+/* ---- choosing the row ---- */
 
 static bool
 is_list(int tag)
@@ -123,7 +123,7 @@ is_list(int tag)
 		tag == WTAG_URL || tag == WTAG_FALLBACK;
 }
 
-/* The row that fits; else NULL, and in *any one of the tag's. */
+/* Return the row that fits, or NULL.  *any: some row of the tag. */
 static const EncodeFieldsRow *
 find_row(const Maker *m, int tag, const EncodeFieldsRow **any)
 {
@@ -150,7 +150,10 @@ equals(const WireField *f, double v)
 		(f->tag == WTAG_TOP_K && f->i < 0 && v == 0);
 }
 
-/* Does the value ask for nothing, by any of the tag's rows?  Of HOW_MUST it does for some endpoints only. */
+/*
+ * Does the value have no effect, by any of the tag's rows?  Rows with HOW_MUST don't count, because they
+ * are true of some endpoints only.
+ */
 static bool
 is_nothing(const WireField *f)
 {
@@ -161,7 +164,7 @@ is_nothing(const WireField *f)
 		(f->tag == WTAG_LONG_INPUT && f->n == 5 && memcmp(f->s, "error", 5) == 0);
 }
 
-/* Would it be known if the prompt were a chat? */
+/* Would the dialect have the parameter if the prompt were a chat? */
 static bool
 chat_knows(const Maker *m, int tag)
 {
@@ -172,7 +175,7 @@ chat_knows(const Maker *m, int tag)
 	return false;
 }
 
-/* Is there a dialect that knows it? */
+/* Does any dialect have it? */
 static bool
 anybody_knows(int tag)
 {
@@ -202,7 +205,7 @@ invalid(const Maker *m, const char *name, const char *what)
 	return err_detail(m->e, "parameter=%s", name);
 }
 
-/* ---- what needs more than its value ---- */
+/* ---- fields that need more than their value ---- */
 
 static bool
 put_strings(Maker *m, const EncodeFieldsRow *row, const EncodedFields *all)
@@ -223,7 +226,7 @@ is_space(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Without the white space around it. */
+/* Strip white space at both ends. */
 static StrView
 trimmed(const WireField *f)
 {
@@ -236,7 +239,7 @@ trimmed(const WireField *f)
 	return t;
 }
 
-/* A text of JSON that is a string says what that holds. */
+/* If the JSON text is a string, return the text that it contains. */
 static char *
 schema_in_string(const char *s, size_t n)
 {
@@ -248,7 +251,7 @@ schema_in_string(const char *s, size_t n)
 	return text;
 }
 
-/* The options of structured_outputs behind a kind. */
+/* Write the options of structured_outputs after its kind. */
 static bool
 add_options(Maker *m, const EncodedFields *all)
 {
@@ -270,7 +273,7 @@ add_options(Maker *m, const EncodedFields *all)
 	return ok;
 }
 
-/* vLLM's {"json": schema} with options */
+/* Write vLLM's {"json": schema} with options. */
 static bool
 put_schema_with_options(Maker *m, const char *name, StrView schema, const EncodedFields *all)
 {
@@ -287,8 +290,8 @@ put_schema_with_options(Maker *m, const char *name, StrView schema, const Encode
 }
 
 /*
- * {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type":
- * "json_object", "schema": ...}
+ * Write {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type":
+ * "json_object", "schema": ...}.
  */
 static bool
 put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
@@ -324,7 +327,7 @@ put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 	return ok;
 }
 
-/* vLLM's {"regex": ...} and its kin */
+/* Write vLLM's {"regex": ...} or one of the other kinds. */
 static bool
 put_structured(Maker *m, const EncodeFieldsRow *row, const WireField *f, const EncodedFields *all)
 {
@@ -339,7 +342,7 @@ put_structured(Maker *m, const EncodeFieldsRow *row, const WireField *f, const E
 	return ok;
 }
 
-/* The member of an object, as it is written. */
+/* Return an object's member unparsed. */
 static StrView
 member(StrView object, const char *name)
 {
@@ -355,7 +358,7 @@ member(StrView object, const char *name)
 	return found;
 }
 
-/* A response_format beside options, which vLLM takes with a kind of structured_outputs only. */
+/* Write a response_format that has options: vLLM takes options only with a kind of structured_outputs. */
 static bool
 put_format_with_options(Maker *m, const WireField *f, const EncodedFields *all)
 {
@@ -383,7 +386,7 @@ put_format_with_options(Maker *m, const WireField *f, const EncodedFields *all)
 	return ok;
 }
 
-/* One of several texts, as llama.cpp's grammars have it: root ::= "a" | "b" */
+/* Write a choice of texts as a grammar of llama.cpp: root ::= "a" | "b" */
 static bool
 put_choice_grammar(Maker *m, const EncodeFieldsRow *row, const EncodedFields *all)
 {
@@ -418,7 +421,7 @@ put_choice_grammar(Maker *m, const EncodeFieldsRow *row, const EncodedFields *al
 	return ok;
 }
 
-/* "none" without tools is nothing, and OpenAI refuses it. */
+/* "none" without tools has no effect, and OpenAI refuses it. */
 static bool
 put_tool_choice(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
@@ -448,7 +451,7 @@ put_long_input(Maker *m, const EncodeFieldsRow *row, const WireField *f, const E
 	return true;
 }
 
-/* How many of the likeliest tokens; -1 = all, which only vLLM has. */
+/* Write the number of top log-probabilities; -1 = all, which only vLLM has. */
 static bool
 put_logprobs(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
@@ -520,7 +523,7 @@ put_special(Maker *m, const EncodeFieldsRow *row, const WireField *f, const Enco
 		case HOW_CHOICE_GRAMMAR:
 			return put_choice_grammar(m, row, all);
 		case HOW_TEMPLATE:
-			/* the name of one of the model's templates is no template */
+			/* it may be the name of one of the model's templates, which the endpoint doesn't have */
 			if (f->n == 0 || memchr(f->s, '{', f->n) == NULL)
 				return refuse(m, row);
 			json_key(&m->j, row->key);
@@ -577,7 +580,7 @@ put_field(Maker *m, const EncodeFieldsRow *row, const WireField *f, const Encode
 	}
 }
 
-/* How many fields say what the answer must look like; options of structured_outputs alone say nothing. */
+/* Count the fields that constrain the output; options of structured_outputs alone don't. */
 static int
 count_kinds(const EncodedFields *all)
 {
@@ -600,7 +603,7 @@ check_kinds(const Maker *m, const EncodedFields *all)
 	return n <= 1 || err_set(m->e, ERR_INVALID, "you can only use one kind of structured output");
 }
 
-/* What the endpoint would take for granted otherwise. */
+/* Write the engine's values where the endpoint has other defaults. */
 static bool
 put_defaults(Maker *m, const EncodedFields *all)
 {
@@ -638,7 +641,7 @@ put_all(Maker *m, const EncodedFields *all)
 			return err_set(m->e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
 		if (row == NULL && !is_nothing(f))
 			return refuse(m, any);
-		/* the kind's field carries them; beside a choice of tools alone they have a member of their own */
+		/* the kind's field writes them; next to a tool_choice alone they have a member of their own */
 		if (f == all->options && count_kinds(all) > 0)
 			continue;
 		if (row != NULL && !(all->options != NULL && f->tag == WTAG_RESPONSE_FORMAT ?

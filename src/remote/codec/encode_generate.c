@@ -2,14 +2,15 @@
  * encode_generate.c
  *	  Bodies of /completions and /chat/completions, /tokenize and /detokenize.
  *
- * A chat goes to /chat/completions; so does what is both a chat and a plain prompt for models without a
- * template, since an endpoint doesn't say whether it has one.  A plain prompt goes where option prompt_as
- * says.
+ * A chat goes to /chat/completions.  So does a request that has both a chat and a plain prompt for
+ * models without a template, since an endpoint doesn't report whether it has one.  A plain prompt goes
+ * where the option prompt_as says.
  *
- * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint
- * has 16 tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says
- * how much there can be (or the endpoint has told it: context_length.c), as a token has at least a byte.
- * Where the role's answers have a limit it is sent, if nothing less is.
+ * MAX_TOKENS.  Without it, the engine lets an output take the rest of the context, but an endpoint gives
+ * a completion 16 tokens.  If the dialect has a value for "the rest", it is sent.  Otherwise the limit
+ * follows from the option max_model_len (or from the length that the endpoint reported:
+ * context_length.c), as a token has at least one byte.  A role's limit of output tokens is sent if the
+ * request has no smaller one.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -18,7 +19,7 @@
 
 #include "remote/codec/encode_internal.h"
 
-/* ---- generating ---- */
+/* ---- generation ---- */
 
 static bool
 put_prompt(Maker *m, bool chat)
@@ -46,14 +47,14 @@ put_prompt(Maker *m, bool chat)
 	return ok;
 }
 
-/* Nothing is said: the rest of the context, or of it what the role may have. */
+/* The request has no max_tokens: write the rest of the context, or the role's limit if that is less. */
 static bool
 put_rest(Maker *m, bool chat)
 {
 	int			most = body_role_tokens(m->a);
 	int64_t		bytes = (int64_t) (m->a->prompt_ids.s != NULL ? m->a->prompt_ids.n : m->a->prompt.n);
 	int64_t		length = m->o->max_model_len > 0 ? m->o->max_model_len : m->o->told_len;
-	int64_t		rest = length - bytes - 8;	/* and special tokens */
+	int64_t		rest = length - bytes - 8;	/* less some special tokens */
 
 	if (chat || most > 0)
 	{

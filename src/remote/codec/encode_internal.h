@@ -1,6 +1,6 @@
 /*
  * encode_internal.h
- *	  What the files that make bodies share.
+ *	  What the encoders share.
  */
 #ifndef VLLM_REMOTE_CODEC_ENCODE_INTERNAL_H
 #define VLLM_REMOTE_CODEC_ENCODE_INTERNAL_H
@@ -9,9 +9,9 @@
 #include "remote/codec/encode.h"
 #include "remote/codec/dialect.h"
 
-#define BODY_DEPTH	1000			/* levels of brackets of JSON that becomes a part of a body */
+#define BODY_DEPTH	1000			/* maximal nesting of JSON that becomes a part of a body */
 
-/* Kinds of bodies, by the shape of their answers (body_fields.def). */
+/* Kinds of bodies, by the shape of their responses (body_fields.def). */
 enum
 {
 	IN_PLAIN = 1 << RSHAPE_COMPLETION,
@@ -30,47 +30,50 @@ enum
 	IN_ALL = IN_GENERATE | IN_POOLED | IN_TOKENIZE | IN_DETOKENIZE | IN_LOGPROBS
 };
 
-/* One body in the making. */
+/* State while one body is written. */
 typedef struct Maker
 {
-	const RequestFields *a;			/* of several requests the first */
+	const RequestFields *a;			/* the request; of several requests, the first */
 	const ROptions *o;
-	uint32_t	caps;			/* the dialect's */
+	uint32_t	caps;			/* capabilities of the dialect */
 	RCall	   *call;
-	JsonOut		j;				/* into call->body */
+	JsonOut		j;				/* writes into call->body */
 	Err		   *e;
 } Maker;
 
 /* ---- encode.c ---- */
 
 /*
- * One more call; the body is an object whose "model" is written.  NULL: the adapter is none that the endpoint
- * serves.
+ * Add a call and begin its body, an object, with its "model".  Returns NULL if the request's adapter is
+ * not one that the endpoint serves.
  */
 RCall	   *body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, RShape shape,
 					   const char *path, Err *e);
 void		body_end(Maker *m);
-/* The name at the endpoint: of the model or of its adapter; NULL: *e. */
+/* Return the endpoint's name of the model, or of the request's adapter.  NULL: see *e. */
 const char *body_model(const RequestFields *a, const ROptions *o, Err *e);
-/* The most tokens that an answer of the caller's role may have; 0 = any number. */
+/* Return the maximal number of output tokens for the caller's role; 0 = no limit. */
 int			body_role_tokens(const RequestFields *a);
-/* max_tokens is more than that. */
+/* Refuse max_tokens above the role's limit. */
 bool		body_role_refuse(int most, double got, Err *e);
-/* ERR_UNSUPPORTED: what the endpoint can't. */
+/* Set ERR_UNSUPPORTED with what the endpoint does not support, and return false. */
 bool		body_refuse(const ROptions *o, Err *e, const char *fmt,...) __attribute__((format(printf, 3, 4)));
-/* A text of the user's as a JSON string; false: it is not UTF-8. */
+/* Write a text of the user's as a JSON string.  Returns false if it is not UTF-8. */
 bool		body_text(Maker *m, const char *name, const char *s, size_t n);
-/* JSON text as it is; false: it is none, or begins otherwise (open: '{' or '[', 0 = any). */
+/*
+ * Write a JSON text unchanged.  Returns false if it is not JSON, or does not begin with `open` ('{',
+ * '['; 0 = any).
+ */
 bool		body_json(Maker *m, const char *name, const char *s, size_t n, char open);
-/* A message's array of numbers as one of JSON. */
+/* Write a message's array of numbers as a JSON array. */
 void		body_ids(Maker *m, StrView ids);
 
 /* ---- encode_fields.c ---- */
 
-/* Members of all fields that have a row. */
+/* Write the members of all fields that have a row in body_fields.def. */
 bool		body_fields(Maker *m);
 
-/* ---- the others ---- */
+/* ---- by kind of request ---- */
 
 bool		body_generate(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
 bool		body_pool(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e);

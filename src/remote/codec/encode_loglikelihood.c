@@ -1,15 +1,15 @@
 /*
  * encode_loglikelihood.c
- *	  Log-probabilities of texts behind a prompt, by /completions with echo: a call for each.
+ *	  Log-probabilities of texts that follow a prompt, by /completions with echo: one call for each text.
  *
- * The endpoint tells the tokens of prompt and continuation with their places in the text, by which decode.c
- * finds where the continuation begins.  White space at the prompt's end counts as the continuation's, as in
- * an engine here (backend/pooling/loglikelihood_inputs.c).  Without continuations the prompt's own tokens
- * are asked for, in one call.
+ * The endpoint lists the tokens of prompt and continuation with their places in the text, from which
+ * decode_loglikelihood.c finds where the continuation begins.  White space at the prompt's end belongs
+ * to the continuation, as in the engine (backend/pooling/loglikelihood_inputs.c).  Without
+ * continuations, one call asks for the prompt's own tokens.
  *
- * In a chat the continuation is an assistant's message that goes on, of whose prompt vLLM tells the
- * log-probabilities.  Where both a prompt and a chat would do it is the prompt: an endpoint doesn't say
- * whether its model has a template.
+ * In a chat the continuation is an assistant's message to be continued, and vLLM reports the
+ * log-probabilities of that prompt.  If the request has both a prompt and a chat, the prompt is used,
+ * since an endpoint doesn't report whether its model has a template.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -17,9 +17,12 @@
 
 #include "remote/codec/encode_internal.h"
 
-#define MAX_BODIES	((size_t) 64 << 20)	/* bytes of the prompt, over all calls */
+#define MAX_BODIES	((size_t) 64 << 20)	/* bytes of the prompt in all calls together */
 
-/* The likeliest token if one is computed, and what else was asked for. */
+/*
+ * End the body: temperature 0, so that a generated token is the most likely one, and the request's other
+ * parameters.
+ */
 static bool
 end_call(Maker *m)
 {
@@ -48,7 +51,7 @@ make_call(const RequestFields *a, int part, const ROptions *o, RCalls *calls, Er
 	buf_free(&text);
 	if (!ok)
 		return false;
-	/* of the likeliest one: is it the text's own? */
+	/* of the most likely token, to see whether the text's own token is it */
 	json_key_int(&m.j, "logprobs", 1);
 	json_key(&m.j, "echo");
 	json_bool(&m.j, true);
@@ -56,7 +59,7 @@ make_call(const RequestFields *a, int part, const ROptions *o, RCalls *calls, Er
 	return end_call(&m);
 }
 
-/* The messages, and the choice as what the assistant has begun to say. */
+/* Write the messages with the choice as an assistant's unfinished message. */
 static bool
 put_chat(Maker *m, StrView messages, StrView choice)
 {
@@ -66,7 +69,7 @@ put_chat(Maker *m, StrView messages, StrView choice)
 	json_key(&m->j, "messages");
 	if (!body_json(m, "messages", messages.s, messages.n, '['))
 		return false;
-	/* it is an array, and goes on in front of its last bracket */
+	/* the messages are an array: continue it before its closing bracket */
 	while (m->call->body.data[--m->call->body.len] != ']')
 		;
 	n = m->call->body.len;

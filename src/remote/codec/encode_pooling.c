@@ -2,8 +2,8 @@
  * encode_pooling.c
  *	  Bodies of /embeddings, /score, /rerank, /classify and /pooling, for one request or several.
  *
- * What stands before a text (an instruction) is put there here: endpoints take whole texts.  Pairs that go
- * together have the same first text, which is sent once.
+ * An instruction is prepended to each text here, because endpoints take complete texts.  Coalesced pairs
+ * have the same first text, which is sent once.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -17,7 +17,7 @@ is(StrView s, const char *word)
 	return s.n == strlen(word) && memcmp(s.s, word, s.n) == 0;
 }
 
-/* Where a task is asked for; NULL: *e. */
+/* Return the path for the request's task.  NULL: *e. */
 static const char *
 place(const RequestFields *a, const ROptions *o, RShape *shape, bool *off_v1, Err *e)
 {
@@ -53,7 +53,7 @@ place(const RequestFields *a, const ROptions *o, RShape *shape, bool *off_v1, Er
 	return path;
 }
 
-/* The instruction that stands before each text; the last one counts. */
+/* Return the instruction that precedes each text; the last field counts. */
 static StrView
 instruction_of(const RequestFields *a)
 {
@@ -82,7 +82,7 @@ put_input(Maker *m, StrView lead, StrView text)
 	return ok;
 }
 
-/* One text alone, or an array of those of all requests. */
+/* Write one text alone, or an array of the texts of all requests. */
 static bool
 put_texts(Maker *m, const RequestFields *const *requests, int n, bool second, bool always_array)
 {
@@ -144,7 +144,10 @@ body_pool(const RequestFields *const *requests, int n, const ROptions *o, RCalls
 		json_key(&m.j, "task");
 		json_str(&m.j, a->task.s, a->task.n);
 	}
-	/* exact, and a third of the bytes; of tokens' vectors it wouldn't tell how many there are */
+	/*
+	 * base64 is exact and has a third of the bytes; but for vectors of tokens it wouldn't show the
+	 * number of vectors
+	 */
 	if ((shape == RSHAPE_EMBEDDINGS && (m.caps & CAP_ENCODING)) || shape == RSHAPE_POOLING)
 		json_key_cstr(&m.j, "encoding_format", shape == RSHAPE_POOLING ? "float" : "base64");
 	if (!body_fields(&m))

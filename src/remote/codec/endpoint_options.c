@@ -1,14 +1,14 @@
 /*
  * endpoint_options.c
- *	  Reads the options of a remote model.
+ *	  Parses the options of a remote model.
  *
- * remote_options.def has a row for every option; its type and range are checked by the row, what a text must
- * look like by read_*() below.  The arena is untrusted, so what becomes part of a request's head (paths,
- * header names and values) is checked for what could end a line.
+ * remote_options.def has a row for every option.  The row gives its type and range; read_*() below check
+ * the form of texts.  The arena is untrusted, so what becomes part of a request's headers (paths, header
+ * names and values) is checked for characters that could end a line.
  *
- * Options are remembered, for the same model asks again and again: under the hash of its first url and its
- * options, and compared as a whole, so that neither a collision nor another model of the same hash gets
- * another's urls or headers.  One thread.
+ * Parsed options are cached, because the same model is used again and again.  The key is the hash of the
+ * first url and the options, and both are compared as a whole, so that neither a collision nor another
+ * model with the same hash gets another model's urls or headers.  One thread.
  *
  * Tested by tests/unit/remote/test_remote_options.c.
  */
@@ -29,9 +29,9 @@
 
 static ROptions *roptions_ref(ROptions *o);
 
-#define MAX_VALUES		10000	/* JSON values of options */
+#define MAX_VALUES		10000	/* JSON values in the options */
 #define MAX_HEADERS		64
-#define MAX_HEADER		4096	/* bytes of its value */
+#define MAX_HEADER		4096	/* bytes of a header's value */
 #define MAX_REMEMBERED	256
 
 typedef enum OptionType
@@ -60,17 +60,17 @@ static const struct
 #undef REMOTE_OPTION
 };
 
-/* What an ROptions is made from, to be compared with a request. */
+/* A cached ROptions with the texts that it was made from, to be compared with a request's. */
 typedef struct EndpointOptionsMade
 {
-	ROptions	o;				/* first: an ROptions is a EndpointOptionsMade */
-	char	   *text;			/* the options as they were sent */
-	uint64_t	used;			/* the larger, the later */
+	ROptions	o;				/* first member, so that an ROptions * is an EndpointOptionsMade * */
+	char	   *text;			/* the options as the message has them */
+	uint64_t	used;			/* larger = used more recently */
 } EndpointOptionsMade;
 
 /* ---- errors ---- */
 
-/* value: NULL, or what was given */
+/* value: the option's value for the message; NULL: none */
 static bool
 bad(const ROptions *o, int i, const char *rule, const Json *value, Err *e)
 {
@@ -98,7 +98,7 @@ unknown(const ROptions *o, const char *key, Err *e)
 	return false;
 }
 
-/* ---- what texts must look like ---- */
+/* ---- forms of texts ---- */
 
 static bool
 is_visible(const char *s)
@@ -109,7 +109,7 @@ is_visible(const char *s)
 	return true;
 }
 
-/* A token of RFC 9110. */
+/* Is it a token of RFC 9110? */
 static bool
 is_header_name(const char *s)
 {
@@ -122,7 +122,7 @@ is_header_name(const char *s)
 	return true;
 }
 
-/* Those that belong to the connection, or to the call's own body. */
+/* Does the header belong to the connection, or to the body of our call? */
 static bool
 is_ours(const char *header)
 {
@@ -145,7 +145,7 @@ is_ours(const char *header)
 	return false;
 }
 
-/* A path: one "/" and then what stands in urls, no query. */
+/* Is it a path: one "/", then characters of urls, no query? */
 static bool
 is_path(const char *s)
 {
@@ -292,7 +292,7 @@ read_headers(ROptions *o, int i, const Json *v, Err *e)
 		return bad(o, i, "must be an object of texts", v, e);
 	for (const Json *h = v->child; h != NULL; h = h->next)
 	{
-		/* the value may be a secret: not in the error */
+		/* the value may be a secret, so it is not in the error */
 		if (o->n_headers == MAX_HEADERS)
 			return bad(o, i, "has too many members", NULL, e);
 		if (!is_header_name(h->key) || is_ours(h->key))
@@ -311,7 +311,10 @@ read_headers(ROptions *o, int i, const Json *v, Err *e)
 	return true;
 }
 
-/* One of a list; those of urls are in the message, in order, with the first. */
+/*
+ * Add a text to a list option.  The texts of `url` are only checked: the message has the urls, in the
+ * option's order, beginning with the first one.
+ */
 static bool
 add_text(ROptions *o, int i, const Json *whole, const Json *v, Err *e)
 {
@@ -370,7 +373,7 @@ read_option(ROptions *o, const Json *v, Err *e)
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- all options ---- */
 
 static bool
 read_options(ROptions *o, const char *text, Err *e)
@@ -382,7 +385,7 @@ read_options(ROptions *o, const char *text, Err *e)
 		return true;
 	if (json_values(text, strlen(text), MAX_VALUES) > MAX_VALUES)
 		return err_set(e, ERR_INVALID, "the options of model \"%s\" are too many", o->name);
-	/* options are read as texts that a NUL ends */
+	/* options are kept as NUL-terminated texts */
 	if (strstr(text, "\\u0000") != NULL)
 		return err_set(e, ERR_INVALID, "the options of model \"%s\" must not have null characters", o->name);
 	root = json_parse(text, strlen(text));
@@ -410,7 +413,7 @@ set_urls(ROptions *o, const RequestFields *a)
 	}
 }
 
-/* Where nothing is said it is the dialect's. */
+/* Paths that the options don't give are the dialect's. */
 static void
 set_paths(ROptions *o)
 {
@@ -488,7 +491,7 @@ make(const RequestFields *a, Err *e)
 	return m;
 }
 
-/* ---- what is remembered ---- */
+/* ---- cache ---- */
 
 static EndpointOptionsMade *remembered[MAX_REMEMBERED];
 static int	n_remembered;

@@ -1,6 +1,6 @@
 /*
  * endpoint_options.h
- *	  The options of a remote model (ipc/remote_options.def), as the program reads them.
+ *	  The parsed options of a remote model (ipc/remote_options.def).
  */
 #ifndef VLLM_REMOTE_CODEC_ENDPOINT_OPTIONS_H
 #define VLLM_REMOTE_CODEC_ENDPOINT_OPTIONS_H
@@ -20,10 +20,10 @@ typedef struct ROptions
 {
 	int			refs;
 	uint64_t	hash;			/* RequestFields.model_hash */
-	char	   *name;			/* the model's here */
+	char	   *name;			/* the model's name in the database */
 	char	   *model;			/* the model's name at the endpoint */
-	char	  **urls;			/* base URLs, without a trailing slash and a query; n_urls >= 1 */
-	char	  **queries;		/* of each: "", or "?" and the query */
+	char	  **urls;			/* base URLs, without trailing slash and query; n_urls >= 1 */
+	char	  **queries;		/* for each url: "", or "?" and the query */
 	int			n_urls;
 	const struct Dialect *dialect;
 	bool		prompt_as_chat;
@@ -32,25 +32,25 @@ typedef struct ROptions
 			   *models_path;	/* each begins with "/"; NULL: the dialect has none */
 	int			max_concurrent_requests, max_batch_inputs, requests_per_minute, tokens_per_minute;
 	int			timeout, connect_timeout, max_retries;
-	int			health_check_interval;	/* s; 0 = only those that are down */
+	int			health_check_interval;	/* s; 0 = check only urls that are down */
 	RHeader    *headers;
 	int			n_headers;
 	char	   *auth_header;	/* NULL = Authorization: Bearer */
 	bool		ssl_verify;
-	char	   *ca_file;		/* NULL = the system's */
-	int			max_model_len;	/* 0 = not known */
-	int			told_len;		/* length that the endpoint reported (context_length.c); 0 = none */
+	char	   *ca_file;		/* NULL = the system's certificates */
+	int			max_model_len;	/* 0 = unknown */
+	int			told_len;		/* context length that the endpoint reported (context_length.c); 0 = none */
 	char	  **lora_modules;
 	int			n_lora_modules;
 } ROptions;
 
 /*
- * Those of the request's model: made anew, or the ones that are remembered of the same hash.  With a
- * reference for the caller.
+ * Return the options of the request's model: parsed now, or the cached ones with the same hash.  The
+ * caller gets a reference.
  */
 ROptions   *roptions_get(const RequestFields *a, Err *e);
 void		roptions_unref(ROptions *o);
-/* Drops what is remembered, for tests that look for leaks; what others have a reference to stays. */
+/* Empty the cache, for tests that look for leaks.  Options that others have a reference to stay. */
 void		roptions_forget(void);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * request_fields.c
- *	  Takes a request's message apart for who makes an endpoint's bodies.
+ *	  Decodes a request's message for the encoders of bodies.
  *
- * The arena is untrusted: lengths, ranges and characters are checked here, whatever the backend has checked
- * already.  What becomes part of a url or of a header line (urls, the secret) has no control characters
- * behind this.  Of a field that may be given once the last counts, as in the engine.  Spans point into the
- * message, which is the RequestFields's own.
+ * The arena is untrusted: lengths, ranges and characters are checked here, whatever the backend has
+ * checked already.  Texts that become part of a url or of a header line (urls, the secret) are refused
+ * if they have control characters.  Of a field that may be given once, the last one counts, as in the
+ * engine.  Spans point into the message, which the RequestFields owns.
  *
  * Tested by tests/unit/remote/test_remote_options.c.
  */
@@ -32,7 +32,7 @@ bad(const WireField *f, const char *what, Err *e)
 	return err_detail(e, "parameter=%s", wire_tag_name(f->tag));
 }
 
-/* A text of at most max bytes without NUL. */
+/* Take a text of at most max bytes without NUL. */
 static bool
 take_text(StrView *to, const WireField *f, size_t max, Err *e)
 {
@@ -42,7 +42,7 @@ take_text(StrView *to, const WireField *f, size_t max, Err *e)
 	return true;
 }
 
-/* The same without bytes that could end a header line or a URL. */
+/* Like take_text(), but refuse bytes that could end a header line or a URL. */
 static bool
 take_visible(StrView *to, const WireField *f, size_t max, Err *e)
 {
@@ -52,7 +52,7 @@ take_visible(StrView *to, const WireField *f, size_t max, Err *e)
 	return take_text(to, f, max, e);
 }
 
-/* What the fields' table says of a number. */
+/* Check a number against the range in the fields' table. */
 static bool
 in_range(const WireField *f, Err *e)
 {
@@ -65,7 +65,7 @@ in_range(const WireField *f, Err *e)
 	return err_detail(e, "parameter=%s", r->name);
 }
 
-/* One more of a list, whose room doubles. */
+/* Append to a list, whose capacity doubles. */
 static bool
 add_span(StrView **list, int *n, int max, const WireField *f, Err *e)
 {
@@ -83,11 +83,11 @@ add_url(RequestFields *a, const WireField *f, Err *e)
 	StrView		url;
 
 	if (f->n == 0)
-		return true;			/* a field for no endpoint: it only says whose the message is */
+		return true;			/* a field for no endpoint: it only says whose message this is */
 	return take_visible(&url, f, MAX_URL, e) && add_span(&a->urls, &a->n_urls, MAX_URLS, f, e);
 }
 
-/* The model, its place, and the caller. */
+/* Decode fields of the model, its location, and the caller. */
 static bool
 identity_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 {
@@ -129,7 +129,7 @@ identity_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 	}
 }
 
-/* What the request wants. */
+/* Decode the inputs. */
 static bool
 input_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 {
@@ -171,7 +171,7 @@ input_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 	}
 }
 
-/* What the answer's shape depends on. */
+/* Decode fields that the shape of the reply depends on. */
 static void
 shape_field(RequestFields *a, const WireField *f)
 {
@@ -208,13 +208,13 @@ shape_field(RequestFields *a, const WireField *f)
 			a->has_seed = f->i != -1;
 			break;
 		default:
-			break;				/* encode.c's */
+			break;				/* left to encode.c */
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- the whole message ---- */
 
-/* Kinds that no endpoint serves. */
+/* Is it a kind that no endpoint serves? */
 static bool
 is_inner(WireKind kind)
 {
@@ -277,7 +277,7 @@ is_idempotent(const RequestFields *a)
 	return a->kind != WK_API || path_is_idempotent(a->api_path);
 }
 
-/* As catalogs have them: path (here the url) and options. */
+/* Return the hash as the catalog computes it: of the path (here the url) and the options. */
 static uint64_t
 hash_of(const RequestFields *a)
 {
@@ -326,7 +326,7 @@ request_fields_read(RequestFields *a, WireKind kind, char *fields, size_t len, E
 	if (a->n_urls > 0)
 		a->model_hash = hash_of(a);
 	a->idempotent = is_idempotent(a);
-	/* the caller has the same rule (src/pg/call/fallback.c) */
+	/* the caller applies the same rule (src/pg/call/fallback.c) */
 	a->fallback = a->fallback && !vocabulary;
 	return true;
 }
@@ -334,7 +334,7 @@ request_fields_read(RequestFields *a, WireKind kind, char *fields, size_t len, E
 void
 request_fields_free(RequestFields *a)
 {
-	/* the message has it, and nobody else does */
+	/* the message has the only copy */
 	if (a->secret.n > 0)
 		explicit_bzero((char *) a->secret.s, a->secret.n);
 	mem_free(a->urls);

@@ -1,10 +1,9 @@
 /*
  * sse.c
- *	  Server-sent events, as they come from the network in pieces.
+ *	  Parser of server-sent events, which come from the network in pieces.
  *
- * A piece is cut into lines where it lies; only what a piece ends within is kept.  A CR ends its line at
- * once, so that an event is told without waiting for a LF that may never come; the LF that may follow is
- * skipped.
+ * A piece is split into lines in place; only an incomplete line is kept.  A CR ends its line at once, so
+ * that an event is emitted without waiting for an LF that may never come; an LF that follows is skipped.
  *
  * Tested by tests/unit/remote/test_remote_sse.c.
  */
@@ -28,7 +27,7 @@ sse_free(Sse *p)
 	buf_free(&p->data);
 }
 
-/* The empty line: what has been gathered is an event. */
+/* The empty line: emit the collected data as an event. */
 static SseStatus
 end_event(Sse *p, SseEvent event, void *ctx)
 {
@@ -36,7 +35,7 @@ end_event(Sse *p, SseEvent event, void *ctx)
 
 	if (p->has_data)
 	{
-		p->data.data[--p->data.len] = '\0';	/* the last line's newline */
+		p->data.data[--p->data.len] = '\0';	/* overwrites the last line's newline */
 		more = event(ctx, p->data.data, p->data.len);
 	}
 	buf_reset(&p->data);
@@ -44,7 +43,7 @@ end_event(Sse *p, SseEvent event, void *ctx)
 	return more ? SSE_MORE : SSE_STOPPED;
 }
 
-/* One line without its end. */
+/* Parse one line without its end. */
 static SseStatus
 take_line(Sse *p, const char *s, size_t n, SseEvent event, void *ctx)
 {
@@ -72,7 +71,7 @@ take_line(Sse *p, const char *s, size_t n, SseEvent event, void *ctx)
 	return SSE_MORE;
 }
 
-/* Where the line ends that begins at s, or NULL. */
+/* Return the end of the line that begins at s, or NULL. */
 static const char *
 dispatcher_end(const char *s, size_t n)
 {

@@ -1,11 +1,11 @@
 /*
  * sse.h
- *	  Server-sent events, as they come from the network in pieces.
+ *	  Parser of server-sent events, which come from the network in pieces.
  *
- * Of an event only its data counts: the values of its "data" lines, joined by newlines.  Event names, ids,
- * retry times and comments are read and dropped.  Lines end by LF, CR or CRLF, wherever a piece ends; a byte
- * order mark before the first is skipped.  An event is told when the empty line behind it has come; one
- * without data is not told.  One event's size is bounded.
+ * Only an event's data is used: the values of its "data" lines, joined by newlines.  Event names, ids,
+ * retry times and comments are dropped.  Lines end with LF, CR or CRLF, also across two pieces; a byte
+ * order mark at the beginning is skipped.  The callback gets an event when the empty line after it has
+ * come.  An event without data is dropped.  The size of one event is bounded.
  */
 #ifndef VLLM_REMOTE_CODEC_SSE_H
 #define VLLM_REMOTE_CODEC_SSE_H
@@ -15,30 +15,30 @@
 
 #include "base/buf.h"
 
-/* The data of one event, terminated, for the time of the call only.  False: no more of them. */
+/* Receives the data of one event, NUL-terminated, valid only during the call.  Returns false to stop. */
 typedef bool (*SseEvent) (void *ctx, const char *data, size_t n);
 
 typedef enum SseStatus
 {
-	SSE_MORE,					/* go on */
-	SSE_DONE,					/* "[DONE]" has come, which is not told as an event */
-	SSE_STOPPED,				/* the callback said no more */
-	SSE_TOO_LARGE				/* over the bound: nothing that follows makes sense */
+	SSE_MORE,					/* feed more bytes */
+	SSE_DONE,					/* "[DONE]" was received; the callback does not get it as an event */
+	SSE_STOPPED,				/* the callback returned false */
+	SSE_TOO_LARGE				/* an event is over the bound; the bytes that follow are useless */
 } SseStatus;
 
 typedef struct Sse
 {
 	size_t		max;			/* bytes of one event's data, or of one line */
-	Buf			line;			/* what has come of a line */
-	Buf			data;			/* what has come of an event, a newline behind each line */
-	bool		begun;			/* past the place of a byte order mark */
-	bool		cr;				/* the last byte was a CR: a LF right behind it belongs to it */
-	bool		has_data;		/* of this event */
-	SseStatus	status;			/* but for SSE_MORE it stays */
+	Buf			line;			/* the incomplete line */
+	Buf			data;			/* data of the incomplete event, each line with a newline */
+	bool		begun;			/* past the place for a byte order mark */
+	bool		cr;				/* the last byte was a CR: an LF directly after it belongs to it */
+	bool		has_data;		/* the incomplete event has a data line */
+	SseStatus	status;			/* final once it is not SSE_MORE */
 } Sse;
 
 void		sse_init(Sse *p, size_t max);
-/* The next bytes; events come from within. */
+/* Feed the next bytes.  Calls `event` for each complete event. */
 SseStatus	sse_feed(Sse *p, const char *s, size_t n, SseEvent event, void *ctx);
 void		sse_free(Sse *p);
 

@@ -1,9 +1,10 @@
 /*
  * headers.c
- *	  What is read of an answer's headers: its kind, and when and how much more the endpoint wants.
+ *	  Parser of the response headers: the media type, and when and how many calls the endpoint still
+ *	  accepts.
  *
- * Header values are the endpoint's and can be anything: what is not understood counts as not given, and no
- * wait is longer than a day.
+ * Header values come from the endpoint and can be anything: a value that can't be parsed counts as
+ * absent, and no wait is longer than a day.
  *
  * Tested by tests/unit/remote/test_remote_http.c.
  */
@@ -32,7 +33,7 @@ is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* A number with or without a fraction, and how many bytes it takes; -1: there is none. */
+/* Parse a number with or without a fraction.  *used: its length in bytes.  Returns -1 if there is none. */
 static double
 number(const char *s, size_t n, size_t *used)
 {
@@ -109,7 +110,7 @@ count(const char *s, size_t n)
 	return n == 0 ? -1 : v;
 }
 
-/* Seconds or a date. */
+/* Parse Retry-After: seconds or a date. */
 static int64_t
 retry_after(const char *s, size_t n)
 {
@@ -139,7 +140,7 @@ is_name(const char *s, size_t n, const char *name)
 	return n == strlen(name) && strncasecmp(s, name, n) == 0;
 }
 
-/* The media type, without its parameters. */
+/* Take the media type, without its parameters. */
 static void
 content_type(HttpResult *r, const char *s, size_t n)
 {
@@ -151,7 +152,7 @@ content_type(HttpResult *r, const char *s, size_t n)
 	r->is_json = is_name(s, len, "application/json") || (len > 5 && is_name(s + len - 5, 5, "+json"));
 }
 
-/* Content-Encoding or Transfer-Encoding, a list: all that isn't the bytes as they are. */
+/* Does the value, a list of Content-Encoding or Transfer-Encoding, change the bytes of the body? */
 static bool
 is_encoding(const char *s, size_t n)
 {
@@ -208,7 +209,7 @@ http_head_line(HttpResult *r, const char *s, size_t n)
 		r->is_encoded |= is_encoding(colon, len);
 	else if (is_name(s, name, "retry-after-ms"))
 	{
-		/* finer than Retry-After, so it counts whichever comes first */
+		/* more precise than Retry-After, so it takes precedence, whichever comes first */
 		size_t		used;
 		double		v = number(colon, len, &used);
 

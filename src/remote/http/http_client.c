@@ -2,17 +2,17 @@
  * http_client.c
  *	  Many HTTP calls at once: libcurl's multi interface on an epoll descriptor of our own.
  *
- * libcurl tells which sockets it waits for and when it wants to be called; both go into one epoll set (the
- * time as a timerfd), so that the owner waits for a single descriptor.  Deadlines are ours: one bound below
- * all of them, looked at when it has passed.
+ * libcurl reports which sockets it waits for and when it wants to be called.  Both go into one epoll set
+ * (the time as a timerfd), so that the owner waits for a single descriptor.  We check deadlines
+ * ourselves: one lower bound of all of them, checked when it has passed.
  *
- * libcurl can't be called from within its own callbacks, but our caller can call us from within his: what he
- * wants of other calls then is noted (todo) and done when libcurl has returned, still within the same
- * http_turn().
+ * libcurl can't be called from within its own callbacks, but our caller can call us from within its
+ * callbacks.  Operations on other calls are then queued (todo) and done when libcurl has returned, still
+ * within the same http_turn().
  *
- * A call that is given up is closed so that the server sees it: an HTTP/1.1 connection is closed by libcurl,
- * a stream of an HTTP/2 connection that others use is reset by it (push_out); but the only stream of a
- * connection would just be forgotten, so that connection is closed, too (CURLOPT_FORBID_REUSE).
+ * A cancelled call is closed so that the server notices: libcurl closes an HTTP/1.1 connection, and
+ * resets a stream of an HTTP/2 connection that others use (push_out).  But libcurl would just forget the
+ * only stream of a connection, so that connection is closed, too (CURLOPT_FORBID_REUSE).
  *
  * Tested by tests/unit/remote/test_remote_http.c.
  */
@@ -30,13 +30,13 @@
 #include "remote/http/http_internal.h"
 
 #define TURN_EVENTS 64
-#define TURN_ROUNDS 64			/* of one http_turn(), while there is something to do, */
-#define TURN_US 5000			/* longest time of one http_turn(): other connections wait */
+#define TURN_ROUNDS 64			/* maximal iterations of one http_turn() */
+#define TURN_US 5000			/* maximal time of one http_turn(), because other connections wait */
 #define IDLE_CONNECTIONS_MAX 4096L
-#define STREAMS_MAX 4096L		/* of an HTTP/2 connection */
+#define STREAMS_MAX 4096L		/* of one HTTP/2 connection */
 #define LONG_TIME_US (INT64_C(3600) * 1000000)
 
-/* ---- what libcurl wants ---- */
+/* ---- callbacks for libcurl's sockets and timer ---- */
 
 static int
 on_socket(CURL *easy, curl_socket_t s, int what, void *arg, void *known)
@@ -78,7 +78,7 @@ action(Http *h, curl_socket_t s, int mask)
 	h->inside = false;
 }
 
-/* Set the timerfd to what comes first; us until then. */
+/* Set the timerfd to the earliest time.  Returns the us until then. */
 static int64_t
 arm(Http *h)
 {
@@ -89,7 +89,7 @@ arm(Http *h)
 		at = now;
 	if (at != h->armed_us)
 	{
-		/* all zero would mean never */
+		/* a value of zero would disarm the timer */
 		struct itimerspec t = {.it_value = {.tv_sec = 0, .tv_nsec = 0}};
 
 		if (at != INT64_MAX)
@@ -105,7 +105,7 @@ arm(Http *h)
 	return at <= now ? 0 : at - now;
 }
 
-/* ---- calls' lives ---- */
+/* ---- life of a call ---- */
 
 static void
 http_todo(HttpCall *c)
@@ -139,8 +139,9 @@ forget_todo(HttpCall *c)
 }
 
 /*
- * What libcurl has held back comes from within this, and may be refused as other bytes may.  libcurl (7.88)
- * only returns that: its transfer would go on behind the gap.
+ * Resume the transfer.  libcurl delivers the bytes that it has held back during this call, and our
+ * callback may refuse them like any others.  libcurl (7.88) only returns that error: its transfer would
+ * go on after the gap.
  */
 static void
 release(HttpCall *c)
@@ -151,10 +152,10 @@ release(HttpCall *c)
 }
 
 /*
- * libcurl (7.88) leaves the frame that resets a stream in a buffer until the next one of that connection is
- * sent.  Telling calls to pause and go on makes it look at their connections' buffers; nothing else comes of
- * that.  Which calls share the connection can't be asked for, so it is done for all that may, once for all
- * calls that were given up.
+ * libcurl (7.88) leaves the frame that resets a stream in a buffer until the next frame of that
+ * connection is sent.  Pausing and resuming calls makes it flush their connections' buffers, and has no
+ * other effect.  There is no way to ask which calls share the connection, so it is done for all calls
+ * that may, once for all cancelled calls.
  */
 static bool
 push_out(Http *h)
@@ -175,7 +176,7 @@ push_out(Http *h)
 	return true;
 }
 
-/* Out of libcurl and all lists; its memory stays.  broken: what it has of a connection is closed. */
+/* Remove the call from libcurl and from all lists; its memory stays.  broken: close its connection. */
 static void
 detach(HttpCall *c, bool broken)
 {
@@ -301,8 +302,8 @@ http_pause(HttpCall *c, bool pause)
 }
 
 /*
- * The caller wants bytes again: those that were kept, those that libcurl holds back, and the end if it has
- * come.
+ * The caller wants bytes again: deliver those that we have kept, then those that libcurl holds back, and
+ * the end if it has come.
  */
 static void
 go_on(HttpCall *c)
@@ -312,7 +313,7 @@ go_on(HttpCall *c)
 	bool		more = true;
 
 	memset(&c->kept, 0, sizeof(c->kept));
-	/* he may cancel it from within */
+	/* the caller may cancel the call from within the callback */
 	h->inside = true;
 	if (kept.len > 0)
 		more = http_call_deliver(c, kept.data, kept.len);
@@ -323,14 +324,14 @@ go_on(HttpCall *c)
 		release(c);
 	}
 	h->inside = false;
-	/* do_todo() sees to those that have been cancelled, or refused, just now */
+	/* do_todo() handles calls that were cancelled or refused just now */
 	if (c->cancelled || !more)
 		http_todo(c);
 	else if (c->whole && !c->pause)
 		end_call(c, c->code, false);
 }
 
-/* What had to wait for libcurl to return. */
+/* Do what had to wait for libcurl to return. */
 static bool
 do_todo(Http *h)
 {
@@ -359,7 +360,7 @@ do_todo(Http *h)
 	return any;
 }
 
-/* Calls that libcurl is done with. */
+/* End the calls that libcurl has finished. */
 static bool
 finish(Http *h)
 {
@@ -406,7 +407,7 @@ expire(Http *h)
 	{
 		if (c->deadline_us <= now)
 		{
-			/* its owner may end others */
+			/* the callback may end other calls */
 			end_call(c, CURLE_OPERATION_TIMEDOUT, true);
 			any = true;
 			c = h->calls;
@@ -459,7 +460,7 @@ http_turn(Http *h)
 	return arm(h);
 }
 
-/* ---- the whole ---- */
+/* ---- the client ---- */
 
 Http *
 http_new(Err *e)
@@ -467,7 +468,7 @@ http_new(Err *e)
 	Http	   *h;
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	/* a peer that went away is an error of the write, whichever library writes */
+	/* a lost peer must be an error of the write, whichever library writes */
 	signal(SIGPIPE, SIG_IGN);
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 	{
@@ -494,11 +495,11 @@ http_new(Err *e)
 	curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h);
 	curl_multi_setopt(h->multi, CURLMOPT_PIPELINING, (long) CURLPIPE_MULTIPLEX);
 	/*
-	 * unless the server has a lower bound; libcurl's own is 100, and it opens a connection for each call
-	 * beyond
+	 * The server may have a lower bound.  libcurl's own is 100, and beyond it libcurl opens a connection
+	 * for each call.
 	 */
 	curl_multi_setopt(h->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
-	/* else libcurl closes connections beyond four for each call that is under way */
+	/* otherwise libcurl closes idle connections beyond four for each running call */
 	curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
 	return h;
 }

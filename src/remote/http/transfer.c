@@ -1,13 +1,13 @@
 /*
  * transfer.c
- *	  One HTTP call: what libcurl is told, what it hands over, and how it ended.
+ *	  One HTTP call: the options for libcurl, its callbacks, and the result.
  *
- * libcurl repeats a request by itself when a kept connection turns out to be dead.  It can't where the body
- * can't be sought back: the body comes from a read callback without a seek function, so no byte of a body is
- * ever sent twice without our caller's knowing.  What counts as "not sent" is what libcurl has handed to no
- * socket: CURLINFO_REQUEST_SIZE.
+ * libcurl retries a request by itself when a kept connection turns out to be dead, unless the body can't
+ * be sought back.  So the body comes from a read callback without a seek function, and no byte of a body
+ * is ever sent twice without our caller's knowledge.  A call counts as "not sent" if libcurl has passed
+ * nothing to a socket: CURLINFO_REQUEST_SIZE.
  *
- * Texts of errors quote the URL without its query, and libcurl's own words as the detail; headers are never
+ * Error messages quote the URL without its query, and libcurl's message as the detail; headers are never
  * quoted.
  *
  * Tested by tests/unit/remote/test_remote_http.c.
@@ -22,8 +22,8 @@
 #include "remote/http/http_internal.h"
 
 /*
- * An idle connection is not used any more after this.  Many servers close theirs after five seconds, and what
- * is sent at that moment is a call of which nobody knows whether it was heard.
+ * Seconds after which an idle connection is not reused.  Many servers close theirs after five seconds,
+ * and if a call is sent at that moment it is unknown whether the server has got it.
  */
 #define KEEP_IDLE_S 4
 
@@ -32,7 +32,7 @@ on_read(char *to, size_t size, size_t n, void *arg)
 {
 	HttpCall   *c = arg;
 
-	/* the body is the caller's, which may have freed it */
+	/* the body is the caller's, who may have freed it */
 	if (c->cancelled)
 		return CURL_READFUNC_ABORT;
 	n *= size;
@@ -44,8 +44,8 @@ on_read(char *to, size_t size, size_t n, void *arg)
 }
 
 /*
- * Give the call up from within a callback.  Its connection is closed, and not kept for others, unless others
- * are using it.
+ * Abort the transfer from within a callback.  Its connection is closed instead of being kept, unless
+ * other calls use it.
  */
 static size_t
 give_up(HttpCall *c)
@@ -54,7 +54,7 @@ give_up(HttpCall *c)
 	return 0;
 }
 
-/* The empty line behind a head: informational ones and trailers don't count. */
+/* Handle the empty line after the headers.  Informational responses and trailers don't count. */
 static bool
 end_head(HttpCall *c)
 {
@@ -127,8 +127,8 @@ on_data(char *s, size_t size, size_t n, void *arg)
 	if (c->pause || c->kept.len > 0)
 	{
 		/*
-		 * libcurl (7.88) can't hold back one stream of an HTTP/2 connection without holding back all of them,
-		 * so it is asked to only when there is much
+		 * libcurl (7.88) can't pause one stream of an HTTP/2 connection without pausing all of them, so
+		 * we ask it to only when much is kept
 		 */
 		if (c->kept.len + n > KEPT_BYTES_MAX)
 		{
@@ -166,7 +166,10 @@ on_close(void *arg, curl_socket_t s)
 	return close(s);
 }
 
-/* Is it one of those that say how a message is framed or whom it is for?  They aren't the caller's. */
+/*
+ * Does the header say how a message is framed or which host it is for?  The caller may not set such
+ * headers.
+ */
 static bool
 reserved(const char *s, size_t n)
 {
@@ -199,7 +202,7 @@ add_header(HttpCall *c, const char *text, Err *e)
 		return err_set(e, ERR_INVALID, "request header \"%.*s\" cannot be given", (int) name, text);
 	if (value[1 + strspn(value + 1, " \t")] == '\0')
 	{
-		/* to libcurl "Name:" means to leave it out */
+		/* libcurl takes "Name:" as a request to leave the header out */
 		snprintf(empty, sizeof(empty), "%.*s;", (int) name, text);
 		text = empty;
 	}
@@ -229,14 +232,14 @@ add_headers(HttpCall *c, const HttpRequest *r, Err *e)
 	if (!type && !r->get && !add_header(c, "Content-Type: application/json", e))
 		return false;
 	/*
-	 * a few compressed bytes would stop all other calls for as long as libcurl takes to unpack them; nothing
-	 * said would mean anything
+	 * Ask for no compression: libcurl would block all other calls while it unpacks a few compressed
+	 * bytes.  Without this header the server could choose any encoding.
 	 */
 	more = curl_slist_append(c->headers, "Accept-Encoding: identity");
 	if (more == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory");
 	c->headers = more;
-	/* a large body is sent without asking first */
+	/* send a large body without asking first */
 	more = curl_slist_append(c->headers, "Expect:");
 	if (more == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory");
@@ -280,13 +283,13 @@ set_options(HttpCall *c, const HttpRequest *r)
 	SET(CURLOPT_SSL_VERIFYHOST, r->verify ? 2L : 0L);
 	if (r->ca_file != NULL && *r->ca_file != '\0')
 	{
-		/* these alone */
+		/* trust only these certificates */
 		SET(CURLOPT_CAINFO, r->ca_file);
 		SET(CURLOPT_CAPATH, NULL);
 	}
 #if LIBCURL_VERSION_NUM >= 0x075700
 	SET(CURLOPT_CA_CACHE_TIMEOUT, 60L);
-	/* a name that is still being looked up is not waited for when the call is over */
+	/* when the call ends, don't wait for a name lookup that is still running */
 	SET(CURLOPT_QUICK_EXIT, 1L);
 #endif
 	SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t) (r->max_answer < INT64_MAX ? r->max_answer : INT64_MAX));
@@ -299,7 +302,7 @@ set_options(HttpCall *c, const HttpRequest *r)
 	SET(CURLOPT_OPENSOCKETDATA, c->h);
 	SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
 	SET(CURLOPT_CLOSESOCKETDATA, c->h);
-	/* without a body libcurl could repeat it by itself on a kept connection */
+	/* without a body libcurl could repeat the call by itself on a kept connection */
 	SET(CURLOPT_FRESH_CONNECT, c->len == 0 ? 1L : 0L);
 	if (r->get)
 		SET(CURLOPT_HTTPGET, 1L);
@@ -334,7 +337,7 @@ http_call_prepare(HttpCall *c, const HttpRequest *r, Err *e)
 void
 http_call_free(HttpCall *c)
 {
-	/* a secret may be among them */
+	/* a header may contain a secret */
 	for (struct curl_slist *h = c->headers; h != NULL; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
 	curl_slist_free_all(c->headers);
@@ -343,7 +346,7 @@ http_call_free(HttpCall *c)
 	mem_free(c);
 }
 
-/* The URL as it is told. */
+/* Return the URL for messages, without its query. */
 static const char *
 told(const HttpCall *c, char *out, size_t size)
 {
@@ -353,7 +356,10 @@ told(const HttpCall *c, char *out, size_t size)
 	return out;
 }
 
-/* libcurl's words; what an endpoint may have put into them is kept to one line of ASCII. */
+/*
+ * Add libcurl's message as the detail.  Text that may come from the endpoint is reduced to one line of
+ * ASCII.
+ */
 static void
 add_detail(HttpCall *c, CURLcode code)
 {
@@ -375,7 +381,7 @@ is_trust(CURLcode code)
 		code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_PINNEDPUBKEYNOTMATCH;
 }
 
-/* Nothing was sent. */
+/* Make the result of a call of which nothing was sent. */
 static void
 not_sent(HttpCall *c, CURLcode code, bool late)
 {
@@ -413,7 +419,7 @@ not_sent(HttpCall *c, CURLcode code, bool late)
 	}
 }
 
-/* Something was sent, and no whole answer came. */
+/* Make the result of a call that was sent at least in part, without a complete response. */
 static void
 cut(HttpCall *c, CURLcode code)
 {
@@ -430,9 +436,9 @@ cut(HttpCall *c, CURLcode code)
 	}
 	switch (code)
 	{
-		case CURLE_UNSUPPORTED_PROTOCOL:	/* HTTP/0.9, which is anything */
+		case CURLE_UNSUPPORTED_PROTOCOL:	/* HTTP/0.9, which accepts any bytes */
 		case CURLE_WEIRD_SERVER_REPLY:
-		case CURLE_OUT_OF_MEMORY:	/* a header beyond libcurl's bound */
+		case CURLE_OUT_OF_MEMORY:	/* a header beyond libcurl's limit */
 			err_set(e, ERR_PROTOCOL, "answer of \"%s\" is not HTTP", url);
 			break;
 		case CURLE_GOT_NOTHING:
@@ -472,7 +478,7 @@ http_call_result(HttpCall *c, CURLcode code, bool late)
 		r->end = HTTP_DONE;
 		if (c->head_told)
 			return;
-		/* to libcurl half a head is one */
+		/* libcurl accepts incomplete headers as a response */
 		code = CURLE_GOT_NOTHING;
 	}
 	told(c, url, sizeof(url));

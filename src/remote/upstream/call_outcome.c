@@ -2,20 +2,22 @@
  * call_outcome.c
  *	  How a call ended, and what that means for its request.
  *
- * The rule (docs/user/remote-models.md): no retry that could be charged twice, unless a retry is harmless.
- * What the endpoint refused before it began (408, 425, 429, 503, 529), or never saw, is free.  500 comes from
- * within, and 502 and 504 come from a gateway whose upstream may be at work still: these count as
- * charged, like an answer that broke off or made no sense.  What the caller has had a part of is never
- * asked again, nor is what was answered wholly, in JSON, and beside the point: the same question would get
- * the same answer.
+ * The rule (docs/user/remote-models.md): no retry that could be charged twice, unless a retry is
+ * harmless.  A call that the endpoint refused before it began to work (408, 425, 429, 503, 529), or
+ * never saw, is free.  500 comes from the endpoint itself, and 502 and 504 come from a gateway whose
+ * upstream may still be working: these count as charged, like a response that broke off or could not be
+ * decoded.  A request whose client has got some of the output is never retried.  Neither is one whose
+ * response was complete JSON that does not match the request: the same request would get the same
+ * response.
  *
- * A 500, or an answer that makes no sense, is the path's fault until something else tells of the url's.
+ * A 500, or a response that can't be decoded, counts against the path until something else shows that
+ * the url is down.
  *
  * Tested by tests/unit/remote/test_remote_call_outcome.c.
  */
 #include "remote/upstream/call_outcome.h"
 
-/* A status that isn't 2xx, or none. */
+/* Outcome of a status that isn't 2xx. */
 static void
 of_status(int status, bool again, CallOutcome *f)
 {
@@ -34,7 +36,7 @@ of_status(int status, bool again, CallOutcome *f)
 			f->health = HEALTH_UNKNOWN;
 			return;
 		case 503:
-		case 529:				/* of providers: overloaded */
+		case 529:				/* used by providers: overloaded */
 			f->verdict = OUTCOME_RETRY;
 			f->elsewhere = true;
 			f->health = HEALTH_BAD;
@@ -89,7 +91,7 @@ fate_of(const FateCase *c)
 		f.health = HEALTH_BAD;
 		f.elsewhere = true;
 	}
-	/* an error is one, whether its text came wholly or not */
+	/* an error status counts, whether its body was complete or not */
 	else if (r->status > 0 && !answer)
 		of_status(r->status, again, &f);
 	else if (c->garbled)

@@ -1,6 +1,7 @@
 /*
  * call_outcome.h
- *	  How a call ended, and what that means for its request: the retry rule of docs/user/remote-models.md.
+ *	  How a call ended, and what that means for its request: the retry rule of
+ *	  docs/user/remote-models.md.
  */
 #ifndef VLLM_REMOTE_UPSTREAM_CALL_OUTCOME_H
 #define VLLM_REMOTE_UPSTREAM_CALL_OUTCOME_H
@@ -9,44 +10,48 @@
 
 typedef enum FateVerdict
 {
-	OUTCOME_REPLY,				/* the body is an answer, to be read to its end */
-	OUTCOME_ERROR,					/* for good */
-	OUTCOME_RETRY					/* may be repeated */
+	OUTCOME_REPLY,				/* the body is a reply, to be read to its end */
+	OUTCOME_ERROR,					/* final error */
+	OUTCOME_RETRY					/* may be retried */
 } FateVerdict;
 
-/* What a call says of its url. */
+/* What the end of a call says about its url. */
 typedef enum FateHealth
 {
-	HEALTH_OK,					/* it works, whatever it said */
-	HEALTH_BAD,					/* it doesn't */
+	HEALTH_OK,					/* it works, whatever the response was */
+	HEALTH_BAD,					/* it does not work */
 	HEALTH_UNKNOWN
 } FateHealth;
 
-/* What is known of a call that has ended. */
+/* What is known about a call that has ended. */
 typedef struct FateCase
 {
 	const HttpResult *r;
-	bool		garbled;		/* its answer could not be read (cls says how) */
+	bool		garbled;		/* the response could not be decoded (cls says how) */
 	ErrClass	cls;
-	bool		whole;			/* garbled: but all of it has come, and is JSON */
-	bool		emitted;		/* the caller has had some of it */
+	bool		whole;			/* if garbled: the response is complete JSON */
+	bool		emitted;		/* the client has got some of the output */
 	bool		idempotent;
-	bool		deadline;		/* HTTP_LATE, HTTP_NOT_SENT: the request's time is up, not the call's */
+	/* HTTP_LATE, HTTP_NOT_SENT: the request's deadline has passed, not just the call's */
+	bool		deadline;
 } FateCase;
 
 typedef struct CallOutcome
 {
 	FateVerdict verdict;
 	FateHealth	health;
-	bool		path;			/* it is what was asked for that doesn't work there; the url may do */
-	bool		charged;		/* gave no answer, and may have been charged */
-	bool		throttled;		/* 429: too much is asked */
-	/* repeating it is not the retry budget's: the endpoint asked for that, or hasn't seen the call */
+	bool		path;			/* only this path fails at the url; other paths may work */
+	bool		charged;		/* there was no reply, but the endpoint may have charged for it */
+	bool		throttled;		/* 429: too many requests */
+	/*
+	 * the retry does not count against the retry budget: the endpoint asked for it, or hasn't seen the
+	 * call
+	 */
 	bool		spared;
-	bool		elsewhere;		/* another model may well answer */
-	/* the same again would be the same; of inputs of several requests, a part of them might not be */
+	bool		elsewhere;		/* another model may succeed */
+	/* the same call would fail again, but a call with part of its inputs might not */
 	bool		apart;
-	bool		split;			/* of inputs of several requests: one of them is at fault, ask one by one */
+	bool		split;			/* the input of one request is at fault: call separately for each request */
 } CallOutcome;
 
 CallOutcome	fate_of(const FateCase *c);

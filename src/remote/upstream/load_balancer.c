@@ -1,20 +1,21 @@
 /*
  * load_balancer.c
- *	  The urls of a model: the one with the fewest calls, breakers, and how wide each is open.
+ *	  The urls of a model: choice by the fewest calls, breakers, and the number of concurrent calls of
+ *	  each url.
  *
- * A breaker opens behind PICK_RUN failures in a row, or when more than half of the last PICK_SEEN were; it
- * stays open for a second, then one call finds out (the probe): a failure doubles the time, anything else
- * closes it.  A probe that was cancelled says nothing and makes room for another.  Calls that were under way
- * when the breaker opened say nothing either.
+ * A breaker opens after PICK_RUN failures in a row, or when more than half of the last PICK_SEEN calls
+ * failed.  It stays open for a second, then one call probes the url: a failure doubles the time,
+ * anything else closes the breaker.  A probe that was cancelled has no result and makes room for another
+ * one.  Calls that were running when the breaker opened have no effect on it either.
  *
- * Where there are health checks, it is one of these that finds out: until it is answered no call is made,
- * then one call is the probe.  An answer may take minutes, and a call may hang that others would not: while
- * the probe takes its time, another one is made behind each check that is answered, and the first that ends
- * says how it is.  A check of a url that is idle opens its breaker at once when it fails: the next one comes
- * a second later.
+ * With health checks, a check must succeed first: until then no call is made, then one call is the
+ * probe.  The probe's response may take minutes, and the call may hang where others would not.  So while
+ * a probe is running, each further successful check allows another probe, and the first probe that ends
+ * decides.  A failed check of an idle url opens its breaker at once: the next check comes a second
+ * later.
  *
- * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the
- * endpoint's limit is found without asking it over and over.
+ * After a 429 a url gets half as many concurrent calls as it had, and one more after each window of
+ * successful calls.  So the endpoint's limit is found without exceeding it again and again.
  *
  * Tested by tests/unit/remote/test_remote_load_balancer.c.
  */
@@ -23,11 +24,11 @@
 
 #include "base/alloc.h"
 
-/* What an endpoint asks for is waited for so long. */
+/* Longest time that an endpoint may ask for no calls before requests are no longer kept waiting. */
 #define SAID_PATIENCE_US	INT64_C(60000000)
-/* 429s of calls that began together are one. */
+/* 429s within this time count as one, because their calls began together. */
 #define NARROW_US			INT64_C(1000000)
-/* "As many as it had" is the most of so long. */
+/* The number of calls that is halved after a 429 is the maximum within this time. */
 #define PEAK_US				INT64_C(10000000)
 
 void
@@ -60,7 +61,7 @@ later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* When the url may be called; INT64_MAX: when a call has ended.  *worth: it is worth waiting for. */
+/* Return when the url may be called; INT64_MAX: when a call has ended.  *worth: is it worth waiting for? */
 static int64_t
 open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *worth)
 {
@@ -69,7 +70,7 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
 	*worth = true;
 	if (u->health == WIRE_HEALTH_DOWN && u->checking)
 	{
-		/* two steps: the queue is looked through when this grows */
+		/* two steps, because the queue is checked again only when this time grows */
 		int64_t		soon = u->check_us + PICK_CHECK_US;
 
 		return soon > now ? soon : later(u->check_us + PICK_CHECK_MOST_US, now + 1);
@@ -78,7 +79,7 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
 		breaker = later(p->checks ? now + 1 : now, u->open_until_us);
 	if (u->health == WIRE_HEALTH_TRYING && u->probing)
 	{
-		/* how long the probe takes isn't known */
+		/* the probe may take any time */
 		*worth = now - u->probe_us < PICK_PATIENCE_US;
 		return *worth ? u->probe_us + PICK_PATIENCE_US : INT64_MAX;
 	}
@@ -87,7 +88,7 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
 		*worth = false;
 	if (l->own_us == INT64_MAX || l->said_us == INT64_MAX)
 		return INT64_MAX;
-	/* half open it takes one, whatever is under way from before */
+	/* a half-open url takes one call, however many older calls are still running */
 	if (breaker <= now && l->own_us <= now && l->said_us <= now &&
 		u->health != WIRE_HEALTH_DOWN && u->health != WIRE_HEALTH_TRYING && u->in_flight >= places(p, u))
 		return INT64_MAX;
@@ -97,8 +98,8 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
 }
 
 /*
- * How long an answer takes, as far as is known: one that nobody has waited for takes longer than they did.
- * 0: to be found out
+ * Return how long a response takes, as far as is known.  A call that was given up takes at least as long
+ * as it ran.  0: unknown, to be tried.
  */
 static int64_t
 slowness(const PickUrl *u)
@@ -106,7 +107,7 @@ slowness(const PickUrl *u)
 	return later(u->latency_us, u->given_up_us);
 }
 
-/* Is a the better choice?  i, j: their places behind the one that was taken last */
+/* Is a the better choice?  i, j: their distance from the url that was chosen last. */
 static bool
 better(const PickUrl *a, int i, const PickUrl *b, int j)
 {
@@ -234,7 +235,7 @@ lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, 
 	PickUrl    *u = &p->u[url];
 	bool		closed = is_closed(u);
 
-	/* of each lb_begin() there is one end */
+	/* each lb_begin() has one lb_end() */
 	ALWAYS(url >= 0 && url < p->n && u->in_flight > 0);
 	if (throttled && now_us - u->narrowed_us > NARROW_US)
 	{
@@ -256,9 +257,9 @@ lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, 
 	}
 	if (probe)
 		u->probing = false;
-	/* another one was sooner */
+	/* another probe has ended before */
 	probe = probe && u->health == WIRE_HEALTH_TRYING;
-	/* who says "too much" works */
+	/* a url that answers "too many requests" works */
 	if (probe && throttled)
 		health = HEALTH_OK;
 	if (health == HEALTH_UNKNOWN || (!closed && !probe))
@@ -317,14 +318,17 @@ pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
 
 	ASSERT(u->checking);
 	u->checking = false;
-	/* it is there, and the probe takes its time: another may be one */
+	/* the url responds, but the probe takes its time: allow another probe */
 	if (u->health == WIRE_HEALTH_TRYING && u->probing && u->probe_us < u->check_us && health == HEALTH_OK)
 	{
 		u->probing = false;
 		u->heard_us = now_us;
 		return;
 	}
-	/* calls have found out more meanwhile, or will: they may even be what keeps it from answering */
+	/*
+	 * Running or newer calls show better than the check whether the url works.  They may even be what
+	 * keeps it from responding to the check.
+	 */
 	if (u->health != WIRE_HEALTH_DOWN && (u->in_flight > 0 || u->heard_us > u->check_us))
 		return;
 	if (u->check_closed != is_closed(u))
@@ -336,7 +340,7 @@ pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
 	}
 	if (health == HEALTH_UNKNOWN)
 	{
-		/* not at once again */
+		/* don't check again at once */
 		u->open_until_us = later(u->open_until_us, now_us + PICK_OPEN_US);
 		u->heard_us = now_us;
 		return;
@@ -345,7 +349,10 @@ pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
 	if (u->health == WIRE_HEALTH_DOWN)
 	{
 		u->health = WIRE_HEALTH_TRYING;
-		/* it may be another one now; so it is the first of equals, and is found out about */
+		/*
+		 * there may be another server at the url now, so forget its latency, which makes it preferred
+		 * among equals
+		 */
 		u->latency_us = u->given_up_us = 0;
 	}
 	else if (u->health == WIRE_HEALTH_UNKNOWN)

@@ -1,13 +1,14 @@
 /*
  * path_breaker.c
- *	  Breakers of a url's paths.
+ *	  Circuit breakers of a url's paths.
  *
- * A 500, or an answer that makes no sense, tells of what was asked for: an endpoint without embeddings, or a
- * server that doesn't know `echo`.  Such requests must not stop all others.  So these count by path, and
- * PICK_RUN in a row stop that path alone: for a second, then 2, 4, ... 30, until it works.  Calls that were
- * under way when it was stopped say nothing but that it works.
+ * A 500, or a response that can't be decoded, may be about the kind of request only: an endpoint without
+ * embeddings, or a server that doesn't know `echo`.  Such requests must not stop all others.  So these
+ * failures count by path, and PICK_RUN of them in a row stop that path alone: for a second, then 2, 4,
+ * ... 30, until a call succeeds.  Calls that were running when the path was stopped only count if they
+ * succeed.
  *
- * There is room for PATHS_MOST that have failed; the one that has failed longest ago is forgotten.
+ * There is room for PATHS_MOST paths that have failed; the one that failed longest ago is forgotten.
  *
  * Tested by tests/unit/remote/test_remote_path_breaker.c.
  */
@@ -55,7 +56,7 @@ paths_error(const Paths *p, uint64_t key, int64_t now_us)
 	return s != NULL && s->until_us > now_us ? s->error : NULL;
 }
 
-/* In a free place, or in that of the one that has failed longest ago. */
+/* Return an unused entry, or else the entry that failed longest ago. */
 static PathState *
 enter(Paths *p, uint64_t key)
 {

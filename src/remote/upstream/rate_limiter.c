@@ -2,12 +2,13 @@
  * rate_limiter.c
  *	  Requests and tokens per minute.
  *
- * Own limits are buckets of a tenth of a minute's worth which the other nine tenths refill, so that in no
- * minute, wherever it begins, more calls are made than the limit says.  Tokens are estimated when a call is
- * made and put right when it ends; a call larger than the bucket waits until it is full, and leaves a debt.
+ * The limits of the options are token buckets that hold a tenth of a minute's worth and are refilled
+ * with the other nine tenths, so that in any minute, wherever it begins, no more calls are made than the
+ * limit says.  Tokens are estimated when a call begins and corrected when it ends.  A call larger than
+ * the bucket waits until it is full, and leaves a debt.
  *
- * An endpoint's own words (x-ratelimit-*, Retry-After) hold for all requests to the url.  Calls under way
- * count against what it said was left: whether it had seen them is not known.
+ * The limits that an endpoint reports (x-ratelimit-*, Retry-After) apply to all requests to the url.
+ * Running calls count against the reported rest, because the endpoint may not have counted them yet.
  *
  * Tested by tests/unit/remote/test_remote_rate.c.
  */
@@ -50,7 +51,7 @@ refill(Bucket *b, int64_t now)
 		b->at_us = now;
 }
 
-/* when it has n, or is full */
+/* Return when the bucket holds n tokens, or is full. */
 static int64_t
 bucket_us(Bucket *b, double n, int64_t now)
 {
@@ -59,7 +60,7 @@ bucket_us(Bucket *b, double n, int64_t now)
 	refill(b, now);
 	if (n > b->size)
 		n = b->size;
-	/* sums of many small refills may be short of a whole by a hair */
+	/* the sum of many small refills may be slightly below a whole number */
 	if (b->left + 1e-6 >= n)
 		return now;
 	return now + 1 + (int64_t) ((n - b->left) / b->per_us);
@@ -99,8 +100,8 @@ rate_said_us(const Rate *r, int64_t tokens, int in_flight, int64_t now_us)
 }
 
 /*
- * What is taken for an estimate.  It comes from max_tokens, which may be anything, and what was used may
- * never be told: so the debt is no more than what a minute brings.
+ * Return what is taken for an estimate.  The estimate comes from max_tokens, which may be anything, and
+ * the used tokens may never be reported: so the debt is limited to what a minute refills.
  */
 static double
 estimated(const Bucket *b, int64_t tokens)
@@ -135,7 +136,7 @@ rate_end(Rate *r, int64_t estimate, int64_t used)
 		r->tokens.left += estimated(&r->tokens, estimate) - (double) used;
 }
 
-/* an end within a day; none said, or nonsense: a second */
+/* Return the end of a reported limit, at most a day from now; one second if none or nonsense was reported. */
 static int64_t
 reset_us(int64_t ms, int64_t now)
 {

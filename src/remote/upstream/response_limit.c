@@ -1,10 +1,10 @@
 /*
  * response_limit.c
- *	  How large an answer may be, by what was asked for.
+ *	  Limits of the sizes of responses, derived from the requests.
  *
- * An endpoint that sends without end would else fill the memory with what nobody has asked for.  The bounds
- * are generous: a token is a whole event of a stream, and an answer may repeat what it was asked, with
- * everything escaped.
+ * Without them, an endpoint that sends without end would fill the memory.  The limits are generous: a
+ * token is a whole event of a stream, and a response may repeat the request's input with everything
+ * escaped.
  *
  * Tested by tests/unit/remote/test_remote_response_limit.c.
  */
@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #define MB				(1024.0 * 1024)
-#define EVENT_BYTES		1024	/* of a stream, around one token */
-#define TOKEN_BYTES		256		/* with nothing around it */
-#define LOGPROB_BYTES	256		/* a token, its bytes as numbers, its log-probability */
-#define MANY_TOKENS		65536	/* where the endpoint decides */
-#define MANY_LOGPROBS	1000	/* log-probabilities of a token, where only the vocabulary limits them */
-#define VECTOR_BYTES	(2 * MB)	/* of 64k dimensions as numbers */
-#define ESCAPED			8		/* a byte in JSON */
+#define EVENT_BYTES		1024	/* of a stream's event, around one token */
+#define TOKEN_BYTES		256		/* of a token, if not in an event */
+#define LOGPROB_BYTES	256		/* of a token, its bytes as numbers, and its log-probability */
+#define MANY_TOKENS		65536	/* if the endpoint decides how many */
+#define MANY_LOGPROBS	1000	/* log-probabilities of one token if only the vocabulary limits them */
+#define VECTOR_BYTES	(2 * MB)	/* of a vector of 64k dimensions as numbers */
+#define ESCAPED			8		/* bytes of an escaped byte in JSON */
 
 static double
 logprob_bytes(int k)
@@ -33,7 +33,7 @@ generation(const RequestFields *a, const RCall *r, double in)
 	double		tokens = a->max_tokens >= 0 ? a->max_tokens : MANY_TOKENS;
 	double		token = (r->stream ? EVENT_BYTES : TOKEN_BYTES) + logprob_bytes(a->logprobs);
 
-	/* a token of the prompt is a byte of it at least */
+	/* a token of the prompt is at least one byte of it */
 	return 4 * MB + in * ESCAPED + in * logprob_bytes(a->prompt_logprobs) +
 		(a->n > 1 ? a->n : 1) * tokens * token;
 }
@@ -57,7 +57,7 @@ bound_answer(const RequestFields *const *requests, int n, const RCall *r)
 			break;
 		case RSHAPE_SCORE:
 		case RSHAPE_RERANK:
-			/* some repeat the documents */
+			/* some endpoints repeat the documents */
 			most = 4 * MB + in * ESCAPED;
 			break;
 		case RSHAPE_TOKENIZE:
@@ -71,7 +71,7 @@ bound_answer(const RequestFields *const *requests, int n, const RCall *r)
 			most = 16 * MB;
 			break;
 		case RSHAPE_POOLING:	/* a vector for each token */
-		case RSHAPE_API:		/* whatever the body asks for */
+		case RSHAPE_API:		/* any size that the body asks for */
 			break;
 	}
 	return most < (double) BOUND_MOST ? (size_t) most : BOUND_MOST;

@@ -1,13 +1,14 @@
 /*
  * retry_budget.c
- *	  Waits that double, with jitter, and the budget of repeated calls.
+ *	  Exponential backoff with jitter, and the budget of retries.
  *
- * Jitter comes from the request's own number, not from a state that all share: requests of the same time
- * wait differently long, and a test sees the same waits each time.
+ * The jitter is derived from the request's id, not from a shared state: requests that fail at the same
+ * time wait for different times, and a test sees the same waits each time.
  *
- * The budget: when an endpoint is ill each request would become several calls, just when it can bear them
- * least.  So calls may be repeated as long as they are a tenth of all; a few are always there, and come back,
- * one a second, so that a client with few requests has some as well.
+ * The budget: when an endpoint is down, each request would become several calls, just when the endpoint
+ * can bear them least.  So calls may be retried as long as retries are a tenth of all calls.  A few
+ * retries are always available and are refilled, one a second, so that a client with few requests has
+ * some as well.
  *
  * Tested by tests/unit/remote/test_remote_retry.c.
  */
@@ -15,7 +16,7 @@
 
 #include <stddef.h>
 
-/* [0, 1); splitmix64 */
+/* Return a pseudo-random number of [0, 1); splitmix64. */
 static double
 fraction(uint64_t seed, uint64_t n)
 {
@@ -39,10 +40,10 @@ retry_wait_us(uint64_t seed, int tries, int64_t after_ms)
 		base = RETRY_MOST_US;
 	if (after_ms < 0)
 		return (int64_t) ((double) base * (0.5 + f));
-	/* a day is for ever here */
+	/* a day is as good as forever */
 	if (after_ms > 86400000)
 		after_ms = 86400000;
-	/* not before; and not all at that very moment */
+	/* not before after_ms, and not all requests at the same moment */
 	return after_ms * 1000 + (int64_t) ((double) RETRY_BASE_US * f);
 }
 

@@ -1,12 +1,12 @@
 /*
  * role_admission.c
- *	  What roles may take.
+ *	  Admission of requests by the limits of their roles.
  *
- * What an account says is ipc_server/role_account.c's.  A request takes an estimate of its tokens when it
- * passes, and what it has really used when it ends.
+ * ipc_server/role_account.c does the accounting.  A request is charged an estimate of its tokens when it
+ * is admitted, and the tokens that it has really used when it ends.
  *
- * max_tokens of bodies of the HTTP interfaces are looked at, too; what isn't given can't be known to be
- * within the limit, so it must be given (to the SQL functions it always is).
+ * max_tokens in bodies of the HTTP interfaces is checked, too.  A body without it can't be known to be
+ * within the limit, so it must have it (the SQL functions always send it).
  *
  * Tested by tests/unit/remote/test_remote_roles.c.
  */
@@ -24,8 +24,8 @@
 struct Role
 {
 	uint32_t	id;
-	RoleAccount a;				/* a.n_refs: requests that have entered, and not left */
-	RoleItem   *head, *tail;	/* that wait */
+	RoleAccount a;				/* a.n_refs: requests that have entered and not left */
+	RoleItem   *head, *tail;	/* waiting items */
 	Role	   *next;
 };
 
@@ -46,7 +46,8 @@ ends_with(StrView s, const char *end)
 }
 
 /*
- * A body of the HTTP interfaces: each of its members that limits an answer must be within; one must be there.
+ * Check a body of the HTTP interfaces: each member that limits the output must be within the limit, and
+ * there must be one.
  */
 static bool
 check_body(const RoleItem *it, const RequestFields *w, Err *e)
@@ -61,7 +62,7 @@ check_body(const RoleItem *it, const RequestFields *w, Err *e)
 	if (!ends_with(w->api_path, "/completions") && !ends_with(w->api_path, "/messages") &&
 		!ends_with(w->api_path, "/responses"))
 		return true;
-	/* what is no JSON is refused elsewhere */
+	/* a body that is not JSON is refused elsewhere */
 	if (w->api_body.s == NULL || !json_members(&m, w->api_body.s, w->api_body.n))
 		return true;
 	while (json_member(&m, &key, &value) > 0)
@@ -71,7 +72,7 @@ check_body(const RoleItem *it, const RequestFields *w, Err *e)
 			char	   *end;
 			double		n;
 
-			/* an escape in a key might be one of these */
+			/* a key with an escape might be one of these names */
 			if (memchr(key.s, '\\', key.n) != NULL)
 				return err_set(e, ERR_INVALID,
 							   "names of the body's members must not have escapes for this role");
@@ -150,7 +151,7 @@ roles_free(Roles *r)
 	mem_free(r);
 }
 
-/* Forget those that say nothing. */
+/* Free the accounts that hold no information. */
 static void
 sweep(Roles *r, int64_t now)
 {
@@ -202,11 +203,11 @@ roles_enter(Roles *r, RoleItem *it, int64_t tokens, int64_t now_us, Err *e)
 
 	ASSERT(it->of == NULL && !it->waits);
 	it->estimate = tokens;
-	/* a job brings no limits, and keeps no session of its owner waiting */
+	/* a job has no limits, and keeps no session of its owner waiting */
 	if (it->role == 0 || (it->max_requests == 0 && it->tokens_per_minute == 0))
 		return ROLE_PASS;
 	a = role_of(r, it->role, now_us);
-	/* nobody overtakes those of its role */
+	/* nobody overtakes waiting requests of the same role */
 	if (a->head == NULL && account_open_at(&a->a, &t, now_us) <= now_us)
 	{
 		it->of = a;
