@@ -2,10 +2,10 @@
  * api_key_auth.c
  *	  Authentication of requests by API keys.
  *
- * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).  The key is hashed here
- * and its hash looked up by vllm.http_login() for each request: a key that is revoked ends at once, and
- * its text does not reach the server.  No key, or "EMPTY" as clients are told to say to servers
- * without keys, is the anonymous role, if there is one.
+ * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).  The key is hashed here, and
+ * vllm.http_login() looks its hash up for each request: a revoked key is refused at once, and the key's
+ * text does not reach the database server.  A request without a key, or with "EMPTY", which clients send
+ * to servers without keys, gets the anonymous role, if there is one.
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -23,7 +23,7 @@
 #include "httpd/httpd_settings.h"
 #include "httpd/conn/key_guard.h"
 
-/* NULL: none was given. */
+/* Return the request's key; NULL: none was given. */
 static const char *
 request_key(const ClientRequest *q)
 {
@@ -35,7 +35,7 @@ request_key(const ClientRequest *q)
 	return key != NULL && key[0] != '\0' ? key : NULL;
 }
 
-/* How long the address has to wait for its next try: 429; else 0. */
+/* If the address must wait before its next try, return 429 and set retry_after; else return 0. */
 static int
 check_guard(ClientRequest *q, const unsigned char *hash, DbError *e)
 {
@@ -46,7 +46,7 @@ check_guard(ClientRequest *q, const unsigned char *hash, DbError *e)
 	return 429;
 }
 
-/* What the guard has to know. */
+/* Report the result of the look-up to the guard. */
 static void
 tell_guard(const ClientRequest *q, const unsigned char *hash)
 {
@@ -65,8 +65,9 @@ tell_guard(const ClientRequest *q, const unsigned char *hash)
 }
 
 /*
- * 0, or the status of what is wrong.  One look-up at a time: who has waited for its turn asks the guard
- * again, so that an address has no more tries than it may have, however many it sends at once.
+ * Return 0, or the HTTP status of the error.  Keys are looked up one after the other.  When a request's
+ * turn has come it asks the guard again, so that an address has no more tries than it may have, however
+ * many it sends at once.
  */
 static int
 look_up(ClientRequest *q, const unsigned char *hash, DbError *e)
@@ -100,7 +101,10 @@ look_up(ClientRequest *q, const unsigned char *hash, DbError *e)
 	return 503;
 }
 
-/* The role of a key, in q->role if there is one: 0; or the status of what is wrong. */
+/*
+ * Find the role of a key; store it in q->role if there is one.  Returns 0, or the HTTP status of the
+ * error.
+ */
 static int
 try_key(ClientRequest *q, const char *key, DbError *e)
 {

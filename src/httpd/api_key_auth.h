@@ -10,8 +10,8 @@
 #include "httpd/handler.h"
 
 /*
- * The role of a request, in q->role, and its key's number in q->key: 0; or the HTTP status of the refusal,
- * with its message.
+ * Find the role of a request and store it in q->role, and the number of its key in q->key.  Returns 0,
+ * or the HTTP status of the refusal with its message.
  */
 int			auth_role(ClientRequest *q, char *message, size_t size);
 

@@ -2,22 +2,23 @@
  * db_pool.c
  *	  Connections to the PostgreSQL server.
  *
- * POOL.  At most max_connections, made when they are needed.  A thread that finds none waits in a queue and
- * is handed a place by whoever gives one back.  `used` counts places: connections in hand and waiters that
- * have been handed one.  A request may last for long, and so may a client that takes its answer slowly.  So
- * one key has at most three quarters of the places, and one that is given back goes to the waiter whose key
- * has least, of these the oldest.
+ * POOL.  At most max_connections, opened when they are needed.  A thread that finds none waits in a
+ * queue.  The thread that gives a connection back grants its place to a waiter.  `used` counts places:
+ * connections in use, and waiters that have been granted one.  A request may take long, and so may a
+ * client that reads its response slowly.  So one key has at most three quarters of the places, and a
+ * free place goes to the waiter whose key has the fewest, among equals to the oldest.
  *
- * THE FRONT CONNECTION looks up keys, and answers the server's own short questions.  It is of one thread at a
- * time, others wait in queues: first keys that were valid before, then the others, of which a limited number
- * may wait.
+ * FRONT CONNECTION.  It looks up keys, and runs the server's own short queries.  One thread uses it at a
+ * time, the others wait in queues: keys that were valid before come first, then the others, of which a
+ * limited number may wait.
  *
- * WATCHING THE CLIENT.  A thread that waits for the server polls the HTTP client's socket, too. When that is
- * closed the statement is cancelled, and its end is read before the connection is used again: the engine
- * drops the request within a step.  A client that shuts down its sending side counts as gone.
+ * WATCHING THE CLIENT.  A thread that waits for the server polls the HTTP client's socket, too.  When
+ * that is closed, the thread cancels the statement and reads its end before the connection is used
+ * again: the engine drops the request within a step.  A client that shuts down its sending side counts
+ * as gone.
  *
- * The server's errors become HTTP statuses here; their text goes to the HTTP client, so what may name
- * files or the server's inside (classes 58, XX) is reduced to its first line.
+ * The server's errors become HTTP statuses here.  Their text goes to the HTTP client, so errors that may
+ * name files or internals of the server (classes 58, XX) are reduced to their first line.
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -42,12 +43,13 @@
 #include "httpd/conn/holders.h"
 #include "ipc/traceparent.h"
 
-#define CANCEL_WAIT		5000	/* ms that a cancelled statement may take to end */
-#define LOOK_AROUND		200		/* ms between looks at the client while a place is awaited */
+#define CANCEL_WAIT		5000	/* ms in which a cancelled statement must end */
+#define LOOK_AROUND		200		/* ms between checks of the client's socket during a wait for a place */
 #define FRONT_LEAST		16		/* look-ups of keys that may wait, whatever the settings are */
-#define FRONT_WAIT		5000	/* ms that a look-up may wait for the one connection */
-#define FRONT_ROUND		8		/* turns of the front connection, of which one goes to whichever class */
-#define LOG_INTERVAL	5000000 /* us between complaints that no connection can be had */
+#define FRONT_WAIT		5000	/* ms that a look-up may wait for the front connection */
+/* every FRONT_ROUND-th grant of the front connection goes to the classes in rotation */
+#define FRONT_ROUND		8
+#define LOG_INTERVAL	5000000 /* us between log lines about failed connections */
 
 /* ---- errors ---- */
 
@@ -59,7 +61,7 @@ fail(DbError *e, DbEnd end, int status, const char *message)
 	return end;
 }
 
-/* Has the extension gone, or become another one, since the connection was made? */
+/* Was the extension dropped or updated after the connection was made? */
 static bool
 is_stale(const PGresult *r)
 {
@@ -68,7 +70,7 @@ is_stale(const PGresult *r)
 	return state != NULL && (strcmp(state, "3F000") == 0 || strcmp(state, "42883") == 0);
 }
 
-/* An error's text: with detail and hint where it is the client's own doing. */
+/* Take an error's text, with detail and hint if the client has caused it. */
 static void
 take_error(const PGresult *r, DbError *e)
 {
@@ -109,8 +111,8 @@ ignore_notice(void *arg, const PGresult *r)
 }
 
 /*
- * Is the extension there, with the functions that are called here?  They are in schema vllm, which keeps its
- * name.
+ * Does the database have the extension, with the functions that are called here?  They are in schema
+ * vllm, which keeps its name.
  */
 static bool
 find_extension(Db *db, DbError *e)
@@ -129,7 +131,7 @@ find_extension(Db *db, DbError *e)
 	return found;
 }
 
-/* At most one line every few seconds: the reason is for the server's log, not for clients. */
+/* Log the reason, which clients don't get; at most one line every few seconds. */
 static void
 complain(const char *why)
 {
@@ -156,7 +158,7 @@ connect_db(const char *limits, DbError *e)
 	char		options[256];
 	const char *keys[] = {"host", "port", "dbname", "user", "client_encoding", "application_name",
 	"connect_timeout", "options", NULL};
-	/* a server that is killed leaves no statement running */
+	/* client_connection_check_interval ends a statement if this program is killed */
 	const char *values[] = {http_conf.server_host, port, http_conf.database, http_conf.role, "UTF8",
 							"vllm_pg http",
 	"5", options, NULL};
@@ -189,7 +191,7 @@ typedef enum Waited
 	W_READY, W_GONE, W_LATE, W_INTERRUPTED
 } Waited;
 
-/* Its read end is readable once the program ends. */
+/* The read end is readable once the program ends. */
 static int	interrupt[2] = {-1, -1};
 static atomic_bool interrupted;
 
@@ -221,8 +223,8 @@ client_gone(int client)
 }
 
 /*
- * Until something can be read from the server; client -1: nobody to watch, and no interruption; ms -1: for
- * ever.
+ * Wait until the server has sent something.  client -1: no client to watch, and no interruption.  ms -1:
+ * no limit.
  */
 static Waited
 wait_for(const Db *db, int client, int ms)
@@ -274,11 +276,11 @@ db_cancel(Db *db)
 	if (c != NULL)
 		(void) PQcancel(c, why, sizeof(why));
 	PQfreeCancel(c);
-	/* what does not end is closed by whoever gives the connection back: it is not idle */
+	/* if the statement does not end, db_give() closes the connection, because it is not idle */
 	(void) drain(db, CANCEL_WAIT);
 }
 
-/* Until the statement has a result, or is cancelled. */
+/* Wait until the statement has a result, or is cancelled. */
 static DbEnd
 wait_result(Db *db, int client, DbError *e)
 {
@@ -371,7 +373,7 @@ db_query(Db *db, int client, const char *sql, int n, const char *const *params, 
 	return end;
 }
 
-/* A command of the program's own, without parameters. */
+/* Run a command of the program's own, without parameters. */
 static DbEnd
 command(Db *db, int client, const char *sql, DbError *e)
 {
@@ -398,7 +400,7 @@ command(Db *db, int client, const char *sql, DbError *e)
 	}
 }
 
-/* What is no trace context is as if it weren't there; a tracestate goes with a traceparent only. */
+/* Add the trace context.  An invalid one is ignored; a tracestate is used only with a traceparent. */
 static void
 set_trace(Db *db, const char *const trace[2], Buf *sql)
 {
@@ -447,7 +449,7 @@ db_end(Db *db, bool commit)
 	if (!commit)
 		return command(db, -1, "ROLLBACK", &e) == DB_OK;
 	r = PQexec(db->conn, "COMMIT");
-	/* of a transaction that failed: ROLLBACK */
+	/* COMMIT of a failed transaction reports ROLLBACK */
 	ok = PQresultStatus(r) == PGRES_COMMAND_OK && strcmp(PQcmdStatus(r), "COMMIT") == 0;
 	PQclear(r);
 	return ok;
@@ -463,7 +465,7 @@ typedef struct Waiter
 	struct Waiter *next;
 } Waiter;
 
-/* Threads that wait for something, oldest first. */
+/* Threads that wait, oldest first. */
 typedef struct Queue
 {
 	Waiter	   *first, *last;
@@ -472,8 +474,8 @@ typedef struct Queue
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static Db  *idle_list;			/* last used first */
-static int	used;				/* places in hand */
-static Holder *holders;			/* whose they are */
+static int	used;				/* places in use */
+static Holder *holders;			/* how many places each key has */
 static Queue pool_queue;
 
 static void
@@ -494,7 +496,7 @@ unlink_waiter(Queue *q, const Waiter *w)
 	q->n--;
 }
 
-/* It has what it waits for.  Locked. */
+/* Grant the waiter what it waits for.  The caller holds the lock. */
 static void
 grant(Queue *q, Waiter *w)
 {
@@ -504,7 +506,10 @@ grant(Queue *q, Waiter *w)
 	pthread_cond_signal(&w->cond);
 }
 
-/* The request that gets the next connection of the pool.  NULL: no waiting request may have one.  Locked. */
+/*
+ * Return the waiter that gets the next place of the pool.  NULL: no waiter may have one.  The caller
+ * holds the lock.
+ */
 static Waiter *
 next_waiter(void)
 {
@@ -524,7 +529,10 @@ next_waiter(void)
 	return found;
 }
 
-/* A place of the key's is free: for a waiting request, or for the next one.  Locked. */
+/*
+ * Free a place of the key: grant it to a waiter, or leave it to the next request.  The caller holds the
+ * lock.
+ */
 static void
 free_place(uint64_t key)
 {
@@ -540,7 +548,7 @@ free_place(uint64_t key)
 	grant(&pool_queue, w);
 }
 
-/* Wait until something is granted; lock is held. */
+/* Wait until something is granted.  The caller holds the lock. */
 static DbEnd
 wait_turn(Queue *q, pthread_mutex_t *lock, uint64_t key, int client, int64_t until, DbError *e)
 {
@@ -578,8 +586,8 @@ wait_turn(Queue *q, pthread_mutex_t *lock, uint64_t key, int client, int64_t unt
 }
 
 /*
- * When does a request that waits for its turn time out?  least: ms that it may wait, whatever the settings
- * are
+ * Return the time at which a waiting request times out.  least: ms that it may wait, whatever the
+ * settings are.
  */
 static int64_t
 queue_end(int least)
@@ -589,17 +597,17 @@ queue_end(int least)
 	return clock_us() + (int64_t) ms * 1000;
 }
 
-/* A connection whose server process ended while it was idle is not one. */
+/* Is an idle connection still usable?  It is not if its server process has ended. */
 static bool
 still_there(Db *db)
 {
 	struct pollfd p = {.fd = PQsocket(db->conn),.events = POLLIN};
 
-	/* a server has nothing to say to an idle session but good-bye */
+	/* a server sends nothing to an idle session, except when it ends it */
 	return poll(&p, 1, 0) == 0;
 }
 
-/* A connection that lies idle, NULL: none; locked. */
+/* Take an idle connection; NULL: none.  The caller holds the lock. */
 static Db *
 pop_idle(void)
 {
@@ -616,8 +624,8 @@ pop_idle(void)
 }
 
 /*
- * The server may have no room for as many connections as we may have: then who can't make one waits
- * for one of those that there are, like others.
+ * The server may accept fewer connections than the pool may have.  A thread that can't open one then
+ * waits for one of the existing ones.
  */
 DbEnd
 db_take(uint64_t key, int client, Db **out, DbError *e)
@@ -705,7 +713,7 @@ static Db  *front;
 static bool front_in_hand;
 static Queue front_queues[FRONT_CLASSES];
 
-/* How many may wait with keys that may be anything: no more than there may be requests without a key. */
+/* Return how many look-ups of unknown keys may wait: no more than there may be requests without a key. */
 static int
 most_unknown(void)
 {
@@ -730,7 +738,10 @@ front_turn(int client, FrontClass class, DbError *e)
 	return end;
 }
 
-/* The turn passes to the next one: of the first class that has any, but each class has its turn at times. */
+/*
+ * Pass the front connection to the next waiter: of the first class that has any, but each class has its
+ * turn at times.
+ */
 static void
 end_turn(void)
 {
@@ -759,7 +770,7 @@ db_front_take(int client, FrontClass class, DbError *e)
 		front = NULL;
 	}
 	if (front == NULL)
-		/* everybody waits for it */
+		/* all look-ups wait for this connection */
 		front = connect_db(" -c lock_timeout=1s -c statement_timeout=5s", e);
 	if (front == NULL)
 		end_turn();

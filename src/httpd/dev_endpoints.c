@@ -1,10 +1,10 @@
 /*
  * dev_endpoints.c
- *	  Control of the engine by HTTP, as vLLM serves it in its development mode: sleep, wake, pause.
+ *	  Control of the engine by HTTP, as in vLLM's development mode: sleep, wake, pause.
  *
- * Only while vllm.http_dev_mode is on; else there are no such paths.  Parameters stand in the query
- * (?level=2); one that is not known is refused.  Each path is the call of a function, llm_sleep() for /sleep,
- * under the key's role, which needs EXECUTE on it.
+ * The paths exist only while vllm.http_dev_mode is on.  Parameters are in the query (?level=2); an
+ * unknown one is refused.  Each path calls a function, llm_sleep() for /sleep, under the key's role,
+ * which needs EXECUTE on it.
  *
  * Tests: tests/t/083_http_dev.pl.
  */
@@ -21,8 +21,8 @@ typedef struct DevCall
 {
 	const char *path;
 	const char *sql;
-	const char *args[MOST_ARGS];	/* $1 and so on, NULL if not given; some of them have no meaning here */
-	const char *answer;			/* NULL: what the call gives */
+	const char *args[MOST_ARGS];	/* $1 and so on, NULL if not given; some of them have no effect here */
+	const char *answer;			/* NULL: the result of the call */
 } DevCall;
 
 static const DevCall calls[] = {
@@ -57,7 +57,7 @@ typedef struct Query
 	const char *unknown;
 } Query;
 
-/* An argument that is given again goes behind a comma: tags. */
+/* Add an argument; if it is given again, append it after a comma (for tags). */
 static bool
 take_arg(Query *q, const char *name, const char *value)
 {
@@ -73,7 +73,7 @@ take_arg(Query *q, const char *name, const char *value)
 	return false;
 }
 
-/* text: of the query, taken apart in place */
+/* Parse the query.  text is changed in place. */
 static void
 take_args(Query *q, char *text)
 {

@@ -2,15 +2,15 @@
  * handler.c
  *	  One HTTP request.
  *
- *	headers		route, method, origin, key, length: what is wrong is answered before the body is sent
- *	body		collected up to max_body, if llm_api() is to have it; else let go
+ *	headers		route, method, origin, key, length: errors are sent before the body is read
+ *	body		collected up to max_body, if llm_api() needs it; else dropped
  *	end			a connection of the pool, BEGIN, SET LOCAL ROLE, llm_api() or llm_api_stream(), COMMIT
  *
- * The key is looked up with the program's own connection, so that a full pool refuses nobody who
- * has none, and bodies are taken from known clients only.  Neither bodies nor keys are logged.
+ * The key is looked up on the program's own connection, so that clients without a key can't fill the
+ * pool, and bodies are read only from known clients.  Neither bodies nor keys are logged.
  *
- * Browsers: a page of another origin is refused unless vllm.http_allowed_origins has it, and bodies must be
- * application/json, which pages can't send elsewhere without asking first (CORS).
+ * Browsers: a page of another origin is refused unless vllm.http_allowed_origins has it, and bodies must
+ * be application/json, which pages can't send to other origins without asking first (CORS).
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -32,7 +32,7 @@
 #include "httpd/httpd_settings.h"
 #include "httpd/http_metrics.h"
 
-#define BODY_DEPTH	512			/* levels of brackets of a body */
+#define BODY_DEPTH	512			/* maximal nesting of a body */
 
 static atomic_int active;
 static atomic_int load;
@@ -68,11 +68,11 @@ header(const ClientRequest *q, const char *name)
 	return head_value(q->head, name);
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 /*
- * Clients in pages send headers of their own, and ask whether they may: any that they name, as the origin is
- * trusted.
+ * Add the headers of CORS.  Pages ask whether they may send headers of their own: any are allowed, as
+ * the origin is trusted.
  */
 static void
 add_cors(const ClientRequest *q, Buf *h)
@@ -146,7 +146,7 @@ serve_refused(Conn *conn, int status, const char *message)
 	serve_error(&q, status, message);
 }
 
-/* The call ended otherwise than with a result. */
+/* The call ended without a result. */
 static void
 serve_end(ClientRequest *q, DbEnd end, const DbError *e)
 {
@@ -162,7 +162,7 @@ serve_end(ClientRequest *q, DbEnd end, const DbError *e)
 
 /* ---- the program's own routes ---- */
 
-/* Is a program in that state? */
+/* Is the program (engine or remote program) in that state? */
 static DbEnd
 ask_state(Db *db, const char *sql, const char *state, bool *is, DbError *e)
 {
@@ -174,7 +174,7 @@ ask_state(Db *db, const char *sql, const char *state, bool *is, DbError *e)
 	return end;
 }
 
-/* The engine is ready; where there is to be none, the remote program is. */
+/* Serve /health: is the engine ready?  If there is none, is the remote program? */
 static void
 serve_health(ClientRequest *q)
 {
@@ -241,7 +241,7 @@ serve_version(ClientRequest *q)
 		serve_end(q, end, &e);
 }
 
-/* As vLLM tells it. */
+/* Serve /load in vLLM's format. */
 static void
 serve_load_figure(ClientRequest *q)
 {
@@ -251,7 +251,7 @@ serve_load_figure(ClientRequest *q)
 	serve_body(q, 200, "application/json", &body);
 }
 
-/* The engine's metrics as the key's role may see them, and the program's own. */
+/* Serve /metrics: the engine's metrics as the key's role may see them, and the program's own. */
 static void
 serve_metrics(ClientRequest *q)
 {
@@ -284,7 +284,7 @@ serve_metrics(ClientRequest *q)
 
 /* ---- the API ---- */
 
-/* A function that has the body alone, and returns a sentence. */
+/* Call a function whose only argument is the body, and which returns a sentence. */
 static DbEnd
 call_named(ClientRequest *q, Db *db, Buf *body, DbError *e)
 {
@@ -319,8 +319,9 @@ call_api(ClientRequest *q, Db *db, Buf *body, int *status, DbError *e)
 }
 
 /*
- * Memory for an answer, until its client has taken it.  The transaction and its connection wait: there are
- * few of these, and all who come would be refused if answers that nobody takes filled the memory.
+ * Take memory for a response until its client has read it.  The transaction keeps its connection during
+ * the wait: there are few connections, and all other requests would be refused if unread responses
+ * filled the memory.
  */
 static DbEnd
 take_answer_memory(ClientRequest *q, size_t len, DbError *e)
@@ -375,7 +376,7 @@ serve_api(ClientRequest *q)
 		db_give(db, false);
 	else
 	{
-		/* an answer that is an error has changed nothing that is to stay */
+		/* roll back if the response is an error */
 		bool		ended = db_end(db, end == DB_OK && status == 0);
 
 		if (end == DB_OK && status == 0 && !ended)
@@ -446,7 +447,7 @@ has_body(const ClientRequest *q)
 	return q->head->chunked || q->head->length > 0;
 }
 
-/* Is there a call that has its body? */
+/* Does the route call a function with the body? */
 static bool
 asks_database(const ClientRequest *q)
 {
@@ -460,7 +461,7 @@ check_length(ClientRequest *q)
 		serve_error(q, 413, "the body is larger than vllm.http_max_body");
 }
 
-/* A place for the request; false: none is free, and the client has got that answer. */
+/* Take a place for the request.  Returns false if none is free; the client has got that response. */
 static bool
 claim_place(ClientRequest *q)
 {
@@ -480,11 +481,11 @@ claim_place(ClientRequest *q)
 		case CLAIM_GONE:
 			break;
 	}
-	/* the code that reads the body, or ends the request, notices it */
+	/* an eviction is noticed when the body is read, or when the request ends */
 	return true;
 }
 
-/* Whose request is it?  false: nobody's, as the client was told. */
+/* Find the role of the request.  Returns false if it has none; the client has got that response. */
 static bool
 find_role(ClientRequest *q)
 {
@@ -493,14 +494,14 @@ find_role(ClientRequest *q)
 
 	if (status == 0)
 		return claim_place(q);
-	/* else it could not be found out, and says nothing about the client */
+	/* other errors say nothing about the client's key */
 	if (status == 401 || status == 429)
 		clients_unknown(conn_client(q->conn));
 	serve_error(q, status, message);
 	return false;
 }
 
-/* The route's own conditions. */
+/* Check the route's own conditions. */
 static void
 begin_route(ClientRequest *q)
 {
@@ -520,7 +521,7 @@ begin_route(ClientRequest *q)
 	}
 	if (!find_role(q))
 		return;
-	/* what stands in the query needs no body, nor its type */
+	/* parameters in the query need no body, nor its type */
 	if (posts && !is_json(header(q, "Content-Type")) && (q->route->kind != R_DEV || has_body(q)))
 	{
 		serve_error(q, 415, "the body must be application/json");
@@ -582,8 +583,8 @@ serve_free(ClientRequest *q)
 /* ---- the body ---- */
 
 /*
- * Small bodies need no leave.  How long one in chunks will be is not known.  false: there is no memory, as
- * the client was told.
+ * Take memory for the body; small bodies need none.  The length of a chunked body is unknown, so it
+ * counts as max_body.  Returns false if there is no memory; the client has got that response.
  */
 static bool
 take_memory(ClientRequest *q)
@@ -607,7 +608,10 @@ take_memory(ClientRequest *q)
 	return false;
 }
 
-/* Routes of the program itself need none, and no key, so nothing of it is kept. */
+/*
+ * Take a piece of the body.  Routes of the program itself need no body and no key, so nothing of it is
+ * kept.
+ */
 void
 serve_upload(ClientRequest *q, const char *data, size_t n)
 {
@@ -629,8 +633,8 @@ serve_late(ClientRequest *q)
 }
 
 /*
- * The body has come.  A GET, and what ends in an id or a verb, needs none.  What is not JSON must not get as
- * far as the server: its complaint would quote the body in the server's log.
+ * Check the complete body.  A GET, and a path that ends in an id or a verb, needs none.  Invalid JSON
+ * must not reach the database server, whose error would quote the body in the server's log.
  */
 static bool
 check_body(ClientRequest *q, char *message, size_t size)
@@ -664,10 +668,7 @@ serve_finish(ClientRequest *q)
 	}
 	if (asks_database(q) && !check_body(q, message, sizeof(message)))
 		serve_error(q, 400, message);
-	/*
-	 * what would not be looked at is not what the client thinks that it asks for; "{}" is what some send for
-	 * nothing
-	 */
+	/* Refuse parameters that would be ignored.  Some clients send "{}" for an empty body. */
 	else if (q->route->kind == R_DEV && q->body.len > 0 && strcmp(q->body.data, "{}") != 0)
 		serve_error(q, 400, "parameters of this path stand in the query (?level=2), it takes no body");
 	else

@@ -2,8 +2,8 @@
  * http_error.c
  *	  Statuses and error bodies.
  *
- * Responses pass through the program unchanged.  Only whether one is an error is looked at: an error's
- * transaction is rolled back, and its status told.
+ * Responses pass through the program unchanged.  It only checks whether one is an error: then the
+ * transaction is rolled back, and the client gets the error's status.
  *
  * Tests: tests/unit/httpd/test_http.c, tests/t/083_http.pl.
  */
@@ -25,17 +25,17 @@ typedef struct StateRow
 	int			status;
 } StateRow;
 
-/* Exact ones before their classes.  429 and 503 say when to ask again, 500 is what nobody foresaw. */
+/* Exact states come before their classes.  429 and 503 have Retry-After; 500 is the default. */
 static const StateRow states[] = {
 #define ERROR_STATUS(sqlstate, status, openai, anthropic) {sqlstate, status},
 #include "ipc/error_status.def"
 #undef ERROR_STATUS
-	{"23", 400}, {"44000", 400}, {"P0001", 400},	/* rules of the database that the request breaks */
-	{"25006", 400},				/* something is to be stored, on a standby */
+	{"23", 400}, {"44000", 400}, {"P0001", 400},	/* rules of the database that the request violates */
+	{"25006", 400},				/* something must be stored, on a standby */
 	{"54", 400},
-	{"42883", 503}, {"3F000", 503}, /* the extension is older than the program, or has moved */
-	{"40", 503},				/* the transaction lost to another */
-	{"55", 503},				/* locked */
+	{"42883", 503}, {"3F000", 503}, /* the extension is older than the program, or has another schema */
+	{"40", 503},				/* serialization failures and deadlocks */
+	{"55", 503},				/* object in use or locked */
 	{"57", 503},				/* shutdown */
 	{"08", 503},
 };
@@ -56,7 +56,10 @@ typedef struct TypeRow
 	const char *anthropic;
 } TypeRow;
 
-/* Of those that share a type the first one is meant by it; of those of a status the first has its types. */
+/*
+ * If several rows share a type, the first one is the type's status; if several share a status, the first
+ * one has its types.
+ */
 static const TypeRow types[] = {
 #define ERROR_STATUS(sqlstate, status, openai, anthropic) {status, openai, anthropic},
 #include "ipc/error_status.def"
@@ -87,7 +90,7 @@ type_row(int status)
 	return other;
 }
 
-/* ---- JSON out ---- */
+/* ---- writing JSON ---- */
 
 void
 answer_error(Buf *b, ErrorDialect d, int status, const char *message)
@@ -113,9 +116,9 @@ answer_error(Buf *b, ErrorDialect d, int status, const char *message)
 	json_close(&j, '}');
 }
 
-/* ---- JSON in ---- */
+/* ---- reading JSON ---- */
 
-/* Is it this text, as it is written? */
+/* Is the span exactly this text? */
 static bool
 is(StrView s, const char *text)
 {
@@ -129,7 +132,7 @@ is_word(StrView value, const char *word)
 	return value.n >= 2 && *value.s == '"' && is((StrView) {value.s + 1, value.n - 2}, word);
 }
 
-/* error: an object.  Anthropic's has no code, OpenAI's need not have one. */
+/* Return the status of an error object.  Anthropic's has no code, OpenAI's may have none. */
 static int
 status_of_error(StrView error, bool anthropic)
 {
@@ -155,8 +158,8 @@ status_of_error(StrView error, bool anthropic)
 }
 
 /*
- * However long the message is: what is taken for an answer is committed.  Of an answer that is no error only
- * the first member is looked at, as errors begin with theirs.
+ * However long the message is: a response that is not recognized as an error would be committed.  Of a
+ * response that is not an error only the first member is read, because errors begin with "error".
  */
 int
 answer_error_status(const char *json, size_t len)

@@ -9,25 +9,31 @@
 
 #include "base/buf.h"
 
-/* Whose shape a route's errors have. */
+/* The API whose error format a route has. */
 typedef enum ErrorDialect
 {
 	OPENAI, ANTHROPIC
 } ErrorDialect;
 
-/* The HTTP status of an SQLSTATE (docs/user/http-server.md has the table). */
+/* Return the HTTP status of an SQLSTATE (docs/user/http-server.md has the table). */
 int			answer_status_of(const char *sqlstate);
 
-/* {"error": {message, type, param, code}}, or Anthropic's {"type": "error", "error": {type, message}} */
+/*
+ * Write {"error": {message, type, param, code}}, or Anthropic's {"type": "error", "error": {type,
+ * message}}.
+ */
 void		answer_error(Buf *b, ErrorDialect d, int status, const char *message);
 
-/* The event {"type": "error", code, message, param, sequence_number} of an error body of OpenAI's shape */
+/*
+ * Write the event {"type": "error", code, message, param, sequence_number} for an error body of OpenAI's
+ * format.
+ */
 void		answer_event_error(Buf *b, const char *json, int sequence);
 
-/* A JSON answer of the API that is an error body: its status; 0: it is no error. */
+/* Return the status of a JSON response of the API that is an error body; 0: it is not an error. */
 int			answer_error_status(const char *json, size_t len);
 
-/* The string value of the outermost object's key as its first member, or NULL; malloc'ed. */
+/* Return the string value of "type" if that is the outermost object's first member, else NULL; malloc'ed. */
 char	   *answer_event_type(const char *json);
 
 #endif

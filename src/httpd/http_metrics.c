@@ -1,6 +1,6 @@
 /*
  * http_metrics.c
- *	  The program's own metrics in /metrics: answers by path, method and class of status.
+ *	  The program's own metrics in /metrics: responses by path, method and class of status.
  */
 #include "httpd/http_metrics.h"
 
@@ -17,7 +17,7 @@ static const char *const methods[] = {"GET", "POST", "HEAD", "OPTIONS", "other"}
 
 #define METHODS		((int) (sizeof(methods) / sizeof(methods[0])))
 
-/* the last row: paths that there are not */
+/* the last row counts unknown paths */
 static _Atomic uint64_t answers[MAX_ROUTES + 1][METHODS][CLASSES];
 
 void

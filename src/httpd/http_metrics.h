@@ -8,9 +8,9 @@
 #include "base/buf.h"
 #include "httpd/router.h"
 
-/* an answer begins; route NULL: no such path */
+/* Count a response that begins.  route NULL: unknown path. */
 void		count_answer(const HttpRoute *route, const char *method, int status);
-/* Prometheus text */
+/* Write the counters as Prometheus text. */
 void		count_text(Buf *b);
 
 #endif

@@ -97,7 +97,7 @@ conf_set(char *assignment)
 		return false;
 	*value++ = '\0';
 	if (strcmp(assignment, "stamp") == 0)
-		return true;			/* tells the supervisor that a file is another one */
+		return true;			/* only tells the supervisor that a file has changed */
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
 		if (strcmp(strings[i].name, assignment) == 0)
 		{

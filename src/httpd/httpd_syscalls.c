@@ -1,6 +1,6 @@
 /*
  * httpd_syscalls.c
- *	  The system calls of the HTTP server, out of httpd_syscalls.def.
+ *	  The table of system calls of the HTTP server, built from httpd_syscalls.def.
  *
  * Tested by tests/unit/base/test_seccomp.c.
  */

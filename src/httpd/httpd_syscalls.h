@@ -1,6 +1,6 @@
 /*
  * httpd_syscalls.h
- *	  The rows of httpd_syscalls.def.
+ *	  The table that httpd_syscalls.c builds from httpd_syscalls.def.
  */
 #ifndef VLLM_HTTPD_HTTPD_SYSCALLS_H
 #define VLLM_HTTPD_HTTPD_SYSCALLS_H

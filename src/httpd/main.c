@@ -2,15 +2,15 @@
  * main.c
  *	  vllm_pg_http: the HTTP server of vllm_pg.
  *
- *		vllm_pg_http --set name=value ...
+ *	vllm_pg_http --set name=value ...
  *
- * A client of PostgreSQL that speaks HTTP to others, started and kept by the supervisor
- * (src/pg/supervisor/http_process.c).  One thread accepts clients, each of whom has a thread
- * (connection.c); what a request does is in handler.c.  SIGTERM: no new connections, DRAIN_MS for what is
- * in hand, then the rest is cancelled and told so.
+ * The program is a client of PostgreSQL and an HTTP server.  The supervisor starts it and keeps it
+ * running (src/pg/supervisor/http_process.c).  One thread accepts clients, and each client has a thread
+ * (connection.c); handler.c serves the requests.  SIGTERM: no new connections, DRAIN_MS for running
+ * requests, then the rest is cancelled with an error.
  *
- * Exit status: 0 asked to; 1 out of memory and the like; 2 the settings can't be used (address taken,
- * bad certificate).
+ * Exit status: 0 as requested; 1 out of memory and the like; 2 the settings can't be used (address in
+ * use, bad certificate).
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -44,21 +44,21 @@
 #include "httpd/handler.h"
 #include "httpd/httpd_syscalls.h"
 
-#define EXIT_SETTINGS	2		/* src/pg/supervisor/http_process.c */
+#define EXIT_SETTINGS	2		/* the same as in src/pg/supervisor/http_process.c */
 #define MAX_LISTENERS	8		/* addresses */
-#define FILES_OF_OURS	64		/* open files beside those of clients and database connections */
+#define FILES_OF_OURS	64		/* open files besides those of clients and database connections */
 #define BACKLOG			511
 #define DRAIN_MS		10000
-#define CUT_MS			2000	/* for those that were cancelled to say so */
-#define BIND_MS			2000	/* the previous process may be about to close its sockets */
-#define SOCKET_BUFFER	(256 * 1024)	/* bytes that the kernel keeps for a client in each direction */
-/* bytes from which on memory is mapped by itself, whatever was freed before */
+#define CUT_MS			2000	/* time for cancelled requests to send their errors */
+#define BIND_MS			2000	/* time for the previous process to close its sockets */
+#define SOCKET_BUFFER	(256 * 1024)	/* bytes that the kernel buffers for a client in each direction */
+/* size from which malloc maps memory separately, whatever was freed before */
 #define OWN_MAP			(128 * 1024)
 #define FILE_MAX		(1 << 20)	/* bytes of a certificate or key */
 
 static int	listeners[MAX_LISTENERS];
 static int	n_listeners;
-static int	wake[2];			/* closed: the acceptor ends */
+static int	wake[2];			/* closing it ends the acceptor */
 static pthread_t acceptor;
 
 static void __attribute__((noreturn))
@@ -68,7 +68,7 @@ give_up(const char *what, const char *why)
 	exit(EXIT_SETTINGS);
 }
 
-/* A file of PEM text, for forget_pem(); NULL if the name is "". */
+/* Read a file of PEM text; free it with forget_pem().  Returns NULL if the name is "". */
 static char *
 read_pem(const char *path)
 {
@@ -110,7 +110,7 @@ bind_to(int fd, const struct addrinfo *a)
 	return true;
 }
 
-/* A listening socket; -1: this machine has no such address. */
+/* Open a listening socket.  Returns -1 if this machine has no such address. */
 static int
 listen_on(const struct addrinfo *a)
 {
@@ -124,8 +124,8 @@ listen_on(const struct addrinfo *a)
 		return -1;
 	(void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	/*
-	 * clients' sockets inherit these: without them a client that does not read has some MB of the kernel's
-	 * memory
+	 * Clients' sockets inherit these.  Without them a client that does not read would take some MB of
+	 * kernel memory.
 	 */
 	(void) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	(void) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
@@ -139,7 +139,7 @@ listen_on(const struct addrinfo *a)
 	return -1;
 }
 
-/* Was the address in the list before?  A name may be there twice in the hosts file. */
+/* Was the address earlier in the list?  The hosts file may have a name twice. */
 static bool
 is_repeated(const struct addrinfo *list, const struct addrinfo *a)
 {
@@ -151,7 +151,7 @@ is_repeated(const struct addrinfo *list, const struct addrinfo *a)
 
 /* ---- clients ---- */
 
-/* There is no place, and none can be made: said in so far as it takes no time. */
+/* Refuse a client for which there is no place.  The response is sent only if that takes no time. */
 static void
 turn_away(int fd)
 {
@@ -175,7 +175,7 @@ accept_one(int listener)
 
 	if (fd < 0)
 	{
-		/* no file is left for it: its turn comes when others have left */
+		/* no file descriptor is left: try again when other clients have left */
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			usleep(10000);
 		return;
@@ -210,7 +210,10 @@ accept_all(void *arg)
 	}
 }
 
-/* All that is read from now on may be anybody's.  Files are read and addresses listened on before. */
+/*
+ * Enter the sandbox before anything is read from clients.  Files have been read and addresses opened
+ * before.
+ */
 static void
 confine(void)
 {
@@ -279,16 +282,19 @@ stop_all(void)
 	wait_idle(DRAIN_MS);
 	db_interrupt_all();
 	wait_idle(CUT_MS);
-	/* the connections left wait for a request, or do not read their response */
+	/* the remaining connections wait for a request, or do not read their response */
 	clients_end_all();
 	for (int ms = 0; ms < CUT_MS && clients_count() > 0; ms += 5)
 		usleep(5000);
-	/* threads that are left are in the pool */
+	/* threads that are left still use the pool */
 	if (clients_count() == 0)
 		db_close_all();
 }
 
-/* A client and a database connection each need one: no more clients than there can be files. */
+/*
+ * Each client and each database connection needs a file descriptor: lower max_clients to what the limit
+ * allows.
+ */
 static void
 limit_files(void)
 {
@@ -325,17 +331,17 @@ main(int argc, char **argv)
 	sigset_t	wait_for;
 	int			got;
 
-	/* it has the keys of many */
+	/* the process holds keys of many users */
 	if (prctl(PR_SET_DUMPABLE, 0) != 0)
 		log_line('W', "could not forbid memory dumps");
-	/* the memory of a large body goes back to the system with it */
+	/* so that the memory of a large body returns to the system when it is freed */
 	(void) mallopt(M_MMAP_THRESHOLD, OWN_MAP);
 	for (int i = 1; i < argc; i += 2)
 		if (strcmp(argv[i], "--set") != 0 || i + 1 == argc || !conf_set(argv[i + 1]))
 			give_up("bad argument", argv[i]);
 	limit_files();
 	signal(SIGPIPE, SIG_IGN);
-	/* threads inherit the mask: the main thread alone takes it */
+	/* threads inherit the mask, so only the main thread receives the signals */
 	sigemptyset(&wait_for);
 	sigaddset(&wait_for, SIGTERM);
 	sigaddset(&wait_for, SIGINT);

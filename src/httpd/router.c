@@ -1,6 +1,6 @@
 /*
  * router.c
- *	  Which request is whose (routes.def).
+ *	  The table of routes (routes.def), and matching of paths.
  */
 #include "httpd/router.h"
 
@@ -15,9 +15,9 @@ static const HttpRoute routes[] = {
 #define N_ROUTES	(sizeof(routes) / sizeof(routes[0]))
 
 /*
- * What is in front of the server (a filter of paths) may decode a path or not.  So what a route names has to
- * be written as it is, and only a * stands for escapes; no escape is a slash but in a model's name, where all
- * slashes are of the name.
+ * Return the length of the part of a path that a * matches.  A path filter before the server may decode
+ * a path or not.  So the names in a route must be written without escapes, and only a * may match
+ * escapes.  No escape may be a slash except in a model's name, where all slashes belong to the name.
  */
 static size_t
 star(bool names, const char *path)
@@ -73,7 +73,7 @@ route_allows(const HttpRoute *r, const char *method)
 			return true;
 		p += n + (p[n] == ' ');
 	}
-	/* what GET would say, without its body */
+	/* HEAD is GET without the body */
 	return strcmp(method, "HEAD") == 0 && strncmp(r->methods, "GET", 3) == 0;
 }
 

@@ -1,6 +1,6 @@
 /*
  * router.h
- *	  Which request is whose.
+ *	  The routes: which path is served how.
  */
 #ifndef VLLM_HTTPD_ROUTER_H
 #define VLLM_HTTPD_ROUTER_H
@@ -11,7 +11,7 @@
 
 typedef enum RouteKind
 {
-	R_HEALTH, R_VERSION, R_LOAD,	/* of the program itself; no key is needed */
+	R_HEALTH, R_VERSION, R_LOAD,	/* served by the program itself; no key is needed */
 	R_METRICS,
 	R_API,						/* llm_api(), llm_api_stream() */
 	R_DEV,						/* dev_endpoints.c, if vllm.http_dev_mode is on */
@@ -23,14 +23,14 @@ typedef struct HttpRoute
 	const char *methods;		/* separated by spaces */
 	const char *path;
 	RouteKind	kind;
-	bool		streams;		/* if the body asks for it */
+	bool		streams;		/* streams if the body asks for it */
 	ErrorDialect dialect;
 } HttpRoute;
 
-/* NULL: no such path. */
+/* Return NULL if the path is unknown. */
 const HttpRoute *route_find(const char *path);
 bool		route_allows(const HttpRoute *r, const char *method);
-/* 0 .. route_count() - 1, for counters */
+/* Return 0 .. route_count() - 1, for counters. */
 int			route_number(const HttpRoute *r);
 int			route_count(void);
 const HttpRoute *route_at(int i);

@@ -1,14 +1,15 @@
 /*
  * sse_response.c
- *	  Answers as server-sent events.
+ *	  Responses as server-sent events.
  *
- * The rows of llm_api_stream() come one by one, as the engine's tokens do; each becomes an event. The status
- * is sent with the first row, so an error before it is an ordinary answer; a later one is an event itself.
- * OpenAI's streams end with "data: [DONE]"; the others (Anthropic's messages, responses) name each event by
- * its "type" and end by themselves; an error among a response's events becomes an event of type "error".
+ * The rows of llm_api_stream() come one by one, as the engine's tokens do; each becomes an event.  The
+ * status is sent with the first row, so an error before it is an ordinary response; a later one is an
+ * event itself.  OpenAI's streams end with "data: [DONE]"; the others (Anthropic's messages, responses)
+ * name each event by its "type" and have a final event; an error in a stream of /v1/responses becomes an
+ * event of type "error".
  *
- * The next rows are asked for when those before have been taken by the client.  A transaction with an event
- * that is an error is rolled back, and so is one whose client has left.
+ * The next rows are fetched when the client has read those before.  A transaction with an event that is
+ * an error is rolled back, and so is one whose client has left.
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -20,21 +21,24 @@
 #include "httpd/httpd_settings.h"
 #include "httpd/handler.h"
 
-#define BLOCK	16384			/* bytes that are gathered for one piece of the answer */
+#define BLOCK	16384			/* bytes that are collected for one piece of the response */
 
 typedef struct SseResponseStream
 {
 	ClientRequest *q;
-	Db		   *db;				/* NULL: given back */
+	Db		   *db;				/* NULL: already given back */
 	bool		named;			/* events have names */
-	bool		numbered;		/* errors have the form of events: /v1/responses */
+	bool		numbered;		/* errors have the format of events: /v1/responses */
 	int			n;				/* events so far */
-	bool		over;			/* nothing more comes */
-	bool		failed;			/* an event was an error: nothing of the transaction is to stay */
+	bool		over;			/* the stream has ended */
+	bool		failed;			/* an event was an error: the transaction must be rolled back */
 	Buf			out;			/* not sent yet */
 } SseResponseStream;
 
-/* The transaction ends, the connection goes back; false: it could not. */
+/*
+ * End the transaction and give the connection back.  Returns false if the transaction could not be ended
+ * as wanted.
+ */
 static bool
 end_db(SseResponseStream *s, bool commit, bool usable)
 {
@@ -49,7 +53,7 @@ end_db(SseResponseStream *s, bool commit, bool usable)
 	return ended;
 }
 
-/* The client left before the end. */
+/* The client has left before the end. */
 static void
 abandon(SseResponseStream *s)
 {
@@ -99,7 +103,7 @@ add_end(SseResponseStream *s)
 	s->over = true;
 }
 
-/* One row, or the end, into the buffer; false: the client is gone. */
+/* Put one row, or the end, into the buffer.  Returns false if the client is gone. */
 static bool
 next_row(SseResponseStream *s)
 {
@@ -134,7 +138,7 @@ next_row(SseResponseStream *s)
 	return true;
 }
 
-/* What there is, and what comes, until the end. */
+/* Send the buffer and all further rows. */
 static void
 send_rows(SseResponseStream *s)
 {
@@ -155,13 +159,13 @@ send_rows(SseResponseStream *s)
 				abandon(s);
 				return;
 			}
-			/* what has come meanwhile goes along */
+			/* rows that have been received meanwhile go into the same piece */
 		} while (!s->over && s->out.len < BLOCK && db_has_next(s->db));
 	}
 	conn_stream_end(s->q->conn);
 }
 
-/* An error instead of the first row. */
+/* Send an error instead of the first row. */
 static void
 refuse(SseResponseStream *s, DbEnd end, const DbError *e)
 {
@@ -173,7 +177,7 @@ refuse(SseResponseStream *s, DbEnd end, const DbError *e)
 		serve_error(s->q, e->status, e->message);
 }
 
-/* The first row is an error: an ordinary answer. */
+/* The first row is an error: send an ordinary response. */
 static void
 answer_with(SseResponseStream *s, const PGresult *r, int status)
 {
@@ -186,7 +190,7 @@ answer_with(SseResponseStream *s, const PGresult *r, int status)
 	serve_body(s->q, status, "application/json", &body);
 }
 
-/* r: the first row; NULL: no row has come, and the transaction has ended. */
+/* r: the first row; NULL: there are no rows, and the transaction has ended. */
 static void
 begin_stream(SseResponseStream *s, const PGresult *r)
 {
@@ -217,7 +221,7 @@ stream_start(ClientRequest *q, Db *db)
 
 	s.numbered = strcmp(q->route->path, "/v1/responses") == 0;
 	s.named = s.numbered || q->dialect == ANTHROPIC;
-	/* in the SELECT list the rows come as they are made */
+	/* in the SELECT list, the function returns its rows one by one */
 	end = db_start(db, "SELECT vllm.http_api_stream($1::text, $2::json)", 2, params, &e);
 	if (end == DB_OK)
 		end = db_next(db, q->client, &r, &e);

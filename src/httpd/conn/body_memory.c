@@ -1,16 +1,16 @@
 /*
  * body_memory.c
- *	  Memory for the bodies of requests, and for answers.
+ *	  Memory for the bodies of requests, and for responses.
  *
- * All bodies in hand that are longer than BODIES_SMALL have vllm.http_body_memory together, those of one key
- * three quarters of it.  One body of vllm.http_max_body always fits when there is no other.  A body asks
- * once, for all of its length, so that no two wait for each other with half of what they need; one that does
- * not fit waits while its time lasts.  The shorter ones are not counted: there are no more of these than
- * clients.
+ * All bodies in memory that are longer than BODIES_SMALL share vllm.http_body_memory; those of one key
+ * may have three quarters of it.  One body of vllm.http_max_body always fits if there is no other.  A
+ * body asks once, for its whole length, so that no two bodies wait for each other with half of what they
+ * need.  One that does not fit waits until its time is up.  Shorter bodies are not counted: there are no
+ * more of these than clients.
  *
- * Answers have as much again.  One is in memory from the database's last byte until its client has taken
- * it, and a client may take its time; one that does not fit waits with its database connection in hand, of
- * which there are few.
+ * Responses have another account of the same size.  A response is in memory from the database's last
+ * byte until its client has read it, and a client may be slow.  One that does not fit waits and keeps
+ * its database connection, of which there are few.
  *
  * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */
@@ -25,12 +25,12 @@
 #include "httpd/httpd_settings.h"
 #include "httpd/conn/holders.h"
 
-#define LOOK_AROUND		INT64_C(200000) /* us between looks at the client */
+#define LOOK_AROUND		INT64_C(200000) /* us between checks of the client's socket */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
 
-/* Requests and answers have accounts of their own, or each could wait for the other's memory. */
+/* Requests and responses have separate accounts, or each could wait for the other's memory. */
 static struct
 {
 	Holder	   *holders;
@@ -43,7 +43,7 @@ all_of_it(void)
 	return http_conf.body_memory > http_conf.max_body ? http_conf.body_memory : http_conf.max_body;
 }
 
-/* Locked. */
+/* Take memory if it fits.  The caller holds the lock. */
 static bool
 take(BodiesKind kind, uint64_t key, size_t n)
 {

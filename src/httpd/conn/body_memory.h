@@ -1,6 +1,6 @@
 /*
  * body_memory.h
- *	  Memory for the bodies of requests, and for answers.
+ *	  Memory for the bodies of requests, and for responses.
  */
 #ifndef VLLM_HTTPD_CONN_BODY_MEMORY_H
 #define VLLM_HTTPD_CONN_BODY_MEMORY_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BODIES_SMALL	(64 * 1024) /* bytes of a body that need no leave */
+#define BODIES_SMALL	(64 * 1024) /* bytes up to which a body needs no grant */
 
 typedef enum BodiesKind
 {
@@ -20,18 +20,21 @@ typedef enum BodiesKind
 typedef enum BodiesEnd
 {
 	BODIES_OK,
-	BODIES_LATE,				/* there was no memory in time */
-	BODIES_GONE					/* the client has left meanwhile */
+	BODIES_LATE,				/* no memory became free in time */
+	BODIES_GONE					/* the client has closed the connection */
 } BodiesEnd;
 
 /*
- * Memory for a body of n > 0 bytes, to be given back.  key: of the request, 0 = none.  It waits until
- * clock_us() is `until`, or the client's socket has been closed (-1: is not looked at).
+ * Take memory for a body of n > 0 bytes, which the caller must give back.  key: the request's; 0 = none.
+ * Waits until clock_us() is `until`, or until the client's socket is closed (-1: not checked).
  */
 BodiesEnd	bodies_take(BodiesKind kind, uint64_t key, size_t n, int client, int64_t until);
-/* n bytes of it; 0: none. */
+/* Give n bytes back; 0: nothing. */
 void		bodies_give(BodiesKind kind, uint64_t key, size_t n);
-/* What an answer of n bytes counts: one that is larger than there is memory fits where there is no other. */
+/*
+ * Return the bytes that a response of n bytes is charged.  A response that is larger than the whole
+ * memory fits if there is no other.
+ */
 size_t		bodies_of_answer(size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * client_shares.c
- *	  Connected clients, and which must leave when there are too many.
+ *	  Connected clients, and which ones are evicted when there are too many.
  *
  * The HTTP server doesn't know whether a client has a key before the client has sent its headers, so it
  * accepts every client, and evicts one when a limit is passed:
@@ -17,24 +17,25 @@
  *	than a quarter of all clients are		of these
  *	awaited and without a key
  *
- * The last rule is for new clients: each is without a key for as long as its first head is on its way, and if
- * connections that only wait could take all places, each new client would have to leave for the next one.
+ * The last rule is for new clients.  Each is without a key until its first head has arrived.  If idle
+ * connections could take all places, each new client would be evicted for the next one.
  *
- * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is
- * whole, and again while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick
- * one, whose headers come at once, is awaited for no longer than that; bytes that its thread has not read yet
- * count as read.  A client without a request in hand that does not take what is written to it (a refusal) may
- * be told to leave like one that is awaited.  Requests without a key that are being answered can't be ended:
- * those have at most what vllm.http_reserved_clients leaves, and per address its share.  Requests with a key
- * can't be ended either: one key has at most three quarters of all places.  A request that needs no key, of a
- * client that has one, counts for that key.  Whatever else such a client does is between two requests, and
- * keeps no place: it sends a head that is not whole, or does not take the answer of a request that was
- * refused.
+ * A client is "awaited" while the rest of a request is to come: from its connection until its head is
+ * complete, and again while its body comes.  So a crowd of slow clients loses its places to new ones,
+ * and a fast client, whose headers come at once, is awaited only that long; bytes that its thread has
+ * not read yet count as read.  A client without a running request that does not read what is written to
+ * it (a refusal) may be evicted like an awaited one.
  *
- * A client that is told to leave while it is read from finds its socket at its end, says so to its client and
- * goes within EVICTED_WRITE; while it is written to its socket is closed in both directions, and its thread
- * wakes at once.  Until then it has no place, but a thread.  The acceptor waits for none of them: beyond
- * CLIENTS_LEAVING it turns newcomers away.
+ * Running requests without a key can't be ended: they have at most what vllm.http_reserved_clients
+ * leaves, and each address its share.  Requests with a key can't be ended either: one key has at most
+ * three quarters of all places.  A request that needs no key counts for the key that its client had.  In
+ * all other states a client with a key is between two requests and may be evicted: while it sends an
+ * incomplete head, or does not read the response to a request that was refused.
+ *
+ * If a client is evicted while its thread reads, the thread finds the end of the input, sends a short
+ * notice and ends within EVICTED_WRITE.  If it is evicted while its thread writes, the socket is shut
+ * down in both directions, and the thread wakes up at once.  Until then the client has a thread, but no
+ * place.  The acceptor waits for none of them: beyond CLIENTS_LEAVING it refuses new clients.
  *
  * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */
@@ -51,18 +52,18 @@
 #include "httpd/httpd_settings.h"
 #include "httpd/conn/holders.h"
 
-#define BUCKETS			1024	/* of addresses */
+#define BUCKETS			1024	/* of the hash table of addresses */
 #define SECOND			INT64_C(1000000)
-#define EVICTED_WRITE	(SECOND / 10)	/* us, for a last word */
-#define LOG_INTERVAL	10000000	/* us between lines about clients that had to leave */
+#define EVICTED_WRITE	(SECOND / 10)	/* us for the notice to an evicted client */
+#define LOG_INTERVAL	10000000	/* us between log lines about evicted clients */
 
-/* Of an address with clients. */
+/* An address with clients. */
 typedef struct ClientShare
 {
 	Peer		from;
-	int			members;		/* clients, of all kinds */
-	int			unknown;		/* without a key so far, and not told to leave */
-	int			busy;			/* requests without a key */
+	int			members;		/* its clients of all kinds */
+	int			unknown;		/* clients without a key so far that are not evicted */
+	int			busy;			/* running requests without a key */
 	struct ClientShare *next;
 } ClientShare;
 
@@ -70,28 +71,28 @@ struct Client
 {
 	int			fd;
 	ClientShare *share;
-	uint64_t	key;			/* of its last request that had a valid one */
-	const Holder *of_key;		/* how many are between two requests with that key; NULL: this one is not */
+	uint64_t	key;			/* of its last request that had a valid key */
+	const Holder *of_key;		/* entry of `between` that counts this client; NULL: not counted */
 	bool		keyed;			/* its last request had a valid key */
-	bool		busy;			/* a request without a key has its place */
-	bool		holds;			/* a request with a key has its place */
+	bool		busy;			/* a request without a key is running */
+	bool		holds;			/* a request with a key is running */
 	bool		awaited;
 	bool		idle;
 	bool		writing;
 	bool		evicted;
-	bool		cut;			/* while it was written to */
+	bool		cut;			/* evicted while its thread wrote */
 	Client	   *older, *newer;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ClientShare *shares[BUCKETS];
 static Client *oldest, *newest;
-static int	present;			/* threads */
-static int	placed;				/* of these not told to leave */
-static int	busy;				/* requests without a key */
-static Holder *between;			/* clients between two requests, by key */
+static int	present;			/* clients with a thread */
+static int	placed;				/* those of them that are not evicted */
+static int	busy;				/* running requests without a key */
+static Holder *between;			/* number of clients between two requests, by key */
 
-/* ---- addresses; locked ---- */
+/* ---- addresses; the caller holds the lock ---- */
 
 static ClientShare **
 find_share(const Peer *from)
@@ -131,7 +132,7 @@ leave_share(ClientShare *share)
 	mem_free(share);
 }
 
-/* ---- which client is evicted; locked ---- */
+/* ---- which client is evicted; the caller holds the lock ---- */
 
 static void
 tell(const Client *c)
@@ -157,7 +158,7 @@ clear_between(Client *c)
 	holders_sub(&between, c->key, 1);
 }
 
-/* Has it a key and a place, but no request in hand? */
+/* Count the client in `between` if it has a key and a place, but no running request. */
 static void
 count_between(Client *c)
 {
@@ -182,11 +183,11 @@ evict(Client *c)
 	count_between(c);
 	placed--;
 	c->cut = c->writing;
-	/* its thread wakes; one that reads may still write */
+	/* wakes its thread; a thread that reads may still write */
 	shutdown(c->fd, c->cut ? SHUT_RDWR : SHUT_RD);
 }
 
-/* Have bytes come that its thread has not read yet? */
+/* Has the client sent bytes that its thread has not read yet? */
 static bool
 has_unread(const Client *c)
 {
@@ -201,7 +202,7 @@ may_leave(const Client *c)
 	return !c->evicted && !c->keyed && (c->awaited || (c->writing && !c->busy));
 }
 
-/* The oldest of an address, if as many of it as its share may leave. */
+/* Return the oldest evictable client of an address, if the address has as many of these as its share. */
 static Client *
 beyond_share(const ClientShare *share)
 {
@@ -219,7 +220,8 @@ beyond_share(const ClientShare *share)
 }
 
 /*
- * The oldest that may leave, of the address that has most; unread: even if it has sent something; NULL: none
+ * Return the oldest evictable client without a key, of the address that has most.  unread: even if it
+ * has sent something.  NULL: none.
  */
 static Client *
 oldest_unknown(bool unread)
@@ -234,7 +236,8 @@ oldest_unknown(bool unread)
 }
 
 /*
- * The oldest with a key that has begun no further request; unread: even if it has sent something; NULL: none
+ * Return the oldest client with a key that has begun no further request.  unread: even if it has sent
+ * something.  NULL: none.
  */
 static Client *
 oldest_idle(bool unread)
@@ -245,7 +248,10 @@ oldest_idle(bool unread)
 	return NULL;
 }
 
-/* The oldest with a key that has no request in hand, but sends a head or has to take an answer; NULL: none */
+/*
+ * Return the oldest client with a key and without a running request that sends a head or has a response
+ * to read.  NULL: none.
+ */
 static Client *
 oldest_between(void)
 {
@@ -256,8 +262,8 @@ oldest_between(void)
 }
 
 /*
- * The oldest between two requests of the key that has most of these, first of those that have sent nothing;
- * NULL: none
+ * Return the oldest client between two requests, of the key that has most of these; those that have sent
+ * nothing come first.  NULL: none.
  */
 static Client *
 between_of_most(void)
@@ -273,7 +279,7 @@ between_of_most(void)
 	return found;
 }
 
-/* Are there enough clients without a key to evict, so that a new client has time to send its head? */
+/* Are there enough evictable clients without a key that a new client has time to send its head? */
 static bool
 enough_unknown(void)
 {
@@ -284,7 +290,10 @@ enough_unknown(void)
 	return n >= http_conf.max_clients / 4;
 }
 
-/* Make room for one of this address, which is a member already; false: nobody can leave. */
+/*
+ * Make room for a client of this address, which is counted already.  Returns false if no client can be
+ * evicted.
+ */
 static bool
 make_room(const ClientShare *share)
 {
@@ -383,10 +392,10 @@ clients_leave(Client *c)
 	present--;
 	ASSERT(placed >= 0 && placed <= present);
 	if (c->cut)
-		/* what it did not take is not kept for it */
+		/* drop what the client has not read */
 		(void) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger) {.l_onoff = 1},
 						  sizeof(struct linger));
-	/* under the lock: nobody may shut down another's socket of this number */
+	/* under the lock, or another thread could shut down a new socket with the same number */
 	close(c->fd);
 	pthread_mutex_unlock(&lock);
 	mem_free(c);
@@ -402,7 +411,7 @@ set_keyed(Client *c, bool keyed)
 	count_between(c);
 }
 
-/* Has a key all places that one key may have? */
+/* Does the key have all places that one key may have? */
 static bool
 key_is_full(uint64_t key)
 {
@@ -423,14 +432,14 @@ clients_claim(Client *c, uint64_t key)
 
 	pthread_mutex_lock(&lock);
 	if (key == 0 && c->keyed)
-		key = c->key;			/* a client with a key asks for what needs none */
+		key = c->key;			/* a client with a key sends a request that needs none */
 	if (c->evicted)
 		claim = CLAIM_GONE;
 	else if (key != 0 && key_is_full(key))
 		claim = CLAIM_KEY;
 	else if (key != 0)
 	{
-		/* of the key before: no longer */
+		/* it is no longer between two requests of its previous key */
 		clear_between(c);
 		c->key = key;
 		c->holds = true;

@@ -1,6 +1,6 @@
 /*
  * client_shares.h
- *	  Connected clients, and which must leave when there are too many.
+ *	  Connected clients, and which ones are evicted when there are too many.
  */
 #ifndef VLLM_HTTPD_CONN_CLIENT_SHARES_H
 #define VLLM_HTTPD_CONN_CLIENT_SHARES_H
@@ -10,59 +10,59 @@
 
 #include "httpd/conn/peer.h"
 
-#define CLIENTS_LEAST	16		/* of vllm.http_max_clients */
-#define CLIENTS_LEAVING	256		/* that were told to leave, and have not yet */
-#define CLIENTS_KEY_SHARE(max)	((max) * 3 / 4) /* requests of one key in hand */
+#define CLIENTS_LEAST	16		/* minimum of vllm.http_max_clients */
+#define CLIENTS_LEAVING	256		/* evicted clients that have not left yet */
+#define CLIENTS_KEY_SHARE(max)	((max) * 3 / 4) /* running requests of one key */
 
 typedef struct Client Client;
 
-/* Is there a place for a request? */
+/* May a request run? */
 typedef enum Claim
 {
 	CLAIM_OK,
-	CLAIM_SHARE,				/* the client's address has all that it may have without keys */
-	CLAIM_FULL,					/* what is left is kept for those with keys */
-	CLAIM_KEY,					/* the key has all that one key may have */
-	CLAIM_GONE					/* the client was told to leave */
+	CLAIM_SHARE,				/* the client's address has its whole share of requests without keys */
+	CLAIM_FULL,					/* the remaining places are reserved for clients with keys */
+	CLAIM_KEY,					/* the key has its whole share */
+	CLAIM_GONE					/* the client was evicted */
 } Claim;
 
 /*
- * A client has come: its place, or NULL: there is none, even if others leave.  The socket is the client's
- * from now on.
+ * Add a client that has connected.  Returns NULL if there is no place for it, even by eviction.  On
+ * success the Client owns the socket.
  */
 Client	   *clients_enter(int fd, const Peer *from);
-/* It leaves; its socket is closed. */
+/* Remove the client and close its socket. */
 void		clients_leave(Client *c);
 
 /*
- * A request begins, with a valid key (a number of its own) or where none is needed (0: it counts for the key
- * that the client had).
+ * A request begins.  key: number of its valid key; 0: the request needs no key, and counts for the key
+ * that the client had.
  */
 Claim		clients_claim(Client *c, uint64_t key);
-/* It had no valid key. */
+/* The request had no valid key. */
 void		clients_unknown(Client *c);
-/* It has ended. */
+/* The request has ended. */
 void		clients_release(Client *c);
 /*
- * Is something expected from the client, so that it may be told to leave?  idle: nothing of a request has
- * come.
+ * awaited: the server waits for bytes of the client, so that it may be evicted.  idle: no byte of the
+ * next request has come.
  */
 void		clients_awaited(Client *c, bool awaited, bool idle);
 /*
- * The client's thread writes from now on, and a client without a request in hand may be told to leave
- * meanwhile: its writes fail then.  Returns how many microseconds the client has to take what is written.
+ * The client's thread begins to write.  Meanwhile a client without a running request may be evicted, and
+ * its writes then fail.  Returns how many microseconds the client has to read what is written.
  */
 int64_t		clients_write_begin(Client *c);
 void		clients_write_end(Client *c);
-/* Was it told to leave? */
+/* Was the client evicted? */
 bool		clients_evicted(Client *c);
 
 int			clients_fd(const Client *c);
 const Peer *clients_peer(const Client *c);
 
-/* Close all sockets under their owners, who will find them closed. */
+/* Shut down all sockets, so that the threads of the clients end. */
 void		clients_end_all(void);
-/* How many have not left. */
+/* Return the number of clients that have not left. */
 int			clients_count(void);
 
 #endif

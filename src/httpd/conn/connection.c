@@ -2,18 +2,18 @@
  * connection.c
  *	  A client's connection: one request after another.
  *
- * Each client has a thread, so everything here may wait, but never without an end:
+ * Each client has a thread, so everything here may wait, but never without a limit:
  *
  *	the first head		vllm.http_header_timeout from the connection on, with the handshake of TLS
  *	a later head		vllm.http_idle_timeout until it begins, then vllm.http_header_timeout
- *	a body				vllm.http_body_timeout in all, and no silence of more than vllm.http_idle_timeout
- *	a piece of answer	vllm.http_idle_timeout until the client has taken it, vllm.http_header_timeout if it
+ *	a body				vllm.http_body_timeout in all, and no pause of more than vllm.http_idle_timeout
+ *	a piece of response	vllm.http_idle_timeout until the client has read it, vllm.http_header_timeout if it
  *						has no key
  *
- * A client that is late with a request that has begun gets 408; one that has not begun is disconnected.  The
- * connection ends behind an answer whenever the place of the next request is not certain: after anything
- * wrong with a head or a body, before a body has come, after HTTP/1.0.  Then what still comes is read for a
- * while, or the client's system would throw the answer away.
+ * A client that is late with a request that has begun gets 408; one that has not begun is disconnected.
+ * The connection ends after a response if it is uncertain where the next request begins: after any error
+ * in a head or a body, before a body has come, after HTTP/1.0.  Then the rest of the input is read for a
+ * while, or the client's system would discard the response.
  *
  * Tests: tests/t/083_http.pl, tests/t/083_http_raw.pl.
  */
@@ -33,9 +33,9 @@
 
 #define STACK_SIZE		(512 * 1024)
 #define READ_SIZE		16384
-#define WRITE_SIZE		65536	/* that a client takes within vllm.http_idle_timeout */
+#define WRITE_SIZE		65536	/* bytes that a client must read within vllm.http_idle_timeout */
 #define SECOND			INT64_C(1000000)
-/* behind the last answer, for those with a key and for others */
+/* time for reading the rest of the input after the last response, with a key and without */
 #define LINGER_KEY		(10 * SECOND)
 #define LINGER_OTHER	(2 * SECOND)
 #define LINGER_BYTES	(256 * 1024)
@@ -44,17 +44,17 @@ struct Conn
 {
 	Net			net;
 	Client	   *client;
-	Buf			in;				/* has come, and belongs to no request yet */
+	Buf			in;				/* bytes received that belong to no request yet */
 	HttpHead	head;
-	Buf			head_text;		/* of the request in hand */
+	Buf			head_text;		/* head of the current request */
 	int64_t		opened;
-	bool		answered;		/* the request in hand */
-	bool		body_ended;		/* it has no more bytes */
+	bool		answered;		/* the current request has a response */
+	bool		body_ended;		/* the current request has no more bytes */
 	bool		keyed;
-	bool		last;			/* no request behind this one */
-	bool		broken;			/* nothing can be written */
-	bool		head_only;		/* the answer has no body */
-	bool		chunked;		/* its pieces are */
+	bool		last;			/* no request follows the current one */
+	bool		broken;			/* writing fails */
+	bool		head_only;		/* the response has no body */
+	bool		chunked;		/* the pieces are sent as chunks */
 };
 
 /* ---- writing ---- */
@@ -98,7 +98,7 @@ put(Conn *c, const char *data, size_t len)
 	return !c->broken;
 }
 
-/* The status line and what all answers say. */
+/* Write the status line and the headers that all responses have. */
 static void
 begin_answer(Conn *c, int status, const Buf *headers, Buf *out)
 {
@@ -159,7 +159,7 @@ conn_piece(Conn *c, const char *data, size_t len)
 	Buf			out = {0};
 	bool		ok;
 
-	/* an empty chunk would be the end */
+	/* an empty chunk would end the response */
 	if (len == 0)
 		return !c->broken;
 	if (!c->chunked)
@@ -187,7 +187,7 @@ conn_drop(Conn *c)
 	c->last = true;
 }
 
-/* What is wrong before there is a request. */
+/* Respond to an error that occurs before there is a request. */
 static void
 refuse(Conn *c, int status, const char *why)
 {
@@ -195,7 +195,7 @@ refuse(Conn *c, int status, const char *why)
 	serve_refused(c, status, why);
 }
 
-/* It had to leave: said if it takes no time. */
+/* Send an evicted client the reason, if that takes no time. */
 static void
 say_evicted(Conn *c)
 {
@@ -228,7 +228,7 @@ get(Conn *c, int64_t until)
 	return n;
 }
 
-/* The request's head, in c->head; false: there is none, and the connection ends. */
+/* Read the request's head into c->head.  Returns false if there is none, and the connection must end. */
 static bool
 read_head(Conn *c)
 {
@@ -276,7 +276,7 @@ read_head(Conn *c)
 	return status == 0;
 }
 
-/* Bytes that have come, for the body: false: they are none. */
+/* Take received bytes for the body.  Returns false if they are not valid. */
 static bool
 take_body(Conn *c, ClientRequest *q, Chunks *chunks, uint64_t *left)
 {
@@ -340,7 +340,7 @@ read_body(Conn *c, ClientRequest *q)
 
 /* ---- requests ---- */
 
-/* One of them, from its head to its answer. */
+/* Serve one request, from its head to its response. */
 static void
 one_request(Conn *c)
 {
@@ -351,7 +351,7 @@ one_request(Conn *c)
 	c->head_only = strcmp(h->method, "HEAD") == 0;
 	c->body_ended = !h->chunked && h->length == 0;
 	c->last = h->close;
-	/* its head is whole: while the key is looked up nothing is expected from the client */
+	/* its head is complete: the client is not awaited while the key is looked up */
 	clients_awaited(c->client, false, false);
 	q = serve_new(c, h);
 	serve_begin(q);
@@ -374,7 +374,7 @@ run(void *arg)
 
 	bool		started;
 
-	/* one that has to leave during a handshake can't be told anything */
+	/* a client that is evicted during a handshake can't be told why */
 	(void) clients_write_begin(c->client);
 	started = net_start(&c->net, clients_fd(c->client), c->opened + http_conf.header_timeout_s * SECOND);
 	clients_write_end(c->client);
@@ -387,7 +387,7 @@ run(void *arg)
 			if (read_head(c))
 				one_request(c);
 		} while (!c->last && !c->broken);
-		/* all has been said: it may leave at any time */
+		/* everything has been sent, so the client may be evicted at any time */
 		clients_awaited(c->client, true, true);
 		if (!c->broken)
 		{

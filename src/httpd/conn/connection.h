@@ -14,22 +14,22 @@
 typedef struct Conn Conn;
 
 /*
- * Talk to a client in a thread of its own until it leaves; its place is given up there.  false: no thread can
- * be had.
+ * Serve a client in a new thread until it leaves; the thread then frees the Client.  Returns false if no
+ * thread can be created.
  */
 bool		conn_start(Client *client);
 
 int			conn_fd(const Conn *c);
 Client	   *conn_client(const Conn *c);
 
-/* The answer to the request: headers, each with its line's end, and a body. */
+/* Send the response to the request: headers, each with its line end, and a body. */
 void		conn_answer(Conn *c, int status, const Buf *headers, const char *body, size_t len);
-/* An answer that comes in pieces; false: the client is gone. */
+/* Begin a response that is sent in pieces.  Returns false if the client is gone. */
 bool		conn_stream(Conn *c, int status, const Buf *headers);
 bool		conn_piece(Conn *c, const char *data, size_t len);
-/* The pieces have ended as they should. */
+/* End the pieces of a complete response. */
 void		conn_stream_end(Conn *c);
-/* Nothing can be said to the client any more: the connection ends. */
+/* Close the connection without a further response. */
 void		conn_drop(Conn *c);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * holders.h
- *	  How much of something each key has in hand: a list of those that have any.
+ *	  How much of a resource each key holds: a list of the keys that hold any.
  *
- * Key 0 stands for all requests without a key.  Lists are short, as who has nothing is in none, and locked
- * by who keeps them.
+ * Key 0 stands for all requests without a key.  Lists are short, because a key that holds nothing is in
+ * none.  The owner of a list locks it.
  */
 #ifndef VLLM_HTTPD_CONN_HOLDERS_H
 #define VLLM_HTTPD_CONN_HOLDERS_H
@@ -29,7 +29,7 @@ holders_has(const Holder *list, uint64_t key)
 	return 0;
 }
 
-/* The key's place stays where it is until the key has nothing. */
+/* Add n to what the key holds.  The entry keeps its address until the key holds nothing. */
 static inline Holder *
 holders_add(Holder **list, uint64_t key, size_t n)
 {
@@ -48,7 +48,7 @@ holders_add(Holder **list, uint64_t key, size_t n)
 	return h;
 }
 
-/* It has as much. */
+/* Subtract n from what the key holds, which is at least n. */
 static inline void
 holders_sub(Holder **list, uint64_t key, size_t n)
 {

@@ -1,20 +1,20 @@
 /*
  * key_guard.c
- *	  Addresses that send wrong keys.
+ *	  Blocks addresses that send wrong keys.
  *
- * A key has 256 random bits and can't be guessed.  But each try is a query to the database, over the one
- * connection that looks up all keys.  So an address that has sent vllm.http_wrong_keys of them
- * within vllm.http_wrong_key_window is refused (429) without a question until the window ends.
+ * A key has 256 random bits and can't be guessed.  But each try is a query to the database, on the one
+ * connection that looks up all keys.  So when an address has sent vllm.http_wrong_keys wrong keys within
+ * vllm.http_wrong_key_window, its requests are refused (429) without a query until the window ends.
  *
  * Many clients may share one address (NAT, a proxy).  The HTTP server keeps the hashes of keys that were
- * valid before, and looks these keys up whatever address they come from; the database still decides about
- * each request.  So a client with a valid key is served while another one at its address guesses keys; a key
- * that this process has not seen yet waits for the window's end.
+ * valid before, and looks these keys up whatever address they come from; the database still decides
+ * about each request.  So a client with a valid key is served while another one at its address guesses
+ * keys; a key that this process has not seen yet waits for the window's end.
  *
  * Keys are looked up one after the other (db_pool.c), the known ones first, and the guard is asked again
  * when a key's turn has come: an address has vllm.http_wrong_keys tries even if it sends many at once.
  *
- * Both tables have a fixed size, in sets of WAYS of which the least recently used place is taken.
+ * Both tables have a fixed size: sets of WAYS entries, of which the least recently used one is replaced.
  *
  * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */
@@ -30,21 +30,21 @@
 typedef struct Guesser
 {
 	Peer		from;
-	int			wrong;			/* keys within the window; 0: the place is free */
-	int64_t		until;			/* the window's end */
+	int			wrong;			/* wrong keys within the window; 0: the entry is free */
+	int64_t		until;			/* end of the window */
 	uint64_t	used;
 } Guesser;
 
 typedef struct KeyGuardKnown
 {
 	unsigned char hash[GUARD_HASH];
-	uint64_t	used;			/* 0: the place is free */
+	uint64_t	used;			/* time of last use; 0: the entry is free */
 } KeyGuardKnown;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Guesser guessers[SETS][WAYS];
 static KeyGuardKnown knowns[SETS][WAYS];
-static uint64_t uses;			/* a clock of the tables */
+static uint64_t uses;			/* counts uses of the tables, as a clock */
 static uint64_t chance;
 
 void
@@ -53,7 +53,7 @@ guard_init(uint64_t seed)
 	chance = seed;
 }
 
-/* In the time that it takes for any two of them. */
+/* Compare two hashes in constant time. */
 static bool
 same_hash(const unsigned char *a, const unsigned char *b)
 {
@@ -64,7 +64,7 @@ same_hash(const unsigned char *a, const unsigned char *b)
 	return differs == 0;
 }
 
-/* The address's place, or with `make` one that is free for it now; NULL: none.  Locked. */
+/* Return the address's entry, or with `make` a free one.  NULL: none.  The caller holds the lock. */
 static Guesser *
 find_guesser(const Peer *from, bool make)
 {
@@ -84,7 +84,7 @@ find_guesser(const Peer *from, bool make)
 	return place;
 }
 
-/* The same for a key that was valid; hashes are of chance themselves. */
+/* The same for a key that was valid; hashes need no further hashing, because they are random. */
 static KeyGuardKnown *
 find_known(const unsigned char *hash, bool make)
 {
@@ -148,7 +148,7 @@ guard_wrong(const Peer *from, const unsigned char *hash, int64_t now)
 	bool		blocked;
 
 	pthread_mutex_lock(&lock);
-	/* revoked since */
+	/* the key was revoked since */
 	if ((k = find_known(hash, false)) != NULL)
 		*k = (KeyGuardKnown) {.used = 0};
 	g = http_conf.wrong_keys == 0 ? NULL : find_guesser(from, true);

@@ -1,6 +1,6 @@
 /*
  * peer.h
- *	  Where a client comes from.
+ *	  The address of a client.
  */
 #ifndef VLLM_HTTPD_CONN_PEER_H
 #define VLLM_HTTPD_CONN_PEER_H
@@ -13,14 +13,18 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* An IPv4 address, mapped, or the first 64 bits of an IPv6 address: who has one of these has all of them. */
+/*
+ * An IPv4 address, mapped, or the first 64 bits of an IPv6 address, since one network usually owns all
+ * addresses with these.
+ */
 typedef struct Peer
 {
 	unsigned char bytes[16];
 } Peer;
 
 /*
- * sa: a struct sockaddr of any family; copied out of it, as the families are types of their own to a compiler
+ * sa: a struct sockaddr of any family.  It is copied, because each family is a type of its own for the
+ * compiler (aliasing).
  */
 static inline Peer
 peer_of(const void *sa)
@@ -50,7 +54,10 @@ peer_same(const Peer *a, const Peer *b)
 	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-/* FNV-1a, begun at a number of chance, so that nobody can aim at another's place in a table */
+/*
+ * Return the FNV-1a hash, started with a random seed, so that nobody can choose an address with a given
+ * position in a table.
+ */
 static inline uint64_t
 peer_hash(const Peer *p, uint64_t seed)
 {

@@ -1,19 +1,19 @@
 /*
  * request_head.c
- *	  A request's line and headers, and the chunks of its body (RFC 9112).
+ *	  Parser of a request's line and headers, and of the chunks of its body (RFC 9112).
  *
- * A proxy, a load balancer or a filter before the server reads the same bytes.  Where the two could read them
- * differently, one request could hide in another, so what a reader might be lenient about is refused here:
+ * A proxy, a load balancer or a filter before the server reads the same bytes.  If the two parsed them
+ * differently, one request could hide in another, so what a parser might be lenient about is refused
+ * here:
  *
  *	lines		end with CR LF; no other CR, LF, NUL or control character anywhere
- *	names		are tokens, with the colon right behind them; no line continues another
+ *	names		are tokens, with the colon directly after them; no line continues another
  *	lengths		one Content-Length, of digits alone, or Transfer-Encoding: chunked, and of HTTP/1.1 only;
  *				never both
  *	Host		one, and that of the target if the target has one
- *	keys, types	once: Authorization, x-api-key, Content-Type, Origin and what else is decided by
+ *	keys, types	once: Authorization, x-api-key, Content-Type, Origin and other fields that decide something
  *
- * An HTTP/1.0 client gets its answer and is closed, whatever it asks for.  Everything here works on memory
- * alone.
+ * An HTTP/1.0 client gets its response and is closed, whatever it asks for.  This file does no I/O.
  *
  * Tests: tests/unit/httpd/test_http_head.c, tests/t/083_http_raw.pl.
  */
@@ -23,7 +23,7 @@
 #include <strings.h>
 
 #define CHUNK_DIGITS	8		/* of a chunk's size */
-#define CHUNK_EXTRA		(16 * 1024) /* bytes of extensions and trailers of a body, in all */
+#define CHUNK_EXTRA		(16 * 1024) /* bytes of extensions and trailers of one body */
 
 /* ---- characters ---- */
 
@@ -39,14 +39,17 @@ is_alnum(char c)
 	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Of a method's or field's name. */
+/* Is it a character of a method's or field's name? */
 static bool
 is_token(char c)
 {
 	return is_alnum(c) || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-/* Of a field's value: also bytes of other encodings, which nobody here interprets. */
+/*
+ * Is it a character of a field's value?  Bytes of other encodings are allowed, since nothing here
+ * interprets them.
+ */
 static bool
 is_text(char c)
 {
@@ -67,7 +70,7 @@ refuse(int status, const char **why, const char *text)
 	return status;
 }
 
-/* ---- where a head ends ---- */
+/* ---- the end of a head ---- */
 
 int
 head_scan(const char *s, size_t n, HeadScan *c, const char **why)
@@ -86,7 +89,7 @@ head_scan(const char *s, size_t n, HeadScan *c, const char **why)
 
 			if (ch != '\n')
 				return refuse(400, why, "a line of the request's head ends without a line feed");
-			/* one empty line before the request is what old clients send behind a body */
+			/* old clients send one empty line after a body, so one before the request is ignored */
 			if (empty && c->line == c->begin)
 			{
 				if (c->begin > 0)
@@ -108,7 +111,7 @@ head_scan(const char *s, size_t n, HeadScan *c, const char **why)
 	return 0;
 }
 
-/* ---- the request's line ---- */
+/* ---- the request line ---- */
 
 void
 head_decode(char *s, bool plus)
@@ -128,7 +131,7 @@ head_decode(char *s, bool plus)
 	*to = '\0';
 }
 
-/* Visible characters, and no byte written in a way that ends a text. */
+/* Check for visible characters only, and for no escape of NUL. */
 static bool
 target_ok(const char *s)
 {
@@ -143,7 +146,7 @@ target_ok(const char *s)
 	return true;
 }
 
-/* What a Host may be: a name or an address, and a port. */
+/* Is it a valid Host: a name or an address, and a port? */
 static bool
 host_ok(const char *s, size_t n)
 {
@@ -153,7 +156,7 @@ host_ok(const char *s, size_t n)
 	return true;
 }
 
-/* The target's own host, if it has one, in *host (*len), which the path loses. */
+/* Remove the target's own host from the path, if it has one; *host (*len) is that host. */
 static int
 take_target(char *target, HttpHead *h, const char **host, size_t *len, const char **why)
 {
@@ -180,7 +183,7 @@ take_target(char *target, HttpHead *h, const char **host, size_t *len, const cha
 	return 0;
 }
 
-/* line: without its end. */
+/* Parse the request line, given without its line end. */
 static int
 take_line(char *line, HttpHead *h, char **target, const char **why)
 {
@@ -219,7 +222,7 @@ head_value(const HttpHead *h, const char *name)
 	return NULL;
 }
 
-/* line: without its end. */
+/* Parse a header line, given without its line end. */
 static int
 take_field(char *line, HttpHead *h, const char **why)
 {
@@ -245,7 +248,7 @@ take_field(char *line, HttpHead *h, const char **why)
 	return 0;
 }
 
-/* What decides may be there once. */
+/* Refuse repeated fields of the names that decide something. */
 static int
 check_repeats(const HttpHead *h, const char **why)
 {
@@ -323,7 +326,7 @@ check_host(const HttpHead *h, const char *target_host, size_t len, const char **
 	return 0;
 }
 
-/* Does a list of words have this one? */
+/* Is the word in the list? */
 static bool
 has_word(const char *list, const char *word)
 {
@@ -360,7 +363,7 @@ take_rest(HttpHead *h, const char **why)
 int
 head_parse(char *s, size_t n, HttpHead *h, const char **why)
 {
-	char	   *end = s + n - 2;	/* the empty line */
+	char	   *end = s + n - 2;	/* before the empty line */
 	char	   *target = NULL;
 	const char *host = NULL;
 	size_t		host_len = 0;
@@ -406,7 +409,7 @@ size_byte(Chunks *c, char ch)
 	return ch == ';' ? CHUNK_EXTENSION : ch == '\r' ? CHUNK_SIZE_LF : CHUNK_BAD;
 }
 
-/* The state behind a byte that is no data. */
+/* Return the state after a byte that is not data. */
 static ChunkState
 next_state(Chunks *c, char ch)
 {
@@ -451,7 +454,7 @@ chunks_take(Chunks *c, const char *s, size_t n, const char **data, size_t *len)
 	for (; i < n && c->state != CHUNK_DATA && c->state != CHUNK_END && c->state != CHUNK_BAD; i++)
 	{
 		c->state = next_state(c, s[i]);
-		/* sizes need no limit: there is data behind each */
+		/* sizes need no limit: each is followed by data */
 		if (c->state >= CHUNK_LINE || c->state == CHUNK_EXTENSION)
 			c->extra++;
 		if (c->extra > CHUNK_EXTRA)

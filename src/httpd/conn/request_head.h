@@ -1,6 +1,6 @@
 /*
  * request_head.h
- *	  A request's line and headers, and the chunks of its body.
+ *	  Parser of a request's line and headers ("head"), and of the chunks of its body.
  */
 #ifndef VLLM_HTTPD_CONN_REQUEST_HEAD_H
 #define VLLM_HTTPD_CONN_REQUEST_HEAD_H
@@ -10,15 +10,15 @@
 #include <stdint.h>
 
 #define HEAD_MAX		(32 * 1024) /* bytes of a head */
-#define HEAD_LINE_MAX	8192	/* of its first line */
+#define HEAD_LINE_MAX	8192	/* bytes of its first line */
 #define HEAD_FIELDS		128
 
-/* How far the bytes of a head have been looked at; zeroed before the first one. */
+/* How far the bytes of a head have been scanned; zeroed before the first byte. */
 typedef struct HeadScan
 {
-	size_t		at;				/* looked at */
-	size_t		begin;			/* of the request's line: behind an empty line that is let go */
-	size_t		line;			/* where the current line begins */
+	size_t		at;				/* bytes scanned */
+	size_t		begin;			/* start of the request line, after an empty line that is ignored */
+	size_t		line;			/* start of the current line */
 } HeadScan;
 
 typedef struct HeadField
@@ -27,32 +27,32 @@ typedef struct HeadField
 	const char *value;
 } HeadField;
 
-/* All texts stand in the bytes that were parsed. */
+/* All texts point into the parsed bytes. */
 typedef struct HttpHead
 {
 	const char *method;
-	char	   *path;			/* as it came */
-	char	   *query;			/* behind the question mark, as it came; NULL: none */
+	char	   *path;			/* not decoded */
+	char	   *query;			/* after the question mark, not decoded; NULL: none */
 	bool		http11;			/* else HTTP/1.0 */
-	bool		close;			/* nothing comes behind this request */
-	bool		expects;		/* "100-continue" before it sends its body */
+	bool		close;			/* the client sends no further request */
+	bool		expects;		/* waits for "100-continue" before it sends the body */
 	bool		chunked;
-	bool		sized;			/* by Content-Length */
+	bool		sized;			/* has a Content-Length */
 	uint64_t	length;
 	int			n;
 	HeadField	fields[HEAD_FIELDS];
 } HttpHead;
 
 /*
- * Look at bytes that have come: 0: more are needed; 1: a head ends before s[c->at]; else the status of what
- * is wrong.
+ * Scan the bytes received so far.  Returns 0 if more are needed, 1 if a head ends before s[c->at], else
+ * the HTTP status of the error.
  */
 int			head_scan(const char *s, size_t n, HeadScan *c, const char **why);
-/* Take a scanned head apart, in place: 0, or the status of what is wrong. */
+/* Parse a scanned head in place.  Returns 0, or the HTTP status of the error. */
 int			head_parse(char *s, size_t n, HttpHead *h, const char **why);
-/* A field's value, whatever the case of its name; NULL: there is none. */
+/* Return the value of a field, whose name is compared without regard to case; NULL: none. */
 const char *head_value(const HttpHead *h, const char *name);
-/* Decode %XX of s in place, and + for a space if plus. */
+/* Decode %XX in s in place, and + to a space if plus. */
 void		head_decode(char *s, bool plus);
 
 typedef enum ChunkState
@@ -61,17 +61,18 @@ typedef enum ChunkState
 	CHUNK_LINE, CHUNK_TRAILER_NAME, CHUNK_TRAILER, CHUNK_TRAILER_LF, CHUNK_LAST_LF, CHUNK_END, CHUNK_BAD
 } ChunkState;
 
-/* A body in chunks; zeroed before its first byte. */
+/* State of a chunked body; zeroed before its first byte. */
 typedef struct Chunks
 {
 	ChunkState	state;
-	uint64_t	left;			/* of a chunk's data */
+	uint64_t	left;			/* bytes of the chunk's data */
 	int			digits;
-	size_t		extra;			/* bytes that are no data, in all */
+	size_t		extra;			/* bytes that are not data, in the whole body */
 } Chunks;
 
 /*
- * Take bytes up to the end of the body, or of a piece of it (*data, *len), whichever comes first: how many.
+ * Parse bytes up to the end of the body, or up to the end of a piece of its data (*data, *len),
+ * whichever comes first.  Returns their number.
  */
 size_t		chunks_take(Chunks *c, const char *s, size_t n, const char **data, size_t *len);
 

@@ -1,8 +1,9 @@
 /*
  * tls_socket.c
- *	  The bytes of a client's connection, with or without TLS.
+ *	  The I/O of a client's connection, with or without TLS.
  *
- * Sockets don't block: every wait is a poll() with an end, so that no client can hold its thread for longer.
+ * Sockets don't block: every wait is a poll() with a time limit, so that no client can hold its thread
+ * for longer.
  *
  * Tests: tests/t/083_http.pl, tests/t/083_http_raw.pl.
  */
@@ -31,7 +32,10 @@ net_init(const char *cert, const char *key)
 		 gnutls_priority_init(&priorities, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2", NULL) == 0);
 }
 
-/* false: too late, or it can't be waited for */
+/*
+ * Wait until the socket is ready.  Returns false after the time limit, or if it can't wait; *why says
+ * which.
+ */
 static bool
 wait_ready(int fd, bool write, int64_t until, ssize_t *why)
 {
@@ -58,7 +62,10 @@ wait_ready(int fd, bool write, int64_t until, ssize_t *why)
 	}
 }
 
-/* After a call of GnuTLS: wait for what it wants; false: it failed, as *why says. */
+/*
+ * After a call of GnuTLS: wait for the I/O that it needs.  Returns false if the call failed, with the
+ * reason in *why.
+ */
 static bool
 tls_again(const Net *n, ssize_t rc, int64_t until, ssize_t *why)
 {
@@ -87,7 +94,7 @@ net_start(Net *n, int fd, int64_t until)
 		return false;
 	gnutls_transport_set_int(n->tls, fd);
 	while ((rc = gnutls_handshake(n->tls)) != 0)
-		/* an alert that is no failure may come in between */
+		/* GnuTLS also returns for a warning alert, which is not a failure */
 		if (clock_us() >= until || (rc != GNUTLS_E_WARNING_ALERT_RECEIVED && !tls_again(n, rc, until, &why)))
 			return false;
 	return true;
@@ -101,7 +108,7 @@ net_read(Net *n, void *to, size_t size, int64_t until)
 
 	for (;;)
 	{
-		/* also for who always has a byte more */
+		/* checked here, so that a client which always has one more byte is late, too */
 		if (clock_us() >= until)
 			return NET_LATE;
 		if (n->tls != NULL)
@@ -148,7 +155,7 @@ net_write(Net *n, const void *from, size_t size, int64_t until)
 void
 net_finish(Net *n)
 {
-	/* at once, or not at all */
+	/* try once, without waiting */
 	if (n->tls != NULL)
 		(void) gnutls_bye(n->tls, GNUTLS_SHUT_WR);
 	(void) shutdown(n->fd, SHUT_WR);
