@@ -10,8 +10,8 @@
  *	output		each model's text and frames (output_queue.c)
  *	compute		each model's KPool (kernels/pool.c)
  *
- * The process has no clean-up: everything it owns goes with it, and the arena is
- * made consistent by the supervisor (wire.h, LOST).
+ * The process does no clean-up at its end: everything it owns ends with it, and the supervisor makes the
+ * arena consistent (wire.h, LOST).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ typedef struct EngineArgs
 	int			control_fd;
 	int			group_fd;		/* -1 = no other ranks */
 	int			rank;
-	int			replica;		/* number of that group of ranks */
+	int			replica;		/* number of this process's group of ranks */
 	bool		fake;
 	const char *check_model;
 } EngineArgs;
@@ -71,7 +71,7 @@ control_line(void *ctx, char *line)
 		log_line('W', "%s", e.msg);
 }
 
-/* Lines until the supervisor goes away. */
+/* Handle lines of the control socket until the supervisor closes it. */
 static void *
 control_main(void *arg)
 {
@@ -84,7 +84,10 @@ control_main(void *arg)
 
 /* ---- start ---- */
 
-/* A device that can't be used is an error of each load: the engine goes on for what needs none. */
+/*
+ * Find the devices.  If one can't be used, each load that needs it fails: the engine still serves what
+ * needs none.
+ */
 static void
 find_devices(const Settings *set, int ranks)
 {
@@ -210,7 +213,7 @@ usage(const char *fmt,...)
 	return ENGINE_EXIT_USAGE;
 }
 
-/* An argument that takes a value; what is wrong is said, by name. */
+/* Take an argument that has a value.  Reports an error with the argument's name. */
 static int
 take_option(EngineArgs *a, SettingsBox *box, const char *name, const char *value)
 {
@@ -262,7 +265,7 @@ main(int argc, char **argv)
 			a.fake = true;
 		else
 		{
-			/* argv[argc] is NULL */
+			/* argv[argc] is NULL, so argv[i + 1] can be read */
 			int			rc = take_option(&a, &box, argv[i], argv[i + 1]);
 
 			if (rc != ENGINE_EXIT_OK)

@@ -1,9 +1,9 @@
 /*
  * model_scheduler.c
- *	  Which loaded model computes next.
+ *	  Chooses the loaded model that computes next.
  *
- * Tested by tests/unit/server/test_model_scheduler.c: shares by weight, bounds of the lead, waiting times, in
- * 100,000 random events.
+ * Tested by tests/unit/server/test_model_scheduler.c: shares by weight, bounds of the lead, waiting
+ * times, in 100,000 random events.
  */
 #include "server/model_scheduler.h"
 
@@ -50,7 +50,7 @@ msched_set_work(ModelScheduler *m, int i, WorkClass work)
 	a->work = work;
 }
 
-/* Sum of the weights of models with background work, or with other work. */
+/* Return the sum of the weights of models with background work, or with other work. */
 static double
 weights(const ModelScheduler *m, bool background)
 {
@@ -62,14 +62,14 @@ weights(const ModelScheduler *m, bool background)
 	return sum;
 }
 
-/* Does model i stand back until no other has work? */
+/* Must model i wait until no other model has work? */
 static bool
 stands_back(const ModelScheduler *m, int i)
 {
 	return m->a[i].work == WORK_BACKGROUND && m->share == 0 && weights(m, false) > 0;
 }
 
-/* Its weight among those that have work now. */
+/* Return model i's weight among the models that have work now. */
 static double
 weight_now(const ModelScheduler *m, int i)
 {
@@ -80,7 +80,7 @@ weight_now(const ModelScheduler *m, int i)
 	return m->a[i].weight / weights(m, true) * others * m->share / (100 - m->share);
 }
 
-/* Least virtual time of those that have work that is not latency's. */
+/* Return the least virtual time of the models with work other than latency work. */
 static double
 others_at(const ModelScheduler *m)
 {
@@ -92,7 +92,7 @@ others_at(const ModelScheduler *m)
 	return least;
 }
 
-/* The next with latency work that is not too far ahead; -1 = none. */
+/* Return the next model with latency work that is not too far ahead; -1 = none. */
 static int
 next_latency(ModelScheduler *m)
 {
@@ -115,7 +115,7 @@ next_latency(ModelScheduler *m)
 	return best;
 }
 
-/* The least virtual time goes first, among those that do not stand back. */
+/* Return the model with the least virtual time, among those that needn't wait for others' work. */
 static int
 next_by_time(const ModelScheduler *m)
 {
@@ -154,7 +154,7 @@ msched_preempting(ModelScheduler *m, int i)
 {
 	int			k = next_latency(m);
 
-	/* among those with latency work it goes by time, and not too often */
+	/* between two models with latency work, virtual time decides, and a switch needs a lead of a SLICE */
 	if (k >= 0 && m->a[i].work == WORK_LATENCY && m->a[k].vtime + MSCHED_SLICE_US > m->a[i].vtime)
 		return -1;
 	return k;

@@ -2,9 +2,9 @@
  * request_histograms.c
  *	  Histograms of requests.
  *
- * Counted by the threads that call sinks, read when statistics are published: single counters are
+ * The threads that call sinks count, and the publication of statistics reads.  Single counters are
  * atomic, a histogram as a whole is not (its sum may be a request ahead of its buckets).  Requests that
- * fail or are cancelled have an end, but no times.
+ * fail or are cancelled are counted by their end, but have no times.
  *
  * Tests: tests/unit/server/test_hist.c, tests/t/083_http.pl.
  */
@@ -49,7 +49,7 @@ end_of(ReqFinish f, const Err *err)
 	return WE_ERROR;
 }
 
-/* A whole request. */
+/* Count a completed request. */
 static void
 finished(EntryCounters *n, const ReqEvent *ev)
 {
@@ -62,7 +62,7 @@ finished(EntryCounters *n, const ReqEvent *ev)
 	observe(n, WH_PROMPT, ev->prompt_tokens);
 	observe(n, WH_PREFILL_KV, ev->prompt_tokens - ev->cached_tokens);
 	if (ev->output_tokens == 0)
-		return;					/* pooled, or nothing was generated */
+		return;					/* a pooling request, or nothing was generated */
 	observe(n, WH_PREFILL, first - scheduled);
 	observe(n, WH_DECODE, ev->now_us - first);
 	observe(n, WH_GENERATION, ev->output_tokens);
@@ -71,7 +71,7 @@ finished(EntryCounters *n, const ReqEvent *ev)
 		observe(n, WH_TPOT, (ev->now_us - first) / (ev->output_tokens - 1));
 }
 
-/* Tokens, when they come: a request may take minutes. */
+/* Count tokens when they come, because a request may take minutes. */
 static void
 tokens(EntryCounters *n, const ReqEvent *ev, HistState *s)
 {
@@ -100,7 +100,7 @@ void
 hist_event(EntryCounters *n, const ReqEvent *ev, HistState *s)
 {
 	tokens(n, ev, s);
-	/* of several answers to one prompt the first tells the pace */
+	/* of several choices for one prompt, only the first one is timed */
 	if (ev->n_ids > 0 && ev->index == 0)
 	{
 		if (s->last_us == 0)

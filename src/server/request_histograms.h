@@ -1,6 +1,6 @@
 /*
  * request_histograms.h
- *	  Histograms of requests, model by model (histograms.def).
+ *	  Histograms of requests, one set for each model (histograms.def).
  */
 #ifndef VLLM_SERVER_REQUEST_HISTOGRAMS_H
 #define VLLM_SERVER_REQUEST_HISTOGRAMS_H
@@ -8,19 +8,19 @@
 #include "core/core.h"
 #include "server/server_stats.h"
 
-/* What is known of a request; 0 at first. */
+/* What is known of a request; zeroed at first. */
 typedef struct HistState
 {
-	int64_t		last_us;		/* when its last token came */
-	int			output_tokens;	/* that have been counted */
-	bool		prefilled;		/* so has its prompt */
+	int64_t		last_us;		/* time of its last token */
+	int			output_tokens;	/* output tokens counted so far */
+	bool		prefilled;		/* its prompt has been counted */
 } HistState;
 
 /* A request has been accepted. */
 void		hist_submit(EntryCounters *n, const GenParams *p);
-/* One has ended before that. */
+/* A request has ended before it was accepted. */
 void		hist_unserved(EntryCounters *n, bool cancelled);
-/* An event of it. */
+/* Count an event of a request. */
 void		hist_event(EntryCounters *n, const ReqEvent *ev, HistState *s);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * request_kinds.h
- *	  What the server does with each kind of request: one row a kind.
+ *	  What the server does with each kind of request: one row for each kind.
  *
- * The rows join what must not know of each other: requests (request/), models and adapters (models/), API
- * calls (api/).  All functions are called on the server thread.
+ * The rows connect modules that must not know each other: requests (request/), models and adapters
+ * (models/), API calls (api/).  All functions are called on the server thread.
  */
 #ifndef VLLM_SERVER_REQUEST_KINDS_H
 #define VLLM_SERVER_REQUEST_KINDS_H
@@ -12,13 +12,13 @@
 
 typedef struct RequestKind
 {
-	bool		counted;		/* the core works for it, and llm_stat_engine counts it */
-	bool		lora;			/* if it names an adapter, this has to be loaded first */
+	bool		counted;		/* the core processes it, and llm_stat_engine counts it */
+	bool		lora;			/* if it names an adapter, the adapter must be loaded first */
 	/* the message is complete and checked */
 	void		(*start) (ServerCall *c);
-	/* its model is loaded, and its adapter; NULL: it waits for none */
+	/* the model, and the adapter, are loaded; NULL: it waits for neither */
 	void		(*run) (ServerCall *c);
-	/* it is to end early; NULL: what is in the core is cancelled */
+	/* it must end early; NULL: cancel its request in the core */
 	void		(*cancel) (ServerCall *c);
 } RequestKind;
 

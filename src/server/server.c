@@ -1,16 +1,16 @@
 /*
  * server.c
- *	  The server thread: from doorbell to conversation, and control commands.
+ *	  The server thread: from doorbells to server calls, and control commands.
  *
- * The loop never blocks but in server_wait() and never works longer than the copy
- * of a ring; what takes time is a job (worker_pool.h) or the step thread's (step_loop.h).
+ * The loop blocks only in server_wait(), and works at most as long as the copy of a ring takes.  Longer
+ * work is a job (worker_pool.h), or is done by the step thread (step_loop.h).
  *
- * Sleeping: doorbell is read, engine_sleeping set to 1 (seq_cst), then ring and
- * mailbox are looked at once more, then FUTEX_WAIT on the value read.  Partners: the
- * backend's (and link_ring_doorbell()'s) push, doorbell + 1, look at engine_sleeping.
+ * Sleeping: the thread reads doorbell, sets engine_sleeping to 1 (seq_cst), checks the ring and the
+ * mailbox once more, then calls FUTEX_WAIT with the value read.  Partners: the backend (and
+ * link_ring_doorbell()) pushes, adds 1 to doorbell, and reads engine_sleeping.
  *
- * A conversation is freed when it is closed and neither a job nor the backend has
- * it; until then it stays in table[] or, once its slot has a new one, in closed_pending.
+ * A call is freed when it is closed and neither a job nor the backend uses it.  Until then it stays in
+ * table[] or, once its slot has a new call, in closed_pending.
  *
  * Tested by tests/unit/server/test_server.c.
  */
@@ -35,11 +35,11 @@
 #include "core/trace.h"
 #include "ipc_server/control_socket.h"
 
-/* submitted requests that the step thread hears of together */
-#define GRAMMAR_BYTES	((size_t) 512 << 20)	/* of compiled grammars that are kept */
+/* submitted requests for which the step thread is woken once */
+#define GRAMMAR_BYTES	((size_t) 512 << 20)	/* cached compiled grammars */
 #define SUBMIT_MANY		32
 
-/* ---- conversations ---- */
+/* ---- server calls ---- */
 
 bool
 server_try_free(ServerCall *c)
@@ -60,8 +60,8 @@ server_try_free(ServerCall *c)
 }
 
 /*
- * Take a closed conversation off its slot.  The step thread may have closed it, when it found the slot's
- * words damaged: then its request still runs.
+ * Remove a closed call from its slot.  If the step thread has closed it, because the slot's words were
+ * corrupt, its request still runs and is cancelled.
  */
 static void
 retire(Server *s, uint32_t slot)
@@ -127,7 +127,7 @@ receive(ServerCall *c)
 	}
 }
 
-/* Somebody has rung for this slot. */
+/* A backend has rung for this slot. */
 static void
 poll_slot(Server *s, uint32_t slot)
 {
@@ -136,7 +136,7 @@ poll_slot(Server *s, uint32_t slot)
 	uint32_t	gen;
 	ServerCall *c;
 
-	/* cleared before we look: partner is the backend's exchange in its ring-for-attention */
+	/* Cleared before the slot is read.  Partner: the backend's exchange in its ring-for-attention. */
 	atomic_exchange(&w->attn, 0);
 	state = atomic_load_explicit(&w->state, memory_order_acquire);
 	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
@@ -145,8 +145,8 @@ poll_slot(Server *s, uint32_t slot)
 		(c->ch.gen != gen || state != WS_OPEN || link_slot_over(w, gen)))
 	{
 		/*
-		 * retire() cancels a running request, behind the conversation's end: its last event must not find
-		 * it open and tell that the model is gone
+		 * retire() cancels a running request after the call is closed: its last event must not find the
+		 * call open, and report that the model is gone
 		 */
 		if (c->stage != SCALL_RUNNING)
 			request_cancel(c);
@@ -156,7 +156,7 @@ poll_slot(Server *s, uint32_t slot)
 	{
 		retire(s, slot);
 		c = NULL;
-		/* dropping it has closed the slot; a new owner may have it by now: state, then gen */
+		/* dropping the call has closed the slot, so a new owner may have it by now: read state, then gen */
 		state = atomic_load_explicit(&w->state, memory_order_acquire);
 		gen = atomic_load_explicit(&w->gen, memory_order_acquire);
 	}
@@ -176,7 +176,7 @@ poll_slot(Server *s, uint32_t slot)
 		retire(s, slot);
 }
 
-/* ---- telling the step thread ---- */
+/* ---- waking the step thread ---- */
 
 static void
 tell_step(Server *s)
@@ -230,10 +230,9 @@ integrity_run(Job *j)
 	if (!step_check(t->step, &t->e))
 		return;
 	/*
-	 * A request being submitted right now is counted here before it is there, and one
-	 * that ends right now there before it is here, on other threads: a matter of
-	 * microseconds.  No step runs meanwhile, so nothing else moves; all of the 100 ms
-	 * pass only where something is broken.
+	 * Other threads count a request as inflight shortly before it is live, and no longer as live shortly
+	 * before it is no longer inflight: a matter of microseconds.  No step runs meanwhile, so nothing
+	 * else changes; the loop runs for all of the 100 ms only if something is broken.
 	 */
 	for (int i = 0; i < 50; i++)
 	{
@@ -306,7 +305,7 @@ count_stale(ServerCall *c, void *arg)
 	WireSlot   *w;
 
 	if (c->tell != NULL)
-		return;					/* its call has the slot */
+		return;					/* the outer API call has the slot */
 	w = link_slot(&l->s->link, c->ch.slot);
 	if (scall_is_open(c) && (atomic_load(&w->gen) != c->ch.gen || atomic_load(&w->state) != WS_OPEN))
 		l->stale++;
@@ -328,7 +327,7 @@ integrity(Server *s, ServerCall *c)
 	step_job(s, c, integrity_run, 0, NULL);
 }
 
-/* A profile that has ended, which may become tens of megabytes of JSON: not on this thread. */
+/* Writes a profile that has ended.  It may become tens of megabytes of JSON, so it is a job. */
 typedef struct ProfileJob
 {
 	Job			j;
@@ -379,7 +378,7 @@ profile_stop(Server *s, ServerCall *c, Err *e)
 	return true;
 }
 
-/* "start <steps left out> <most steps>", "stop" */
+/* Run "start <steps to skip> <maximal steps>" or "stop". */
 static bool
 profile_command(Server *s, ServerCall *c, const char *command, Err *e)
 {
@@ -481,7 +480,7 @@ server_wait(Server *s)
 	atomic_store(&h->engine_sleeping, 0);
 }
 
-/* Look at slots whether or not somebody rang: after a corrupt ring, and once a second. */
+/* Poll all slots, rung or not: after a corrupt ring, and once a second. */
 static void
 sweep(Server *s, bool all)
 {
@@ -557,7 +556,7 @@ server_run(Server *s)
 		bool		any;
 
 		atomic_store_explicit(&s->link.hdr->heartbeat_us, now, memory_order_relaxed);
-		/* requests that have ended keep no model in use when the next one looks for room */
+		/* requests that have ended must not keep a model in use when the next load looks for memory */
 		if (s->closed_pending != NULL)
 			sweep_closed(s);
 		any = serve_ring(s);
@@ -566,7 +565,7 @@ server_run(Server *s)
 		models_progress(s->models);
 		s->soon = models_attend_loras(s->models);
 		s->soon |= sleep_turn(s->models);
-		/* before new loads, which may be those of models that have left for it */
+		/* before new loads, which may be of models that were unloaded for an update */
 		s->soon |= update_turn(s->models);
 		s->soon |= memory_limit_turn(s->models);
 		memory_limit_tick(s->models);

@@ -1,6 +1,6 @@
 /*
  * server.h
- *	  The server thread: slots, conversations, control commands.
+ *	  The server thread: slots, server calls, control commands.
  */
 #ifndef VLLM_SERVER_SERVER_H
 #define VLLM_SERVER_SERVER_H
@@ -13,7 +13,7 @@
 #include "server/step_loop.h"
 #include "server/request/structured_options.h"
 
-/* Server thread only, but for the members which say otherwise themselves. */
+/* Server thread only, except for members that say otherwise. */
 typedef struct Server
 {
 	Link		link;
@@ -23,27 +23,30 @@ typedef struct Server
 	Stats	   *stats;
 	Step	   *step;
 	Models	   *models;
-	GrammarCache *grammars;		/* for any thread */
-	ServerCall **table;			/* by slot: the conversation, NULL if none */
-	ServerCall *closed_pending;			/* closed, but a job or the backend still has them */
+	GrammarCache *grammars;		/* any thread */
+	ServerCall **table;			/* by slot; NULL = none */
+	ServerCall *closed_pending;			/* closed calls that a job or the backend still uses */
 	uint64_t	next_id;
-	bool		soon;			/* sleep_turn() waits for something that nobody rings for */
-	int			unpoked;		/* requests submitted of which the step thread hasn't heard */
+	bool		soon;			/* sleep_turn() waits for something that rings no doorbell */
+	int			unpoked;		/* submitted requests that the step thread has not been woken for */
 } Server;
 
 Server	   *server_new(const WireArena *arena, int control_fd, const Backend *be, SettingsBox *box,
 					   const char *isa);
-/* Serve for ever. */
+/* Serve forever. */
 void		server_run(Server *s) __attribute__((noreturn));
 
 /*
- * A request was submitted.  The step thread hears of several at once, at the end of
- * the server's round at the latest: it shall not wake for each.
+ * A request was submitted.  The step thread is woken once for several requests, at the latest at the end
+ * of the server's iteration, instead of once for each.
  */
 void		server_submitted(Server *s);
-/* Call fn for every conversation (open or not), also inner ones. */
+/* Call fn for every server call (open or not), inner ones included. */
 void		server_each(Server *s, void (*fn) (ServerCall *c, void *arg), void *arg);
-/* Free a conversation if nobody needs it any more: closed, and neither a job nor the backend has it. */
+/*
+ * Free a call if it is unused: closed, and neither a job nor the backend uses it.  Returns true if it
+ * was freed.
+ */
 bool		server_try_free(ServerCall *c);
 /* WK_CONTROL */
 void		server_answer(ServerCall *c, const char *text);

@@ -1,9 +1,10 @@
 /*
  * server_call.c
- *	  Conversations: the engine's, with a slot (ipc_server/channel.h) or, of an API call, without one.
+ *	  Server calls: with a slot (ipc_server/channel.h) or, for the inner requests of an API call, without
+ *	  one.
  *
- * One without a slot uses its channel's lock and states alone: its frames go to
- * tell(), and nothing of it ever waits for room.
+ * A call without a slot uses only its channel's lock and states: its frames go to tell(), and it never
+ * waits for space in a ring.
  *
  * Tested by tests/unit/server/test_server.c and test_api.c.
  */
@@ -36,7 +37,7 @@ scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item)
 	c->ch.link = l;
 	c->ch.slot = UINT32_MAX;
 	c->ch.arrival_us = clock_us();
-	/* its message is whole */
+	/* its message is complete from the start */
 	for (WireCallState s = WC_CLAIMED; s <= WC_RUNNING; s++)
 		chan_set_state(&c->ch, s);
 	pthread_mutex_init(&c->ch.lock, NULL);
@@ -51,7 +52,7 @@ scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item)
 void
 scall_free(ServerCall *c)
 {
-	/* closed, and nobody has it any more: the step thread, a job, a list of those that wait */
+	/* closed and unused: by the step thread, a job, or a list of waiting calls */
 	ALWAYS(!atomic_load(&c->in_core) && !c->job_busy && c->on == NULL);
 	ALWAYS(c->ch.state == WC_CLOSED || c->ch.state == WC_NONE);
 	buf_free(&c->text);
@@ -66,7 +67,10 @@ scall_free(ServerCall *c)
 
 /* ---- frames ---- */
 
-/* Of an inner one; kind 0: drop it.  False: it has its final frame already. */
+/*
+ * Pass a frame of an inner call to its tell(); kind 0: drop the call.  Returns false if it has its final
+ * frame already.
+ */
 static bool
 tell(ServerCall *c, int kind, const Buf *fields, bool final)
 {

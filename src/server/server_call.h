@@ -1,19 +1,19 @@
 /*
  * server_call.h
- *	  One conversation: a slot's request message coming in, its reply frames
- *	  going out (ipc_server/channel.h), and what the engine does in between.
+ *	  One server call: the request message of a slot, its reply frames (ipc_server/channel.h), and the
+ *	  state of the request in the engine.
  *
  * Field				owner
- * ch					as channel.h says; who receives is the server thread
+ * ch					see channel.h; the server thread receives
  * id, tell*			constant
- * stage ..				server thread; who asks, as req has it, is constant and may be read by any
- * text, ids, last		the thread that calls sinks, from submit to the finishing event
- * answer				the same; before, the job's that makes it
- * in_core				set by the server before submit, cleared by the step
- *						thread as its last touch: then the server may free
+ * stage ..			server thread; the caller in req is constant and may be read by any thread
+ * text, ids, last		the thread that calls sinks, from submission to the finishing event
+ * answer				the same; before, the job that makes it
+ * in_core				set by the server before submission, cleared by the step
+ *					thread as its last access: then the server may free the call
  *
- * A conversation is OPEN until its final frame is wholly in the reply ring or it
- * is dropped (cancel, corrupt slot); from then on the slot is never touched.
+ * A call is OPEN until its final frame is completely in the reply ring, or until it is dropped
+ * (cancelled, corrupt slot).  After that the slot is never accessed.
  */
 #ifndef VLLM_SERVER_SERVER_CALL_H
 #define VLLM_SERVER_SERVER_CALL_H
@@ -27,8 +27,8 @@ struct Request;
 struct ModelEntry;
 
 /*
- * A frame of an inner conversation; kind 0: it was dropped.  Any thread, under the
- * conversation's lock; must not block.
+ * Receives the frames of an inner call; kind 0: the call was dropped.  Any thread, under the call's
+ * lock; must not block.
  */
 typedef void (*ServerCallTell) (ServerCall *c, int kind, const Buf *fields, bool final);
 
@@ -38,77 +38,80 @@ typedef enum ServerCallStage
 	SCALL_LOADING,				/* waits for its model's load */
 	SCALL_LORA,					/* waits for its adapter's load */
 	SCALL_ASLEEP,				/* waits for its model to wake */
-	SCALL_BUSY,					/* a job works for it */
+	SCALL_BUSY,					/* a job processes it */
 	SCALL_RUNNING				/* submitted to the backend */
 } ServerCallStage;
 
 struct ServerCall
 {
 	Channel		ch;
-	uint64_t	id;				/* unique in the engine's life */
+	uint64_t	id;				/* unique in the engine process */
 
 	/* server thread */
 	struct Server *srv;
-	ServerCall *next;			/* in closed_pending */
+	ServerCall *next;			/* list closed_pending */
 	ServerCallStage stage;
 	struct Request *req;
 	struct ModelEntry *entry;		/* holds a reference */
-	/* RUNNING: pinned, it was left behind there (weight_update.c); NULL = on its entry's */
+	/*
+	 * RUNNING: the pinned instance that it stayed on after an update (weight_update.c); NULL = its
+	 * entry's instance
+	 */
 	struct ModelInstance *on;
-	struct Lora *lora;			/* pinned while RUNNING; NULL = the model alone */
-	const struct LoraAdapter *adapter;	/* lora's, for the core */
-	ServerCall *lora_next;		/* while it waits for one */
+	struct Lora *lora;			/* pinned while RUNNING; NULL = no adapter */
+	const struct LoraAdapter *adapter;	/* the adapter of lora, for the core */
+	ServerCall *lora_next;		/* list of requests that wait for an adapter */
 	char	   *lora_print;		/* fingerprint of the adapter's files while it waits for a place */
 	int64_t		lora_bytes;		/* size of the adapter's file */
 	int64_t		lora_asked_us;	/* time since when there is no memory for the adapter; 0 = there is */
-	bool		job_busy;		/* a job points here */
-	int64_t		told_us;		/* last WF_PROGRESS */
-	double		told;			/* its figure */
+	bool		job_busy;		/* a job has a pointer to this call */
+	int64_t		told_us;		/* time of the last WF_PROGRESS */
+	double		told;			/* its value */
 
-	/* the thread that calls sinks */
-	Buf			text;			/* answer so far (not streamed) */
+	/* owned by the thread that calls sinks */
+	Buf			text;			/* output so far (if not streamed) */
 	IntVec		ids;
-	struct Answer *answer;		/* takes the text apart; NULL: text is text */
-	struct Replies *replies;	/* instead, of several answers or with log-probabilities; else NULL */
-	struct StreamHold *hold;	/* puts events together; NULL: each is told */
+	struct Answer *answer;		/* splits the output; NULL: it is not split */
+	struct Replies *replies;	/* used instead for several choices or log-probabilities; else NULL */
+	struct StreamHold *hold;	/* merges events; NULL: each event is sent */
 	ServerCall *dirty_next;
 	bool		dirty;
-	bool		stream;			/* set by the server before submit */
+	bool		stream;			/* set by the server before submission */
 	bool		want_ids;
 	HistState	hist;
-	Buf			last;			/* fields of the final frame, staged */
+	Buf			last;			/* fields of the staged final frame */
 	int			last_kind;		/* WireFrame, 0 = none; -1 = close without a frame */
 
 	_Atomic bool in_core;
 
-	/* an inner conversation, of an API call: it has no slot, its frames go to tell() */
+	/* inner call, of an API call: it has no slot, and its frames go to tell() */
 	ServerCallTell tell;			/* NULL: it has a slot */
 	void	   *tell_ctx;
 	int			tell_item;
-	struct ApiCall *api;		/* WK_API; server thread */
+	struct ApiCall *api;		/* for WK_API; server thread only */
 };
 
 ServerCall *scall_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id);
-/* One without a slot, whose message is whole. */
+/* Make a call without a slot, whose message is complete. */
 ServerCall *scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item);
-void		scall_free(ServerCall *c);	/* closed and not referenced by anyone */
+void		scall_free(ServerCall *c);	/* the call must be closed and unused */
 
-/* All below: any thread. */
+/* The functions below may be called on any thread. */
 bool		scall_is_open(ServerCall *c);
-/* Open and without a final frame: worth working for. */
+/* Is it open and without a final frame, so that it is worth processing? */
 bool		scall_is_active(ServerCall *c);
-/* Move reply bytes into the ring; wakes the backend when it has to act. */
+/* Move reply bytes into the ring; wake the backend if it has to act. */
 void		scall_pump(ServerCall *c);
-/* Queue a frame; wake: tell the backend now. */
+/* Queue a frame.  wake: wake the backend now. */
 void		scall_frame(ServerCall *c, WireFrame kind, const Buf *fields, bool wake);
-/* Queue the final frame, unless one is queued already.  False: it was. */
+/* Queue the final frame, unless one is queued already.  Returns false if it was. */
 bool		scall_end(ServerCall *c, WireFrame kind, const Buf *fields);
 bool		scall_end_error(ServerCall *c, const Err *e);
-/* Let go of the slot at once, without a frame (cancelled, corrupt). */
+/* Release the slot at once, without a frame (cancelled, corrupt). */
 void		scall_drop(ServerCall *c);
 void		scall_phase(ServerCall *c, WirePhase phase);
 
-/* False: nobody is interested any more. */
+/* Update the live counters.  Returns false if no client is interested any more. */
 bool		scall_live(ServerCall *c, const ChanLive *v);
 
 #endif

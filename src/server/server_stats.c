@@ -1,12 +1,12 @@
 /*
  * server_stats.c
- *	  WireStats: totals over the live instances, over those that are gone, and
- *	  over requests that never got to one.
+ *	  WireStats: totals over the live instances, over the freed ones, and over requests that never
+ *	  reached an instance.
  *
- * Everything is under one mutex; the arena's copy is written under the sequence
- * lock (ipc_server/stats_seqlock.h).  A request's final frame is published after
- * stats_publish(), so that who has read an answer sees it counted.
- * Resetting subtracts a base: backends' counters only grow.
+ * One mutex protects everything.  The arena's copy is written under the sequence lock
+ * (ipc_server/stats_seqlock.h).  A request's final frame is sent after stats_publish(), so that a client
+ * that has read its result finds it counted.  A reset subtracts a base, so the backends' counters only
+ * grow.
  *
  * Tested by tests/unit/server/test_server.c.
  */
@@ -36,10 +36,10 @@ struct Stats
 	StatsRow	rows[WIRE_MAX_MODELS];
 	int			n_rows;
 	const BackendModel *instances[MAX_INSTANCES];
-	const StepShare *share[MAX_INSTANCES];	/* theirs */
+	const StepShare *share[MAX_INSTANCES];	/* owned by the step loop */
 	int			n_instances;
-	WireFigures gone;			/* of instances that are no more */
-	WireFigures base;			/* subtracted (reset) */
+	WireFigures gone;			/* of freed instances */
+	WireFigures base;			/* counts to subtract since the last reset */
 	int64_t		early_failed, early_cancelled;
 	int64_t		rss;
 	int64_t		rss_us;
@@ -84,7 +84,10 @@ look_at_devices(Stats *s)
 	}
 }
 
-/* The first of the engine's processes that compute on a device; here: the engine itself does */
+/*
+ * Return the rank of the first engine process that computes on the device; -1 = none.  here: this
+ * process does.
+ */
 static int32_t
 rank_on(const Stats *s, int device, bool here)
 {
@@ -96,7 +99,7 @@ rank_on(const Stats *s, int device, bool here)
 	return -1;
 }
 
-/* This is always as of now. */
+/* Read the devices' memory; called on each publication. */
 static void
 look_at_device_memory(Stats *s)
 {
@@ -118,7 +121,7 @@ look_at_device_memory(Stats *s)
 	}
 }
 
-/* Ranks and their devices, as of now; their memory, which takes reading files, only if asked. */
+/* Read the ranks and their devices; and their memory, which takes reading files, only if `memory` is set. */
 static void
 look_at_ranks(Stats *s, bool memory)
 {
@@ -140,8 +143,8 @@ look_at_ranks(Stats *s, bool memory)
 }
 
 /*
- * What is looked at every now and then only is looked at again: the engine may have nothing to publish for
- * long behind this.
+ * Make the next publication read the values that are read only at intervals.  Called before a time in
+ * which the engine may publish nothing.
  */
 static void
 look_again(Stats *s)
@@ -171,7 +174,7 @@ stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads)
 	return s;
 }
 
-/* The counters, which only grow: sign * b added to a. */
+/* Add sign * b to a, for the counters, which only grow. */
 static void
 accumulate(WireFigures *a, WireFigures *b, int sign)
 {
@@ -187,7 +190,7 @@ accumulate(WireFigures *a, WireFigures *b, int sign)
 	}
 }
 
-/* What holds now. */
+/* Add the gauges. */
 static void
 add_gauges(WireFigures *a, WireFigures *b)
 {
@@ -212,7 +215,7 @@ has_instance(const StatsRow *rows, int n, const BackendModel *in)
 	return false;
 }
 
-/* Histograms of blocks. */
+/* Add the histograms of KV blocks. */
 static void
 add_hists(WireHist *to, const WireHist *h)
 {
@@ -224,9 +227,7 @@ add_hists(WireHist *to, const WireHist *h)
 	}
 }
 
-/*
- * A model's instance goes: the model keeps what it has counted, with the first of the models that shared it.
- */
+/* A model's instance is about to go.  Its counters stay with the first of the models that shared it. */
 static void
 keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
 {
@@ -284,7 +285,7 @@ stats_detach(Stats *s, const BackendModel *in)
 		if (s->instances[i] == in)
 		{
 			s->be->control->stats(in, &cs);
-			/* what is alive now will be aborted */
+			/* requests that are live now will be aborted */
 			cs.cancelled += cs.live;
 			accumulate(&s->gone, &cs.fig, 1);
 			s->instances[i] = s->instances[--s->n_instances];
@@ -312,7 +313,7 @@ stats_rss(void)
 	return sysmem_of_process((int) getpid());
 }
 
-/* Everything summed up. */
+/* Compute the totals. */
 static void
 total(Stats *s, WireFigures *t)
 {
@@ -330,7 +331,7 @@ total(Stats *s, WireFigures *t)
 	t->cancelled += s->early_cancelled;
 }
 
-/* Steps are counted by the instance. */
+/* Add the sizes of steps, which the instance counts. */
 static void
 add_steps(WireHist *to, const int64_t *sizes)
 {
@@ -339,7 +340,7 @@ add_steps(WireHist *to, const int64_t *sizes)
 		to->count[i] += sizes[i];
 }
 
-/* The model whose instance it is; -1 = none, or it is gone. */
+/* Return the index of the model that has this instance; -1 = none has it any more. */
 static int
 row_of(const Stats *s, const BackendModel *in)
 {

@@ -1,6 +1,6 @@
 /*
  * server_stats.h
- *	  Publishing WireStats.
+ *	  Publishes WireStats.
  */
 #ifndef VLLM_SERVER_SERVER_STATS_H
 #define VLLM_SERVER_SERVER_STATS_H
@@ -12,8 +12,8 @@
 
 typedef struct Stats Stats;
 
-/* Counters of one catalog entry; added to by any thread, owned by the entry. */
-typedef struct Hist				/* WireHist, while it is counted */
+/* Counters of one catalog entry; any thread may add to them; owned by the entry. */
+typedef struct Hist				/* a WireHist that any thread may add to */
 {
 	_Atomic int64_t count[WIRE_HIST_BUCKETS];
 	_Atomic int64_t sum;
@@ -25,13 +25,13 @@ typedef struct EntryCounters
 	_Atomic int64_t prefilled_tokens, reused_tokens, back_tokens, generated_tokens;
 	_Atomic int64_t ended[WIRE_N_ENDS];
 	Hist		hist[WIRE_N_HISTS];
-	/* server_stats.c's, under its lock: of instances that it had before */
+	/* for server_stats.c, under its lock: counters of the entry's previous instances */
 	WireFigures gone;
 	int64_t		gone_steps[STEP_SIZES];
 	WireHist	gone_kv[WIRE_N_KV_HISTS];
 } EntryCounters;
 
-/* One row of WireStats.models: what changes seldom, and where the rest is. */
+/* One row of WireStats.models: values that seldom change, and pointers to the others. */
 typedef struct StatsRow
 {
 	WireModelStat m;
@@ -39,31 +39,34 @@ typedef struct StatsRow
 	EntryCounters *counters;
 } StatsRow;
 
-/* What the step threads know of an instance among others; they write, any thread reads. */
+/* What step threads count about an instance next to others; they write, any thread may read. */
 typedef struct StepShare
 {
-	const _Atomic int *weight;	/* of its share of the time, as its entries say */
+	const _Atomic int *weight;	/* weight for the scheduler, set by its entries */
 	_Atomic int work;			/* WorkClass */
-	/* the instance that computed last since this one has had work; NULL = none, or it has none */
+	/* the instance that computed last while this one had work; NULL = none, or it has no work */
 	_Atomic (const BackendModel *) waits_for;
-	_Atomic int64_t compute_us;	/* charged */
+	_Atomic int64_t compute_us;	/* charged to it */
 	_Atomic int64_t wait_us;
 	_Atomic int64_t paused_us;
 } StepShare;
 
 Stats	   *stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads);
-/* Replace the model rows (server thread); copies. */
+/* Replace the model rows (server thread); the rows are copied. */
 void		stats_rows(Stats *s, const StatsRow *rows, int n);
-/* The instance comes or goes: its counters are part of the totals (step thread).  share lives as long. */
+/*
+ * Add or remove an instance, whose counters are part of the totals (step thread).  share must live as
+ * long.
+ */
 void		stats_attach(Stats *s, const BackendModel *in, const StepShare *share);
 void		stats_detach(Stats *s, const BackendModel *in);
-/* Requests which never reached a backend; any thread. */
+/* Count a request that never reached a backend; any thread. */
 void		stats_early(Stats *s, bool cancelled);
-/* Write now; any thread.  After this returns readers see everything before it. */
+/* Publish now; any thread.  After this returns, readers see everything counted before. */
 void		stats_publish(Stats *s);
-/* Start the counters at 0 again. */
+/* Reset the counters to 0. */
 void		stats_reset(Stats *s);
-/* clock_us() of the last publication */
+/* Return clock_us() of the last publication. */
 int64_t		stats_when(Stats *s);
 int64_t		stats_rss(void);
 

@@ -1,9 +1,9 @@
 /*
  * shutdown_flush.c
- *	  An orderly end of the engine (shutdown_flush.h).
+ *	  Shutdown of the engine (shutdown_flush.h).
  *
- * Blocks are the step thread's, so that puts them into the store, in a job between two steps; the store's own
- * thread writes them.  The shutdown waits for both, but not for a step that hangs.
+ * The step thread owns the blocks, so a job on it puts them into the store between two steps; the
+ * store's own thread writes them to files.  The shutdown waits for both, but not for a step that hangs.
  *
  * Tested by tests/t/099_offload_restart.pl.
  */
@@ -45,7 +45,7 @@ keep_done(Job *j)
 void
 keep_all(Step *s, const Backend *be)
 {
-	/* lives as long as the process: the job may still be waiting when we give up */
+	/* static, because the job may still be queued when the wait times out */
 	static ShutdownFlush k = {.j = {.run = keep_run,.done = keep_done},.lock = PTHREAD_MUTEX_INITIALIZER};
 	pthread_condattr_t attr;
 	struct timespec ts;

@@ -1,18 +1,18 @@
 /*
  * shutdown_flush.h
- *	  An orderly end of the engine: what shall outlive it goes to files.
+ *	  Shutdown of the engine: KV blocks that must survive it are written to files.
  */
 #ifndef VLLM_SERVER_SHUTDOWN_FLUSH_H
 #define VLLM_SERVER_SHUTDOWN_FLUSH_H
 
 #include "server/step_loop.h"
 
-#define KEEP_US	INT64_C(4000000)	/* the supervisor waits for a second longer */
+#define KEEP_US	INT64_C(4000000)	/* the supervisor waits a second longer */
 
 /*
- * Everything that models have computed and the offload tier has a directory for, as far as can be done within
- * KEEP_US.  Called by a thread that is neither the step thread nor the server's, before the process ends: no
- * steps are made from now on.
+ * Write all computed blocks for which the offload tier has a directory, as far as possible within
+ * KEEP_US.  Called on a thread that is neither the step thread nor the server thread, before the process
+ * ends: no steps are made after this.
  */
 void		keep_all(Step *s, const Backend *be);
 

@@ -1,31 +1,31 @@
 /*
  * step_loop.c
- *	  The step loop: jobs, then a step of the instance whose turn it is (model_scheduler.h), then what
- *	  the step has finished.
+ *	  The step loop: runs jobs, then a step of the instance that model_scheduler.h chooses, then sends
+ *	  the results of the step.
  *
- * In the middle of a long step, between two operations, the backend calls on_progress(): the lane may then
- * make steps of instances with latency work, before the long step goes on (between_operations()).  Nothing of
- * the long step's is touched meanwhile but by its own thread, so its results are the same.
+ * In the middle of a long step, between two operations, the backend calls on_progress().  The lane may
+ * then make steps of instances with latency work before the long step continues (between_operations()).
+ * Meanwhile only the long step's own thread accesses its data, so its results are the same.
  *
- * A lane is a thread that makes steps.  Where instances have replicas (ranks.h) there is a lane for each:
- * lane r makes the steps of the r-th replica of every instance.  Where they have none, and compute on CPUs,
- * there are two lanes for the same instances: when two instances have work that goes by time, each makes a
- * step with half of the compute threads (msched_beside()).  Which threads run a loop does not change its
- * results.  A latency step in the middle of one lane's step has all threads: the other lane's step stands
- * still meanwhile (Lane.alone).
+ * A lane is a thread that makes steps.  If instances have replicas (ranks.h), there is a lane for each
+ * replica: lane r makes the steps of the r-th replica of every instance.  If they have none, and compute
+ * on CPUs, there are two lanes for the same instances.  When two instances have work that is scheduled
+ * by virtual time, each lane makes a step with half of the compute threads (msched_beside()).  Which
+ * threads run a loop does not change its results.  A latency step that preempts one lane's step gets all
+ * threads: the other lane's step pauses meanwhile (Lane.alone).
  *
- * Jobs are the first lane's; while it has some, the others stand between two steps, so what a job does to an
- * instance or its replicas meets none of them.
+ * Jobs run on the first lane.  While it has some, the others stop between two steps, so a job never
+ * changes an instance or its replicas during a step.
  *
- * Final frames are staged by the sink (request.c) and sent when the step is over
- * and its statistics are published: who reads an answer finds it counted.  One
- * burst of final frames wakes the supervisor once.  A backend that calls sinks on a
- * thread of its own (output_queue.c) sends them from there.
+ * The sink (request.c) stages final frames.  They are sent when the step is over and its statistics are
+ * published, so that a client that has read its result finds it counted.  One burst of final frames
+ * wakes the supervisor once.  A backend that calls sinks on a thread of its own (output_queue.c) sends
+ * them from that thread.
  *
- * Hang detection: header.busy is 1 from before the first step until there is no
- * due work; step_counter grows after every step, and on the way of long steps: with several lanes when each
- * that is busy has come so far, as one that hangs would not be missed otherwise.  busy and step_counter are
- * relaxed counters.  Idle, the threads sleep on a condition variable: 0 % CPU.
+ * Hang detection: header.busy is 1 from before the first step until no work is due.  step_counter grows
+ * after every step, and during long steps.  With several lanes it grows once each busy lane has made
+ * progress, so that a hang of one lane is noticed.  busy and step_counter are relaxed counters.  Idle
+ * threads sleep on a condition variable: 0 % CPU.
  *
  * Tested by tests/unit/server/test_server.c and test_fake.c.
  */
@@ -42,46 +42,51 @@
 #include "server/model_scheduler.h"
 
 #define PUBLISH_US		20000
-#define MAX_INSTANCES		(2 * WIRE_MAX_MODELS)	/* those on their way out, too */
+#define MAX_INSTANCES		(2 * WIRE_MAX_MODELS)	/* including those that are about to be freed */
 
 #define LANES_AT_ONCE	2
 
 typedef struct Lane Lane;
 
-/* Lanes of the same instances take turns. */
+/* State of the lanes that share instances, one set for each replica. */
 typedef struct Turns
 {
-	pthread_mutex_t lock;		/* not held during steps; before Step.lock */
+	pthread_mutex_t lock;		/* not held during steps; taken before Step.lock */
 	pthread_cond_t alone_ends;	/* signals that a lane is no longer alone */
 	ModelScheduler models;		/* of instances[] */
-	Lane	   *lanes[LANES_AT_ONCE];	/* the second: NULL = one step at a time */
-	int64_t		since_us;		/* up to here steps have been charged */
+	Lane	   *lanes[LANES_AT_ONCE];	/* the second one: NULL = one step at a time */
+	int64_t		since_us;		/* time up to which steps have been charged */
 } Turns;
 
 struct Lane
 {
 	Step	   *step;
 	Turns	   *turns;
-	int			no;				/* of replicas */
-	int			half;			/* of the compute threads: index in Turns.lanes */
-	/* held during its steps, but the first's; who holds all of them is alone with the instances */
+	int			no;				/* index of its replica */
+	int			half;			/* index in Turns.lanes; selects its half of the compute threads */
+	/*
+	 * held during its steps, except by the first lane; holding all of them gives exclusive access to the
+	 * instances
+	 */
 	pthread_mutex_t turn;
 	bool		poked;			/* under Step.lock */
-	bool		busy;			/* under Step.lock; its thread alone writes it */
-	bool		moved;			/* under Step.lock: it has made a step since step_counter grew */
-	/* under Turns.lock, and written by its thread alone: */
-	int			running;		/* the instance that computes: the innermost step's; -1 = none */
-	bool		alone;			/* makes latency steps in the middle of its step: others stand still */
-	bool		stands;			/* its step stands still, as another lane is alone */
-	/* its thread's: */
+	bool		busy;			/* under Step.lock; written only by its own thread */
+	bool		moved;			/* under Step.lock: it has made progress since step_counter grew */
+	/* under Turns.lock, and written only by its own thread: */
+	int			running;		/* index of the instance of its innermost step; -1 = none */
+	/* it makes latency steps in the middle of its step, while other lanes pause */
+	bool		alone;
+	bool		stands;			/* its step is paused because another lane is alone */
+	/* owned by its thread: */
 	bool		unpublished;
 };
 
 typedef struct Instance
 {
 	BackendModel *in;
-	StepShare  *share;			/* what is published; owned */
-	bool		beside;			/* its steps may run with a part of the threads, beside another one's */
+	StepShare  *share;			/* published counters; owned */
+	/* its steps may run with a part of the threads, at the same time as another instance's */
+	bool		beside;
 } Instance;
 
 struct Step
@@ -94,7 +99,7 @@ struct Step
 
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	_Atomic bool halting;		/* the first lane wants to be alone */
+	_Atomic bool halting;		/* the first lane wants exclusive access */
 	pthread_cond_t resumed;		/* signals that the first lane no longer runs alone */
 	Job		   *todo;			/* under lock */
 	Job		  **todo_tail;
@@ -107,14 +112,14 @@ struct Step
 	int			n_lanes;
 	Turns	   *turns;			/* [n_replicas] */
 	int			n_replicas;
-	Instance	instances[MAX_INSTANCES]; /* changed while all lanes stand */
+	Instance	instances[MAX_INSTANCES]; /* changed only while all lanes are stopped */
 	int			n_instances;
-	int			sleep_ms;		/* the first lane's */
+	int			sleep_ms;		/* used by the first lane */
 	_Atomic int64_t inflight;
-	_Atomic int watch_ends;		/* the server thread wants to know when requests have ended */
+	_Atomic int watch_ends;		/* > 0: wake the server thread when requests have ended */
 };
 
-/* The lane that this thread is. */
+/* The lane that runs on this thread. */
 static _Thread_local Lane *this_lane;
 
 void
@@ -129,7 +134,7 @@ step_watched(Step *s)
 	return atomic_load(&s->watch_ends) > 0;
 }
 
-/* Lanes from .. end - 1 */
+/* Wake the lanes from .. end - 1. */
 static void
 poke(Step *s, int from, int end)
 {
@@ -140,7 +145,7 @@ poke(Step *s, int from, int end)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* A second lane of the same instances is poked by the first, when there is work for two. */
+/* Wakes the first lane of each replica; it wakes the second one when there is work for two. */
 void
 step_poke(Step *s)
 {
@@ -179,7 +184,10 @@ step_dirty(Step *s, ServerCall *c)
 	pthread_mutex_unlock(&s->dirty_lock);
 }
 
-/* Publish what has been counted, then send the final frames; false: there are none.  Any thread. */
+/*
+ * Publish the statistics, then send the staged final frames.  Returns false if there are none.  Any
+ * thread.
+ */
 static bool
 send_finals(Step *s)
 {
@@ -207,15 +215,16 @@ send_finals(Step *s)
 		intvec_free(&c->ids);
 		atomic_fetch_sub(&s->inflight, 1);
 		/*
-		 * The server may free c from here on (partner: server_try_free()).  In one order with watch_ends: who
-		 * begins to watch and then finds this one in the core (let_go() in lora_cache.c) is told.
+		 * From here on the server may free c (partner: server_try_free()).  Sequentially consistent with
+		 * watch_ends: a thread that begins to watch, and then finds in_core still set (let_go() in
+		 * lora_cache.c), is woken.
 		 */
 		atomic_store(&c->in_core, false);
 		if (step_watched(s))
 			link_ring_doorbell(s->link);
 		c = next;
 	}
-	/* who waits for a limit of its role may wait in another replica's lane */
+	/* a request that waits for a limit of its role may be in another replica's lane */
 	if (s->n_replicas > 1)
 		step_poke(s);
 	return true;
@@ -235,7 +244,7 @@ flush(Lane *l)
 	}
 }
 
-/* The lane, which is busy, has done something. */
+/* The lane, which is busy, has made progress. */
 static void
 moved(Lane *l)
 {
@@ -256,7 +265,7 @@ moved(Lane *l)
 		atomic_fetch_add_explicit(&s->link->hdr->step_counter, 1, memory_order_relaxed);
 }
 
-/* under Step.lock */
+/* The caller holds Step.lock. */
 static void
 note_busy(Lane *l, bool busy)
 {
@@ -278,25 +287,25 @@ set_busy(Lane *l, bool busy)
 	pthread_mutex_unlock(&l->step->lock);
 }
 
-/* A backend's own thread has called sinks. */
+/* The backend has called sinks on its own thread. */
 static void
 on_events(void *ctx)
 {
 	send_finals(ctx);
 }
 
-/* The lane that makes steps of the same instances; NULL: there is none. */
+/* Return the other lane that makes steps of the same instances; NULL: there is none. */
 static Lane *
 other_lane(const Lane *l)
 {
 	return l->turns->lanes[1 - l->half];
 }
 
-/* ---- with Turns.lock held ---- */
+/* ---- the caller holds Turns.lock ---- */
 
 /*
- * Which instances have work now.  When the next one has that has none now; INT64_MAX = none will, or a lane
- * that makes its step will see.
+ * Update which instances have work.  Returns when the next instance without work will have some;
+ * INT64_MAX = none will, or the lane that runs its step will check.
  */
 static int64_t
 look_for_work(Lane *l, int64_t now)
@@ -309,13 +318,16 @@ look_for_work(Lane *l, int64_t now)
 	for (int i = 0; i < s->n_instances; i++)
 	{
 		const Instance *in = &s->instances[i];
-		/* a step that is on its way is changing what would be looked at */
+		/* a running step changes what next_due() reads */
 		int64_t		d = m->a[i].running ? 0 : s->be->generator->next_due(in->in, l->no);
 		WorkClass	work = WORK_NONE;
 
 		if (d <= now)
 			work = s->be->generator->work_class(in->in, l->no);
-		/* no request waits for it: it moves blocks to the offload tier, or looks whether files are there */
+		/*
+		 * no request waits for this work: it moves blocks to the offload tier, or checks whether files
+		 * have been read
+		 */
 		if (d <= now && work == WORK_NONE)
 			work = WORK_BACKGROUND;
 		msched_set_weight(m, i, atomic_load(in->share->weight));
@@ -329,7 +341,7 @@ look_for_work(Lane *l, int64_t now)
 	return due;
 }
 
-/* Do the lane's steps take compute threads now? */
+/* Does the lane's step use compute threads now? */
 static bool
 computes(const Lane *l)
 {
@@ -345,7 +357,7 @@ is_computing(const Turns *t, int i)
 	return false;
 }
 
-/* Instance i has computed for so long, while others had work. */
+/* Instance i has computed for `us`: count that as waiting time of the others that have work. */
 static void
 note_waits(const Turns *t, int i, int64_t us)
 {
@@ -362,7 +374,10 @@ note_waits(const Turns *t, int i, int64_t us)
 	}
 }
 
-/* Charge the time since the last call to what computes.  Called before that changes. */
+/*
+ * Charge the time since the last call to the instances that compute.  Called before the set of these
+ * changes.
+ */
 static void
 charge(Turns *t, int64_t now)
 {
@@ -381,7 +396,7 @@ charge(Turns *t, int64_t now)
 	t->since_us = now;
 }
 
-/* All compute threads for the lane that computes, or half of them for each of two. */
+/* Give all compute threads to the lane that computes, or half of them to each of two lanes. */
 static void
 share_threads(Turns *t)
 {
@@ -398,7 +413,7 @@ share_threads(Turns *t)
 	}
 }
 
-/* The instance whose step may run beside the one of the other lane; -1 = none. */
+/* Return the instance whose step may run at the same time as the other lane's; -1 = none. */
 static int
 next_beside(Lane *l)
 {
@@ -409,7 +424,7 @@ next_beside(Lane *l)
 	return i >= 0 && in[i].beside && in[other->running].beside && !other->alone ? i : -1;
 }
 
-/* The other lane sleeps and there is a step for it. */
+/* Wake the other lane if it sleeps and there is a step for it. */
 static void
 poke_other(Lane *l)
 {
@@ -419,7 +434,7 @@ poke_other(Lane *l)
 		poke(l->step, (int) (other - l->step->lanes), (int) (other - l->step->lanes) + 1);
 }
 
-/* A step of instance i, whose time is charged to it.  The lock is not held meanwhile. */
+/* Run a step of instance i and charge its time.  Releases the lock during the step. */
 static void
 run_step(Lane *l, int i)
 {
@@ -461,7 +476,7 @@ end_alone(Lane *l)
 	}
 }
 
-/* The lane's step stands still until the other lane's latency steps are over. */
+/* Pause the lane's step until the other lane's latency steps are done. */
 static void
 stand_still(Lane *l)
 {
@@ -470,7 +485,7 @@ stand_still(Lane *l)
 	charge(t, clock_us());
 	l->stands = true;
 	share_threads(t);
-	/* the other lane's steps are what moves; a lane that stands would seem to hang */
+	/* only the other lane makes progress; a paused lane that is busy would seem to hang */
 	set_busy(l, false);
 	while (other_lane(l)->alone)
 		pthread_cond_wait(&t->alone_ends, &t->lock);
@@ -480,7 +495,7 @@ stand_still(Lane *l)
 	share_threads(t);
 }
 
-/* The step at hand can stand still for a while: those go first whose turn it is. */
+/* Called between two operations of the lane's step: run the steps that preempt it. */
 static void
 between_operations(Lane *l)
 {
@@ -490,7 +505,7 @@ between_operations(Lane *l)
 	int			i;
 
 	pthread_mutex_lock(&t->lock);
-	/* this step is itself one in the middle of another */
+	/* this step preempts another one itself */
 	nested = l->alone;
 	for (;;)
 	{
@@ -506,7 +521,7 @@ between_operations(Lane *l)
 		}
 		else if (other != NULL && other->alone && msched_alone(&t->models, other->running, l->running))
 		{
-			/* two that are alone would wait for each other */
+			/* two lanes that are alone would wait for each other */
 			end_alone(l);
 			stand_still(l);
 		}
@@ -519,14 +534,14 @@ between_operations(Lane *l)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* A long step goes on: it doesn't hang.  between: it is between two operations. */
+/* Called during a long step, which does not hang.  between: it is between two operations. */
 static void
 on_progress(void *ctx, bool between)
 {
 	(void) ctx;
 	ASSERT(this_lane != NULL);
 	moved(this_lane);
-	/* a job computes outside of steps */
+	/* a job may compute outside of steps */
 	if (between && this_lane->running >= 0)
 		between_operations(this_lane);
 }
@@ -567,7 +582,7 @@ step_detach(Step *s, BackendModel *in)
 		for (int k = 0; k < s->n_replicas; k++)
 			msched_remove(&s->turns[k].models, i);
 	}
-	/* its address may be another's one day */
+	/* another instance may get the same address later */
 	for (int i = 0; i < s->n_instances; i++)
 		if (atomic_load(&s->instances[i].share->waits_for) == in)
 			atomic_store(&s->instances[i].share->waits_for, NULL);
@@ -665,9 +680,9 @@ step_sleep(Step *s, int ms)
 }
 
 /*
- * Make the step whose turn it is.  When the next is due: 0 = at once, INT64_MAX = there is none for the lane
- * until it is poked.  A lane that finds nothing needs no poke for work that is there: the other lane
- * computes, and looks when its step ends.
+ * Make the next step.  Returns when the next one is due: 0 = at once, INT64_MAX = none for this lane
+ * until it is woken.  A lane that finds no step needs no wake for existing work: the other lane is
+ * computing, and checks when its step ends.
  */
 static int64_t
 next_step(Lane *l)
@@ -698,7 +713,7 @@ next_step(Lane *l)
 	return due;
 }
 
-/* Sleep until poked or due. */
+/* Sleep until woken, or until `due`. */
 static void
 wait_for_work(Lane *l, int64_t due)
 {
@@ -724,8 +739,8 @@ wait_for_work(Lane *l, int64_t due)
 }
 
 /*
- * The other lanes stand between two steps.  A lane that waits for a long one to end isn't busy, or it would
- * seem to hang (moved()).
+ * Stop the other lanes between two steps.  A lane that waits for another one's long step is not marked
+ * busy, or it would seem to hang (moved()).
  */
 static void
 halt_lanes(Step *s)
@@ -754,7 +769,7 @@ resume_lanes(Step *s)
 	atomic_store(&s->halting, false);
 	pthread_cond_broadcast(&s->resumed);
 	pthread_mutex_unlock(&s->lock);
-	/* there may be work for them now */
+	/* they may have got work meanwhile */
 	poke(s, 1, s->n_lanes);
 }
 
@@ -801,7 +816,7 @@ step_main(void *arg)
 	return NULL;
 }
 
-/* Another lane. */
+/* Main function of the other lanes. */
 static void *
 lane_main(void *arg)
 {
@@ -823,7 +838,7 @@ lane_main(void *arg)
 		}
 		l->poked = false;
 		pthread_mutex_unlock(&s->lock);
-		/* the first lane has come between: it is halting */
+		/* the first lane was faster: it is stopping the lanes */
 		if (pthread_mutex_trylock(&l->turn) != 0)
 			continue;
 		due = next_step(l);
@@ -852,7 +867,7 @@ start_lane(Lane *l)
 	pthread_detach(t);
 }
 
-/* One for each replica; or two for the same instances, if these can share the compute threads. */
+/* Make one lane for each replica; or two for the same instances, if these can share the compute threads. */
 static void
 make_lanes(Step *s)
 {

@@ -13,33 +13,33 @@
 typedef struct Step Step;
 
 Step	   *step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jobs);
-/* Something was submitted or cancelled; any thread. */
+/* Wake the step thread: a request was submitted or cancelled.  Any thread. */
 void		step_poke(Step *s);
-/* Run j->run() between two steps, then j goes to the jobs' mailbox. */
+/* Run j->run() on the step thread between two steps, then post j to the jobs' mailbox. */
 void		step_run(Step *s, Job *j);
 
-/* For jobs that run on the step thread: */
-/* weight: of its share of the time, MODEL_WEIGHT when nobody has said; lives until step_detach() */
+/* The following are for jobs that run on the step thread. */
+/* weight: for the scheduler, MODEL_WEIGHT by default; must live until step_detach(). */
 void		step_attach(Step *s, BackendModel *in, const _Atomic int *weight);
-void		step_detach(Step *s, BackendModel *in);	/* frees it; live requests end first */
-bool		step_check(Step *s, Err *e);	/* check_state of all instances */
+void		step_detach(Step *s, BackendModel *in);	/* frees the instance; its live requests end first */
+bool		step_check(Step *s, Err *e);	/* calls check_state of all instances */
 void		step_reset_prefix_cache(Step *s);	/* of all instances */
 void		step_keep(Step *s, int64_t deadline_us);	/* of all instances */
 void		step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx);
 bool		step_unpin(Step *s, uint64_t id);
-/* live requests (running + waiting) of all instances */
+/* Return the live requests (running + waiting) of all instances. */
 int64_t		step_live(Step *s);
-/* The next step is preceded by a sleep (tests). */
+/* Sleep before the next step (for tests). */
 void		step_sleep(Step *s, int ms);
 
-/* Sinks: the conversation's final frame is staged; send it after this step or round of events. */
+/* For sinks: the call's final frame is staged; send it after this step or round of events. */
 void		step_dirty(Step *s, ServerCall *c);
 
-/* +1, -1: from now on, or no longer, the server thread is woken whenever a request has ended. */
+/* by +1: from now on wake the server thread whenever a request has ended; by -1: no longer. */
 void		step_watch(Step *s, int by);
 bool		step_watched(Step *s);
 
-/* Requests submitted whose final event has not been seen. */
+/* Number of submitted requests whose final event has not been seen. */
 _Atomic int64_t *step_inflight(Step *s);
 
 #endif

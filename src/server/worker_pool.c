@@ -2,8 +2,8 @@
  * worker_pool.c
  *	  Worker threads and the server thread's mailbox.
  *
- * One mutex for all queues: jobs are few and long.  Threads live as long as the
- * process.  Tested through tests/unit/server/test_server.c.
+ * One mutex for all queues, because jobs are few and long.  The threads live as long as the process.
+ * Tested through tests/unit/server/test_server.c.
  */
 #include "server/worker_pool.h"
 

@@ -1,12 +1,11 @@
 /*
  * api_call.c
- *	  API calls: from a body to inner requests, and from their frames to an answer.
+ *	  API calls: from a body to inner requests, and from their frames to a response.
  *
- * Frames of inner conversations come on any thread; api_tell() puts them into the
- * server's mailbox, so that all of a call but reading its body and writing a long answer
- * happens on the server thread, in order.
+ * Frames of inner calls come on any thread; api_tell() puts them into the server's mailbox.  So
+ * everything but reading the body and writing a long response happens on the server thread, in order.
  *
- * Tested by tests/unit/server/test_api.c, tests/sql/30_bodies.sql and tests/tap/082_bodies.pl.
+ * Tested by tests/unit/server/test_api.c, tests/sql/30_bodies.sql and tests/t/082_bodies.pl.
  */
 #include "server/api/api_internal.h"
 
@@ -20,7 +19,8 @@
 #include "server/request/request.h"
 
 #define INLINE_BODY		4096	/* bytes of a body that the server thread reads itself */
-#define INLINE_REPLY	65536	/* bytes of replies of which it writes the answer itself */
+/* bytes of replies up to which the server thread writes the response itself */
+#define INLINE_REPLY	65536
 
 typedef struct ApiPath
 {
@@ -225,7 +225,7 @@ api_chunk(ApiCall *a, const Buf *json)
 	buf_free(&b);
 }
 
-/* ---- the ends of a call ---- */
+/* ---- end of a call ---- */
 
 static void
 cancel_items(ApiCall *a)
@@ -236,7 +236,7 @@ cancel_items(ApiCall *a)
 
 		if (in == NULL || !scall_is_open(in))
 			continue;
-		/* as poll_slot() in server.c: a running one is cancelled behind its end */
+		/* as poll_slot() in server.c does: a running one is cancelled after it is closed */
 		if (in->stage == SCALL_RUNNING)
 			scall_drop(in);
 		request_cancel(in);
@@ -252,8 +252,8 @@ put_warnings(const ApiCall *a, WireOut *o)
 }
 
 /*
- * What the inner requests have taken, but for those that only turn texts into tokens and back; of times the
- * slowest one's.
+ * Write the usage of the inner requests, except those that only tokenize and detokenize; of the times,
+ * the slowest request's.
  */
 static void
 put_usage(const ApiCall *a, WireOut *o)
@@ -309,10 +309,7 @@ end_with(ApiCall *a, const Buf *body, int status)
 	buf_free(&b);
 }
 
-/*
- * An error about the parameter that bodies call vllm_xargs names it as the body does; the two names are of
- * one length.
- */
+/* Bodies call the parameter vllm_xargs: rename it in an error about it.  Both names have the same length. */
 static void
 rename_extra_args(const Buf *fields)
 {
@@ -328,7 +325,7 @@ rename_extra_args(const Buf *fields)
 		memcpy(at, "vllm_xargs", strlen(name));
 }
 
-/* fields: of a WF_ERROR frame */
+/* fields: of a WF_ERROR frame. */
 static void
 fail_fields(ApiCall *a, const Buf *fields)
 {
@@ -351,7 +348,7 @@ fail_fields(ApiCall *a, const Buf *fields)
 	buf_free(&body);
 }
 
-/* A body that comes to nothing is a request that has failed; its requests count themselves. */
+/* An invalid body counts as a failed request; the inner requests count themselves. */
 static void
 fail(ApiCall *a, const Err *e)
 {
@@ -412,7 +409,7 @@ api_free(ApiCall *a)
 	return true;
 }
 
-/* ---- frames of inner conversations ---- */
+/* ---- frames of inner calls ---- */
 
 typedef struct ApiMail
 {
@@ -426,7 +423,7 @@ typedef struct ApiMail
 
 static void gathered(ApiCall *a);
 
-/* What is new of an item's answers. */
+/* Handle the new part of an item's choices. */
 static void
 item_text(ApiCall *a, ApiItem *it, const Buf *fields)
 {
@@ -498,7 +495,7 @@ mail_done(Job *j)
 			case WF_ERROR:
 				fail_fields(a, &m->fields);
 				break;
-			default:			/* closed without a frame: so is the call */
+			default:			/* closed without a frame: close the API call the same way */
 				a->over = true;
 				cancel_items(a);
 				scall_drop(a->c);
@@ -506,7 +503,7 @@ mail_done(Job *j)
 		}
 	buf_free(&m->fields);
 	mem_free(m);
-	/* release: the last touch of the call */
+	/* release: the last access to the call */
 	atomic_fetch_sub_explicit(&a->mail, 1, memory_order_release);
 }
 
@@ -517,7 +514,7 @@ api_tell(ServerCall *in, int kind, const Buf *fields, bool final)
 	ApiMail    *m;
 
 	if (kind == WF_PROGRESS && in->tell_item > 0)
-		return;					/* they all wait for the same model */
+		return;					/* all items wait for the same model */
 	m = mem_zalloc(sizeof(ApiMail));
 	m->j.done = mail_done;
 	m->a = a;
@@ -530,7 +527,7 @@ api_tell(ServerCall *in, int kind, const Buf *fields, bool final)
 	jobs_post(a->srv->jobs, &m->j);
 }
 
-/* What make() has added is sent. */
+/* Send the items that make() has added. */
 static void
 launch(ApiCall *a)
 {
@@ -541,7 +538,7 @@ launch(ApiCall *a)
 	a->items = mem_realloc(a->items, (size_t) to * sizeof(ApiItem));
 	memcpy(a->items + from, a->fresh, (size_t) a->n_fresh * sizeof(ApiItem));
 	a->n_fresh = 0;
-	/* all are there before the first one can end */
+	/* create all of them before the first one can end */
 	for (int i = from; i < to; i++)
 	{
 		ApiItem    *it = &a->items[i];
@@ -567,13 +564,13 @@ typedef struct ApiJob
 {
 	Job			j;
 	ApiCall    *a;
-	bool		writes;			/* else it reads */
+	bool		writes;			/* if false it reads */
 	bool		ok;
 	Buf			answer;
 	Err			e;
 } ApiJob;
 
-/* Members that the endpoint has not asked for. */
+/* Handle the members that the endpoint has not read. */
 static bool
 check_unknown(ApiCall *a, Err *e)
 {
@@ -596,7 +593,7 @@ check_unknown(ApiCall *a, Err *e)
 	return true;
 }
 
-/* The members that all bodies may have. */
+/* Read the members that all bodies may have. */
 static bool
 read_common(ApiCall *a, Err *e)
 {
@@ -676,7 +673,7 @@ job_done(Job *j)
 	mem_free(j);
 }
 
-/* size: bytes that are read or written */
+/* size: bytes to read or write */
 static void
 work(ApiCall *a, bool writes, size_t size, size_t at_once)
 {
@@ -695,7 +692,7 @@ work(ApiCall *a, bool writes, size_t size, size_t at_once)
 	jobs_submit(a->srv->jobs, JQ_TEXT, &job->j);
 }
 
-/* Everything that was launched is done. */
+/* All items that were launched have ended. */
 static void
 gathered(ApiCall *a)
 {
@@ -718,9 +715,9 @@ gathered(ApiCall *a)
 		work(a, true, size, INLINE_REPLY);
 }
 
-/* ---- start ---- */
+/* ---- beginning ---- */
 
-/* A path without what it may end with: a slash. */
+/* Find the endpoint of a path, without its trailing slashes. */
 static const ApiEndpoint *
 find_endpoint(StrView path)
 {
@@ -752,7 +749,7 @@ unknown_path(StrView path, Err *e)
 	return false;
 }
 
-/* The fields of the caller and of the model. */
+/* Write the fields of the caller and of the model. */
 static void
 make_head(ApiCall *a, const Request *r)
 {
@@ -784,7 +781,7 @@ make_head(ApiCall *a, const Request *r)
 		wire_put_int(&o, WTAG_DEFAULT_MODEL, 1);
 }
 
-/* How much each of the models to be listed takes, as far as it is known. */
+/* Look up the context lengths of the models to be listed. */
 static void
 take_lens(ApiCall *a, uint32_t dboid)
 {

@@ -2,11 +2,10 @@
  * api_call.h
  *	  Requests in the bodies of OpenAI's and Anthropic's interfaces (WK_API).
  *
- * An API call is a client inside the engine: its endpoint (a row of api.def) reads the
- * body and makes ordinary requests of it, each an inner conversation (server_call.h) with the
- * same fields that a backend would send; what these answer is put together as the
- * endpoint's answer.  So a body can do nothing that a backend can't, and the core knows
- * nothing of bodies.
+ * An API call is a client inside the engine.  Its endpoint (a row of api.def) reads the body and makes
+ * ordinary requests of it, each an inner server call (server_call.h) with the same fields that a backend
+ * would send.  The endpoint then combines their replies to its response.  So a body can do nothing that
+ * a backend can't, and the core knows nothing of bodies.
  */
 #ifndef VLLM_SERVER_API_API_CALL_H
 #define VLLM_SERVER_API_API_CALL_H
@@ -16,11 +15,11 @@
 
 typedef struct ApiCall ApiCall;
 
-/* Server thread: */
+/* Server thread only: */
 void		api_start(ServerCall *c);
 void		api_cancel(ServerCall *c);
 void		api_each(const ApiCall *a, void (*fn) (ServerCall *c, void *arg), void *arg);
-/* Free it if nothing of it is under way any more. */
+/* Free the call if none of its requests, frames or jobs is left.  Returns false otherwise. */
 bool		api_free(ApiCall *a);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * api_logprobs.c
- *	  Answers of a reply, and log-probabilities as the bodies have them.
+ *	  The choices of a reply, and log-probabilities in the formats of the interfaces.
  *
- * A reply is a list of fields (choice_replies.c): the prompt's, then behind each INDEX an
- * answer's.  A position's entries begin with its own token; the likeliest follow.
+ * A reply is a list of fields (choice_replies.c): the prompt's, then after each INDEX those of a choice.
+ * A position's entries begin with its own token; the top tokens follow.
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -14,9 +14,9 @@
 #include "base/alloc.h"
 #include "server/api/api_internal.h"
 
-#define LEAST	(-9999.0f)		/* what a log-probability of minus infinity is written as */
+#define LEAST	(-9999.0f)		/* written instead of minus infinity */
 
-/* ---- answers ---- */
+/* ---- choices ---- */
 
 static bool
 entries_field(ApiEntries *e, const WireField *f)
@@ -101,7 +101,7 @@ typedef struct ApiModelEntry
 	size_t		n;
 } ApiModelEntry;
 
-/* Entries of each position; position p has first[p] .. first[p + 1]. */
+/* The entries of each position: position p has first[p] .. first[p + 1] - 1. */
 typedef struct Positions
 {
 	int			n;
@@ -116,7 +116,7 @@ positions_free(Positions *p)
 	mem_free(p->e);
 }
 
-/* The arrays belong together, or there is no position. */
+/* Read the arrays; if they don't match each other, there is no position. */
 static void
 positions_read(Positions *p, const ApiEntries *e)
 {
@@ -154,7 +154,7 @@ write_value(JsonOut *j, float v)
 	json_float(j, v > LEAST ? v : LEAST);
 }
 
-/* The token's text, or with as_ids "token_id:123". */
+/* Write the token's text, or with as_ids "token_id:123". */
 static void
 write_token(JsonOut *j, const ApiModelEntry *e, bool as_ids)
 {
@@ -192,7 +192,7 @@ write_top(JsonOut *j, const Positions *p, int i, bool as_ids)
 	json_open(j, '{');
 	for (size_t k = p->first[i]; k < p->first[i + 1]; k++)
 	{
-		/* the own token may be among the likeliest, and texts may be the same */
+		/* the own token may be among the top tokens, and two tokens may have the same text */
 		write_token(j, &p->e[k], as_ids);
 		json_colon(j);
 		write_value(j, p->e[k].value);
@@ -200,7 +200,10 @@ write_top(JsonOut *j, const Positions *p, int i, bool as_ids)
 	json_close(j, '}');
 }
 
-/* Of a text as it is shown: bytes at its beginning that continue no character are one each. */
+/*
+ * Count the characters of a text as it is displayed: each byte at its beginning that continues no
+ * character counts as one.
+ */
 static int64_t
 count_shown(StrView t)
 {
@@ -211,7 +214,7 @@ count_shown(StrView t)
 	return (int64_t) stray + count_chars(t.s, t.n);
 }
 
-/* A position's own token.  Of the first one of a prompt nothing is known but what is told in `first`. */
+/* Return a position's own token.  Of the first token of a prompt only `first` and first_id are known. */
 static ApiModelEntry
 own_token(const Positions *p, int i, StrView first, int32_t first_id)
 {
@@ -220,8 +223,8 @@ own_token(const Positions *p, int i, StrView first, int32_t first_id)
 }
 
 /*
- * A prompt that was cut within a character begins with bytes of it that make none.  Each of them is a U+FFFD
- * in the echo: how many are there behind the first token?
+ * A prompt that was cut within a character begins with bytes of it that are no character.  Each of them
+ * is a U+FFFD in the echo: return how many follow the first token.
  */
 static int64_t
 count_stray(const Positions *p, StrView echo, StrView first)
@@ -241,8 +244,8 @@ count_stray(const Positions *p, StrView echo, StrView first)
 }
 
 /*
- * How many characters the echo has of a token's text.  *stray: bytes that are characters of their own, still
- * to come.
+ * Return how many characters the echo has for a token's text.  *stray: remaining bytes that are shown as
+ * characters of their own.
  */
 static int64_t
 chars_of(const ApiModelEntry *e, int64_t *stray)
@@ -262,7 +265,7 @@ chars_of(const ApiModelEntry *e, int64_t *stray)
 	return n;
 }
 
-/* One of the four lists; what: 0 tokens, 1 their values, 2 the likeliest, 3 offsets. */
+/* Write one of the four lists; what: 0 tokens, 1 their values, 2 top tokens, 3 offsets. */
 static void
 write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, int64_t stray,
 		   StrView first, int32_t first_id)
@@ -313,7 +316,7 @@ api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, StrView echo
 	positions_free(&q);
 }
 
-/* [null, {"ID": {"logprob": ..., "rank": ..., "decoded_token": ...}}, ...] */
+/* Write [null, {"ID": {"logprob": ..., "rank": ..., "decoded_token": ...}}, ...]. */
 void
 api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt)
 {
@@ -350,7 +353,7 @@ api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt)
 
 /* ---- /v1/chat/completions ---- */
 
-/* "token", "logprob", "bytes" */
+/* Write "token", "logprob", "bytes". */
 static void
 write_chat_token(JsonOut *j, const ApiModelEntry *e, bool as_ids)
 {
@@ -383,7 +386,7 @@ api_write_token_logprobs(JsonOut *j, const ApiEntries *entries, int top, bool as
 		for (size_t k = p.first[i]; k < p.first[i + 1]; k++)
 		{
 			if (top >= 0 && p.e[k].rank > top)
-				continue;		/* the own token, which is not one of the likeliest */
+				continue;		/* the own token, which is not one of the top tokens */
 			json_open(j, '{');
 			write_chat_token(j, &p.e[k], as_ids);
 			json_close(j, '}');

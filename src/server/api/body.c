@@ -1,9 +1,9 @@
 /*
  * body.c
- *	  A request's body: a tree, and beside it the text of each member.
+ *	  A request's body: a tree, and next to it the unparsed text of each member.
  *
- * What goes on to a chat template or a grammar (messages, tools, schemas) goes as it was
- * written: a printed tree would have other numbers and other escapes.
+ * Inputs of a chat template or a grammar (messages, tools, schemas) are passed on as they were written,
+ * since printing the tree would change numbers and escapes.
  *
  * null means "not given", as in the interfaces that the bodies come from.
  *
@@ -22,7 +22,7 @@
 #include "base/json/json_value.h"
 #include "base/alloc.h"
 
-/* The text of each member, whose values the tree has in the same order. */
+/* Find the text of each member; the tree has their values in the same order. */
 static bool
 take_members(ApiBody *b, const char *s, size_t n, Err *e)
 {
@@ -44,7 +44,7 @@ take_members(ApiBody *b, const char *s, size_t n, Err *e)
 	return true;
 }
 
-/* The character U+0000 in a string would end it. */
+/* Does the text contain U+0000, which would end a string? */
 static bool
 has_nul(const char *s, size_t n)
 {
@@ -104,7 +104,7 @@ apibody_ignore(ApiBody *b, const char *const *names)
 		(void) apibody_get(b, *names);
 }
 
-/* A value that asks for nothing: false, 0, "", [] or {}. */
+/* Is it a value without effect: false, 0, "", [] or {}? */
 static bool
 is_neutral(const Json *v)
 {
@@ -135,7 +135,7 @@ api_bad(Err *e, const char *name, const char *what)
 	return err_detail(e, "parameter=%s", name);
 }
 
-/* What a member must be, and what it is. */
+/* Report what a member must be, and what it is. */
 static bool
 wrong(const ApiMember *m, const char *name, const char *must, Err *e)
 {
@@ -167,14 +167,14 @@ apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_t *out
 
 	if (m == NULL)
 		return true;
-	/* a tree has only doubles, which lose digits of a seed */
+	/* the tree has only doubles, which lose digits of a seed */
 	if (!json_is_number(m->v) || m->v->num != floor(m->v->num) ||
 		fabs(m->v->num) > 9.3e18)
 		return wrong(m, name, "an integer", e);
 	snprintf(text, sizeof(text), "%.*s", (int) (m->raw.n < 31 ? m->raw.n : 31), m->raw.s);
 	v = strtoll(text, &end, 10);
 	if (*end != '\0')
-		v = (long long) m->v->num;	/* 1e3, 2.0 */
+		v = (long long) m->v->num;	/* for 1e3, 2.0 */
 	if (v < min || v > max)
 	{
 		err_set(e, ERR_INVALID, "%s must be between %" PRId64 " and %" PRId64 ", got %lld", name, min, max,
@@ -208,7 +208,7 @@ apibody_is(ApiBody *b, const char *name, bool array, Err *e)
 	return wrong(m, name, array ? "an array" : "an object", e);
 }
 
-/* Is this key, whose escapes are not undone, that name? */
+/* Is the key, which may contain escapes, this name? */
 static bool
 is_key(StrView key, const char *name)
 {

@@ -2,9 +2,9 @@
  * chat_completions.c
  *	  /v1/chat/completions.
  *
- * The last chunk of a streamed answer has its finish_reason; before the first text each
- * answer has a chunk with the role, as in OpenAI's.  A call of a tool comes as the model writes it:
- * first its id and name, then pieces of its arguments.
+ * The last chunk of a streamed choice has its finish_reason.  Before the first text each choice has a
+ * chunk with the role, as in OpenAI's API.  A tool call is sent while the model writes it: first its id
+ * and name, then pieces of its arguments.
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -25,7 +25,7 @@ enum
 typedef struct Chat
 {
 	ApiGen		g;
-	const char *echo;			/* what each answer begins with, NULL = nothing */
+	const char *echo;			/* text that each choice begins with; NULL = none */
 } Chat;
 
 static void
@@ -39,7 +39,7 @@ drop(ApiCall *a)
 	mem_free(k);
 }
 
-/* max_completion_tokens, or its older name; without both what the context holds */
+/* Read max_completion_tokens, or its older name; the default is the rest of the context. */
 static bool
 put_max_tokens(ApiCall *a, Chat *k, Err *e)
 {
@@ -54,7 +54,7 @@ put_max_tokens(ApiCall *a, Chat *k, Err *e)
 	return true;
 }
 
-/* echo: the last message's text, if it is the assistant's */
+/* Read echo: the last message's text, if it is the assistant's. */
 static bool
 take_echo(ApiCall *a, Chat *k, Err *e)
 {
@@ -71,7 +71,7 @@ take_echo(ApiCall *a, Chat *k, Err *e)
 	return true;
 }
 
-/* logprobs: whether; top_logprobs: of how many of the likeliest */
+/* Read logprobs: whether they are wanted; top_logprobs: how many top tokens. */
 static bool
 read_logprobs(ApiCall *a, Chat *k, Err *e)
 {
@@ -135,7 +135,7 @@ make(ApiCall *a, Err *e)
 	return ok;
 }
 
-/* The text with what it begins with; null if the answer is thoughts or calls only. */
+/* Write the text after the echo; null if the choice has only reasoning or calls. */
 static void
 write_content(const Chat *k, const ApiAnswer *r, JsonOut *j)
 {
@@ -152,7 +152,7 @@ write_content(const Chat *k, const ApiAnswer *r, JsonOut *j)
 	buf_free(&b);
 }
 
-/* "reasoning" */
+/* Write "reasoning". */
 static void
 write_reasoning(const ApiAnswer *r, JsonOut *j)
 {
@@ -160,7 +160,7 @@ write_reasoning(const ApiAnswer *r, JsonOut *j)
 	json_str(j, r->reasoning.s, r->reasoning.n);
 }
 
-/* "tool_calls", if there are any */
+/* Write "tool_calls", if there are any. */
 static void
 write_calls(const ApiAnswer *r, JsonOut *j)
 {
@@ -233,7 +233,7 @@ static bool
 finish(ApiCall *a, JsonOut *j, Err *e)
 {
 	const Chat *k = a->own;
-	const ApiItem *it = &a->items[a->n_items - 1];	/* the ids of the prompt are asked for before */
+	const ApiItem *it = &a->items[a->n_items - 1];	/* the item before it has only the ids of the prompt */
 	ApiUsage	u = api_usage(a, ROLE_ANSWER);
 	ApiAnswers	r;
 
@@ -264,7 +264,7 @@ finish(ApiCall *a, JsonOut *j, Err *e)
 
 /* ---- streaming ---- */
 
-/* A chunk with one choice, up to its delta's members. */
+/* Write a chunk with one choice, up to the members of its delta. */
 static void
 open_chunk(ApiCall *a, int index, JsonOut *j)
 {
@@ -278,7 +278,7 @@ open_chunk(ApiCall *a, int index, JsonOut *j)
 	json_open(j, '{');
 }
 
-/* r NULL: an answer's first chunk */
+/* r NULL: a choice's first chunk */
 static void
 close_chunk(ApiCall *a, const ApiItem *it, const ApiAnswer *r, JsonOut *j)
 {
@@ -300,7 +300,7 @@ close_chunk(ApiCall *a, const ApiItem *it, const ApiAnswer *r, JsonOut *j)
 	json_close(j, '}');
 }
 
-/* The role of each answer, and what it begins with. */
+/* Send the role of each choice, and the echo. */
 static void
 begin(ApiCall *a, const ApiItem *it)
 {
@@ -354,7 +354,10 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		begin(a, it);
 	if (r->tool_calls.n > 0 && r->finish_reason.s != NULL)
 	{
-		/* apart: OpenAI's client takes a call for done that a chunk before the last has begun */
+		/*
+		 * In two chunks: OpenAI's client takes a call as complete if it began in a chunk before the last
+		 * one.
+		 */
 		ApiAnswer	calls = *r;
 		ApiAnswer	last = {.index = r->index,.finish_reason = r->finish_reason,
 							.stop_reason = r->stop_reason};

@@ -2,12 +2,12 @@
  * completions.c
  *	  /v1/completions.
  *
- * A prompt is a text or token ids, and there may be several; or embeddings, in base64 what torch.save()
- * writes of a tensor, whose answers come first.  With echo the answer begins
- * with the prompt; of token ids the text is asked for first (round 0), as are the token
- * ids of a text that are to be returned.  What is told of a prompt is what the model has seen:
- * one that is to be truncated becomes ids first, these are cut, and what is left of them is
- * what the model gets and what the text of an echo is made of.
+ * A prompt is a text or token ids, and there may be several; or it is embeddings, in base64 of a tensor
+ * that torch.save() has written.  The choices of embeddings come first.  With echo the output begins
+ * with the prompt.  For a prompt of token ids its text is requested first (round 0), and so are the
+ * token ids of a text if the response must have them.  The response shows the prompt as the model has
+ * seen it: a prompt to be truncated is tokenized first, its ids are cut, and the rest is given to the
+ * model and used for the text of an echo.
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -21,7 +21,7 @@
 #include "server/request/request.h"
 #include "loader/torch_pickle.h"
 
-/* What an item is for: answers to a prompt, its text, its ids, the text of its first token. */
+/* Purposes of items: choices of a prompt, its text, its ids, the text of its first token. */
 enum
 {
 	ROLE_ANSWER, ROLE_TEXT, ROLE_IDS, ROLE_FIRST
@@ -33,13 +33,13 @@ typedef struct Completions
 	const Json **prompts;		/* owned; strings, or arrays of ids; NULL: embeddings, which come first */
 	const Json **embeds;		/* owned; [n_embeds] strings */
 	int			n_prompts;
-	int			n_embeds;		/* of them */
+	int			n_embeds;		/* number of prompts that are embeddings */
 	bool		echo;
 	bool		echo_only;		/* max_tokens = 0 */
 	bool		special;		/* add_special_tokens */
-	bool		cut;			/* prompts may be truncated, and something of them is told */
-	/* streaming, by choice: */
-	bool	   *echoed;			/* owned; its prompt has been sent */
+	bool		cut;			/* prompts may be truncated, and the response shows something of them */
+	/* streaming, by choice */
+	bool	   *echoed;			/* owned; has its prompt been sent? */
 	int64_t    *offsets;		/* owned; characters so far, for text_offset */
 } Completions;
 
@@ -65,7 +65,7 @@ bad_prompt(Err *e)
 								"of such arrays");
 }
 
-/* Tensors in base64: one, or several */
+/* Read tensors in base64: one, or several. */
 static bool
 take_embeds(ApiCall *a, Completions *k, Err *e)
 {
@@ -104,7 +104,7 @@ take_prompts(ApiCall *a, Completions *k, Err *e)
 
 	if (!take_embeds(a, k, e))
 		return false;
-	/* beside embeddings an empty one is none */
+	/* next to embeddings an empty prompt counts as none */
 	if (k->n_embeds > 0 && json_is_string(v) && v->s[0] == '\0')
 		n = 0;
 	if (n + k->n_embeds == 0)
@@ -122,7 +122,7 @@ take_prompts(ApiCall *a, Completions *k, Err *e)
 	return true;
 }
 
-/* The tensor of a prompt of embeddings, as fields. */
+/* Write the tensor of a prompt of embeddings as fields. */
 static bool
 put_embeds(const Json *v, WireOut *o, Err *e)
 {
@@ -133,7 +133,7 @@ put_embeds(const Json *v, WireOut *o, Err *e)
 
 	ok = ok && torch_tensor_read(bytes.data != NULL ? bytes.data : "", bytes.len, &t, e);
 	buf_free(&bytes);
-	/* one prompt of a batch */
+	/* a batch of one prompt */
 	while (ok && t.n_dims > 2 && t.dim[0] == 1)
 		memmove(t.dim, t.dim + 1, (size_t) --t.n_dims * sizeof(t.dim[0]));
 	if (ok && t.n_dims != 2)
@@ -152,8 +152,8 @@ put_embeds(const Json *v, WireOut *o, Err *e)
 }
 
 /*
- * max_tokens: 16, or the most that the role may have, if not given; 0 with echo: the prompt alone, for which
- * the engine makes one token all the same.
+ * Read max_tokens.  The default is 16, or the role's limit.  0 with echo: only the prompt, for which the
+ * engine generates one token all the same.
  */
 static bool
 put_max_tokens(ApiCall *a, Completions *k, Err *e)
@@ -169,7 +169,7 @@ put_max_tokens(ApiCall *a, Completions *k, Err *e)
 	return true;
 }
 
-/* logprobs: of how many of the likeliest; with echo of the prompt's tokens, too */
+/* Read logprobs: the number of top tokens; with echo also for the prompt's tokens. */
 static bool
 read_logprobs(ApiCall *a, Completions *k, Err *e)
 {
@@ -199,7 +199,7 @@ read_completions(ApiCall *a, Completions *k, Err *e)
 	WireOut		o = chan_out(&k->g.params);
 
 	k->special = true;
-	/* which tags are around thoughts */
+	/* the parsers know the tags around reasoning */
 	if (apibody_get(&a->body, "thinking_token_budget") != NULL)
 		api_put_parsers(a, &o);
 	return take_prompts(a, k, e) && apibody_bool(&a->body, "echo", &k->echo, e) &&
@@ -208,14 +208,14 @@ read_completions(ApiCall *a, Completions *k, Err *e)
 		apigen_read(a, &k->g, e) && put_max_tokens(a, k, e) && read_logprobs(a, k, e);
 }
 
-/* Does the answer name the prompt's tokens, of which the first has no log-probability? */
+/* Does the response list the prompt's tokens, of which the first has no log-probability? */
 static bool
 names_prompt(const Completions *k)
 {
 	return k->echo && k->g.logprobs != API_NO_LOGPROBS;
 }
 
-/* A prompt's text or ids, as fields. */
+/* Write a prompt's text or ids as fields. */
 static bool
 put_prompt(const Completions *k, const Json *v, WireOut *o, Err *e)
 {
@@ -227,8 +227,8 @@ put_prompt(const Completions *k, const Json *v, WireOut *o, Err *e)
 }
 
 /*
- * Texts of prompts that are ids, and ids of those that are texts or may be too long, as far as they are
- * wanted.
+ * Request the texts of prompts that are ids, and the ids of prompts that are texts or may be truncated,
+ * if they are needed.
  */
 static bool
 ask_prompts(ApiCall *a, const Completions *k, Err *e)
@@ -268,7 +268,7 @@ item_of(const ApiCall *a, int role, int index)
 	return NULL;
 }
 
-/* What a round-0 item of a prompt has answered. */
+/* Read the reply of a round-0 item of a prompt. */
 static bool
 reply_of(const ApiCall *a, int role, int p, ApiReply *r)
 {
@@ -279,7 +279,7 @@ reply_of(const ApiCall *a, int role, int p, ApiReply *r)
 	return it != NULL;
 }
 
-/* A reply's ids as a prompt. */
+/* Write a reply's ids as a prompt. */
 static void
 put_reply_ids(WireOut *o, const WireField *f)
 {
@@ -291,7 +291,7 @@ put_reply_ids(WireOut *o, const WireField *f)
 	mem_free(ids);
 }
 
-/* For an echo, the texts of prompts that have been cut, and of those that were ids to begin with. */
+/* For an echo, request the texts of prompts that have been truncated, and of those that were ids. */
 static void
 ask_cut_texts(ApiCall *a, const Completions *k)
 {
@@ -309,7 +309,7 @@ ask_cut_texts(ApiCall *a, const Completions *k)
 	}
 }
 
-/* The first token that the model has seen of a prompt. */
+/* Return the first token of a prompt that the model has seen. */
 static int32_t
 first_id(const ApiCall *a, const Completions *k, int p)
 {
@@ -421,7 +421,7 @@ write_prompt_ids(const ApiCall *a, const Completions *k, int p, JsonOut *j)
 	json_close(j, ']');
 }
 
-/* all: the prompt's log-probabilities, NULL in a stream */
+/* all: the prompt's log-probabilities; NULL in a stream */
 static void
 write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAnswer *r, const ApiEntries *all,
 			   JsonOut *j)
@@ -445,7 +445,7 @@ write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAns
 	buf_free(&echo);
 }
 
-/* text: of the answer, or its part; all: as in write_logprobs() */
+/* text: of the choice, or of its part; all: as in write_logprobs() */
 static void
 write_choice(const ApiCall *a, Completions *k, int p, const ApiAnswer *r, const Buf *text,
 			 const ApiEntries *all, JsonOut *j)
@@ -537,7 +537,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	JsonOut		j = {.b = &out};
 
 	if (k->echo_only && r->finish_reason.s == NULL)
-		return;					/* one chunk, when the token is there */
+		return;					/* send one chunk, when the generated token has come */
 	if (k->echo && !k->echoed[choice])
 		add_prompt(a, k, it->index, &text);
 	if (!k->echo_only)

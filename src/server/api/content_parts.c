@@ -2,7 +2,8 @@
  * content_parts.c
  *	  Messages of a chat, from contents that are arrays of parts (content_parts.h).
  *
- * What parts there may be, and what is said of others, is the interface's; what a template reads is the same.
+ * Each interface decides which parts are allowed, and the errors for others; the format for templates is
+ * the same.
  *
  * Tested by tests/unit/server/test_api.c.
  */

@@ -2,8 +2,8 @@
  * embeddings.c
  *	  /v1/embeddings, /classify, /pooling: vectors and labels of texts.
  *
- * An input is a text or token ids, and there may be several; or it is messages, of which a
- * chat template makes token ids first (round 0).
+ * An input is a text or token ids, and there may be several; or it is messages, which a chat template
+ * turns into token ids first (round 0).
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -41,7 +41,7 @@ drop(ApiCall *a)
 	mem_free(k);
 }
 
-/* ---- what the bodies have in common ---- */
+/* ---- common members of the bodies ---- */
 
 static bool
 put_truncation(ApiCall *a, WireOut *o, Err *e)
@@ -148,7 +148,7 @@ add_inputs(ApiCall *a, const Pool *k, Err *e)
 	return true;
 }
 
-/* The ids of a chat, of which the vector is wanted: asked for in round 0. */
+/* Request the ids of a chat (round 0), whose vector is computed afterwards. */
 static bool
 add_chat(ApiCall *a, const Pool *k, Err *e)
 {
@@ -184,7 +184,7 @@ add_all(ApiCall *a, const Pool *k, Err *e)
 	return add_chat(a, k, e);
 }
 
-/* ---- how vectors are written ---- */
+/* ---- writing vectors ---- */
 
 static bool
 read_encoding(ApiCall *a, Pool *k, Err *e)
@@ -226,7 +226,7 @@ put_dimensions(ApiCall *a, WireOut *o, Err *e)
 	return true;
 }
 
-/* A vector, or with rows one each. */
+/* Write a vector; with `rows` an array of vectors. */
 static void
 write_vector(const Pool *k, const ApiReply *r, bool rows, JsonOut *j)
 {
@@ -363,7 +363,7 @@ const ApiEndpoint api_embeddings = {.prefix = "embd-",.make = embeddings_make,.f
 static bool
 pooling_body_make(ApiCall *a, Err *e)
 {
-	static const char *const refused[] = {"data", NULL};	/* of a plug-in */
+	static const char *const refused[] = {"data", NULL};	/* for plug-ins */
 	Pool	   *k;
 	WireOut		o;
 	bool		embeds;
@@ -406,7 +406,7 @@ classify_make(ApiCall *a, Err *e)
 	return add_all(a, k, e);
 }
 
-/* The name of column `index`, its number if the model has no names. */
+/* Write the name of column `index`, or its number if the model has no names. */
 static void
 write_label(const ApiReply *r, size_t index, JsonOut *j)
 {

@@ -1,8 +1,8 @@
 /*
  * error.c
- *	  Errors as the REST interfaces say them: a status, a type, a body.
+ *	  Errors in the format of the REST interfaces: a status, a type, a body.
  *
- * The SQLSTATE decides, by src/ipc/error_status.def.  A parameter's name travels in the detail
+ * The SQLSTATE decides, by src/ipc/error_status.def.  The detail may name a parameter
  * ("parameter=NAME").
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
@@ -13,13 +13,13 @@
 
 typedef struct ApiErrorKind
 {
-	const char *sqlstate;		/* or as much of its beginning */
+	const char *sqlstate;		/* or a prefix of it */
 	int			status;
 	const char *type;			/* OpenAI's */
 	const char *anthropic;
 } ApiErrorKind;
 
-/* The first that fits. */
+/* The first row that matches applies. */
 static const ApiErrorKind kinds[] = {
 #define ERROR_STATUS(sqlstate, status, openai, anthropic) {sqlstate, status, openai, anthropic},
 #include "ipc/error_status.def"
@@ -43,7 +43,7 @@ api_error_status(const ApiError *e)
 	return kind_of(e)->status;
 }
 
-/* NAME of "parameter=NAME" in the detail. */
+/* Return NAME of "parameter=NAME" in the detail. */
 static StrView
 param_of(const ApiError *e)
 {
@@ -59,7 +59,7 @@ param_of(const ApiError *e)
 	return t;
 }
 
-/* More of a message: a sentence each. */
+/* Append a sentence to the message. */
 static void
 add_sentence(Buf *text, StrView t)
 {
@@ -67,7 +67,10 @@ add_sentence(Buf *text, StrView t)
 	buf_add(text, t.s, t.n);
 }
 
-/* With the hint, and the detail where the caller is to blame and it is more than the parameter. */
+/*
+ * Write the message with the hint; and with the detail, if the error is the caller's fault and the
+ * detail is more than the parameter.
+ */
 static void
 write_message(JsonOut *j, const ApiError *e)
 {

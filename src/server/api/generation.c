@@ -1,9 +1,8 @@
 /*
  * generation.c
- *	  What the bodies that generate have in common: n, seeds, usage, ends.
+ *	  Common members of the bodies that generate: n, seeds, usage, finish reasons.
  *
- * A prompt is an item, whose n answers share it: with a seed answer i is that of the
- * seed + i, as in vLLM.
+ * A prompt is an item, whose n choices share it.  With a seed, choice i has seed + i, as in vLLM.
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -14,9 +13,9 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 
-#define MAX_N			16384	/* answers to a prompt, as in vLLM */
+#define MAX_N			16384	/* choices of a prompt, as in vLLM */
 
-/* {"include_usage": bool, "continuous_usage_stats": bool} */
+/* Read {"include_usage": bool, "continuous_usage_stats": bool}. */
 static bool
 read_stream_options(ApiCall *a, ApiGen *g, Err *e)
 {
@@ -44,7 +43,7 @@ read_stream_options(ApiCall *a, ApiGen *g, Err *e)
 	return true;
 }
 
-/* n answers, or the n best of a beam search */
+/* Read n: the number of choices, or of the best beams of a beam search. */
 static bool
 put_n(ApiCall *a, ApiGen *g, WireOut *o, Err *e)
 {

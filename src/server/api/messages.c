@@ -2,9 +2,9 @@
  * messages.c
  *	  Anthropic's /v1/messages and /v1/messages/count_tokens.
  *
- * Blocks become the messages that chat templates know: a system prompt is a message of
- * its own, a tool_result one of the role "tool", a tool_use a call of the assistant's,
- * thinking the assistant's "reasoning".
+ * Blocks become messages in the format of chat templates: a system prompt is a message of its own, a
+ * tool_result a message of the role "tool", a tool_use a tool call of the assistant, thinking the
+ * assistant's "reasoning".
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -16,7 +16,7 @@
 #include "server/api/api_internal.h"
 #include "server/api/content_parts.h"
 
-/* The block of a streamed answer that is open. */
+/* The open block of a streamed message. */
 typedef enum Block
 {
 	BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL
@@ -25,14 +25,14 @@ typedef enum Block
 typedef struct Messages
 {
 	ApiGen		g;
-	bool		calls;			/* the answer has a tool_use */
-	/* streaming: */
+	bool		calls;			/* the output has a tool_use */
+	/* streaming */
 	bool		began;			/* message_start has been sent */
 	Block		block;
-	int			n_blocks;		/* that are done */
+	int			n_blocks;		/* closed blocks */
 	Buf			input;			/* BLOCK_CALL: its input so far */
-	bool		as_text;		/* the last call's arguments are no object: they are text */
-	Buf			stop;			/* why it has ended, as JSON */
+	bool		as_text;		/* the last call's arguments are not an object, so they are sent as text */
+	Buf			stop;			/* stop_reason and stop_sequence, as JSON */
 } Messages;
 
 static void
@@ -81,7 +81,7 @@ text_of_block(const Json *block)
 	return is_type(block, "text") ? api_str(block, "text") : NULL;
 }
 
-/* The texts of a string or of text blocks, one after the other; none at all: no text. */
+/* Join the text of a string or of text blocks; without any, *out stays empty. */
 static bool
 join_texts(const Json *content, Buf *out, Err *e)
 {
@@ -91,7 +91,7 @@ join_texts(const Json *content, Buf *out, Err *e)
 		content_join(content, text_of_block, "\n", out, &bad) || bad_block(bad, e);
 }
 
-/* {"type": "tool_result", "tool_use_id": ..., "content": ...} */
+/* Write {"type": "tool_result", "tool_use_id": ..., "content": ...} as a message. */
 static bool
 write_tool_result(const Json *block, JsonOut *j, Err *e)
 {
@@ -107,7 +107,7 @@ write_tool_result(const Json *block, JsonOut *j, Err *e)
 	return ok;
 }
 
-/* A user's results of tools first, then what the user says. */
+/* Write a user's message: first the tool results, then the text. */
 static bool
 write_user(const Json *content, JsonOut *j, Err *e)
 {
@@ -144,7 +144,7 @@ write_user(const Json *content, JsonOut *j, Err *e)
 	return true;
 }
 
-/* {"type": "tool_use", "id": ..., "name": ..., "input": {...}}; raw: as it was written */
+/* Add {"type": "tool_use", "id": ..., "name": ..., "input": {...}}.  raw: the block, unparsed. */
 static bool
 add_tool_use(AssistantParts *p, const Json *block, StrView raw, Err *e)
 {
@@ -158,7 +158,7 @@ add_tool_use(AssistantParts *p, const Json *block, StrView raw, Err *e)
 	return true;
 }
 
-/* What the assistant has said, thought and called. */
+/* Write an assistant's message with its text, reasoning and tool calls. */
 static bool
 write_assistant(const Json *content, StrView raw, JsonOut *j, Err *e)
 {
@@ -185,7 +185,7 @@ write_assistant(const Json *content, StrView raw, JsonOut *j, Err *e)
 	return ok;
 }
 
-/* raw: the message as it was written */
+/* raw: the message, unparsed */
 static bool
 write_message(const Json *m, StrView raw, JsonOut *j, Err *e)
 {
@@ -241,7 +241,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 
 /* ---- the request ---- */
 
-/* output_config: {"effort": ..., "format": ...} */
+/* Read output_config: {"effort": ..., "format": ...}. */
 static bool
 put_effort(ApiCall *a, WireOut *o, Err *e)
 {
@@ -253,8 +253,8 @@ put_effort(ApiCall *a, WireOut *o, Err *e)
 }
 
 /*
- * {"type": "enabled", "budget_tokens": 1024}; whether the model thinks at all is its template's
- * business (chat_template_kwargs).
+ * Read {"type": "enabled", "budget_tokens": 1024}.  The template decides whether the model reasons at
+ * all (chat_template_kwargs).
  */
 static bool
 put_thinking(const Json *thinking, WireOut *o, Err *e)
@@ -274,7 +274,7 @@ put_thinking(const Json *thinking, WireOut *o, Err *e)
 	return true;
 }
 
-/* What both endpoints take. */
+/* Read the members that both endpoints have. */
 static bool
 put_chat(ApiCall *a, WireOut *o, Err *e)
 {
@@ -294,7 +294,10 @@ put_chat(ApiCall *a, WireOut *o, Err *e)
 	return put_messages(a, o, e) && put_effort(a, o, e) && api_put_anthropic_tools(a, o, e);
 }
 
-/* output_config: {"format": {"type": "json_schema", "schema": {...}}}, or its format as output_format */
+/*
+ * Read output_config: {"format": {"type": "json_schema", "schema": {...}}}, or its format as
+ * output_format.
+ */
 static bool
 put_format(ApiCall *a, WireOut *o, Err *e)
 {
@@ -375,7 +378,7 @@ make(ApiCall *a, Err *e)
 	return ok;
 }
 
-/* ---- the answer ---- */
+/* ---- response ---- */
 
 static bool
 is_word(StrView t, const char *word)
@@ -383,14 +386,17 @@ is_word(StrView t, const char *word)
 	return t.n == strlen(word) && memcmp(t.s, word, t.n) == 0;
 }
 
-/* calls: the answer has called a tool; also one that it had to call, which a chat's reason does not tell */
+/*
+ * calls: the output has a tool call; set also for calls that tool_choice has forced, for which a chat's
+ * finish_reason is not tool_calls.
+ */
 static const char *
 stop_reason(const ApiAnswer *r, bool calls)
 {
 	return is_word(r->finish_reason, "length") ? "max_tokens" : calls ? "tool_use" : "end_turn";
 }
 
-/* r NULL: it goes on */
+/* r NULL: not finished */
 static void
 write_stop(const Messages *k, const ApiAnswer *r, JsonOut *j)
 {
@@ -428,7 +434,7 @@ open_message(const ApiCall *a, JsonOut *j)
 	json_open(j, '[');
 }
 
-/* Is the text of a call's arguments an object?  Else the call is no tool_use. */
+/* Are the arguments of a call an object?  If not, the call can't be a tool_use. */
 static bool
 is_object(const char *arguments)
 {
@@ -473,7 +479,7 @@ write_call(JsonOut *j, const Json *call, const char *input)
 	json_close(j, '}');
 }
 
-/* A block of what was gathered. */
+/* Write the collected text as a block. */
 static void
 flush_text(JsonOut *j, Buf *text)
 {
@@ -482,7 +488,7 @@ flush_text(JsonOut *j, Buf *text)
 	buf_reset(text);
 }
 
-/* Text and calls in their order; arguments that are no object are text. */
+/* Write text and calls in their order; arguments that are not an object become text. */
 static void
 write_blocks(Messages *k, const ApiAnswer *r, JsonOut *j)
 {
@@ -592,10 +598,7 @@ close_delta(ApiCall *a, JsonOut *j)
 	send_event(a, j);
 }
 
-/*
- * The block that is open, if there is one, ends.  A call that was cut, or was none, has an input that is no
- * JSON.
- */
+/* End the open block, if there is one.  If the call was cut, or was no call, its input is invalid JSON. */
 static void
 end_block(ApiCall *a, JsonOut *j)
 {
@@ -617,7 +620,7 @@ end_block(ApiCall *a, JsonOut *j)
 	k->block = BLOCK_NONE;
 }
 
-/* call: of a BLOCK_CALL */
+/* call: for a BLOCK_CALL */
 static void
 begin_block(ApiCall *a, Block block, const Json *call, JsonOut *j)
 {
@@ -653,7 +656,7 @@ add_text(ApiCall *a, Block block, const char *s, size_t n, JsonOut *j)
 	close_delta(a, j);
 }
 
-/* More of a call's arguments. */
+/* Send more of a call's arguments. */
 static void
 add_input(ApiCall *a, const char *arguments, JsonOut *j)
 {
@@ -699,7 +702,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 
 	if (!k->began)
 		begin_message(a, it, &j);
-	/* first what goes on with the call that is open */
+	/* first the elements that continue the open call */
 	for (; v != NULL && api_call_id(v) == NULL; v = v->next, i++)
 		add_input(a, api_call_arguments(v), &j);
 	if (r->reasoning.n > 0)
@@ -716,11 +719,11 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		add_text(a, BLOCK_TEXT, text.s, text.n, &j);
 	if (r->finish_reason.s != NULL)
 	{
-		/* an answer without anything is an empty text */
+		/* an empty output is an empty text block */
 		if (k->block == BLOCK_NONE && k->n_blocks == 0)
 			begin_block(a, BLOCK_TEXT, NULL, &j);
 		end_block(a, &j);
-		/* the rest waits for the usage */
+		/* sent later, together with the usage */
 		json_open(&j, '{');
 		write_stop(k, r, &j);
 		json_close(&j, '}');

@@ -65,7 +65,7 @@ models_finish(ApiCall *a, JsonOut *j, Err *e)
 	return true;
 }
 
-/* /v1/models/NAME */
+/* Write /v1/models/NAME. */
 static bool
 model_finish(ApiCall *a, JsonOut *j, Err *e)
 {
@@ -89,7 +89,7 @@ const ApiEndpoint api_model = {.prefix = "model-",.lists_models = true,.make = m
 
 /* ---- tokenize ---- */
 
-/* What is done in which order: the ids, then the text of each, if it is wanted. */
+/* Purposes of items in their order: the ids, then the text of each token, if it is wanted. */
 enum
 {
 	TOK_IDS, TOK_TEXT
@@ -111,7 +111,7 @@ tokenize_prompt(ApiCall *a, WireOut *o, Err *e)
 	return true;
 }
 
-/* The text of each token, alone. */
+/* Request the text of each token alone. */
 static bool
 tokenize_texts(ApiCall *a, Err *e)
 {

@@ -1,13 +1,13 @@
 /*
  * responses.c
- *	  /v1/responses, and /v1/responses/ID of what the backend has stored.
+ *	  /v1/responses, and /v1/responses/ID of a response that the backend has stored.
  *
- * Items become the messages that chat templates know: thoughts, text and calls that follow each other
- * are one message of the assistant's.  What came before, with
- * previous_response_id, the backend sends along (API_PREVIOUS: an array of items); it also
- * stores the response, and for /v1/responses/ID sends what it has stored.
+ * Items become messages in the format of chat templates: adjacent items of reasoning, text and calls
+ * become one message of the assistant.  With previous_response_id, the backend sends the previous items
+ * along (API_PREVIOUS: an array of items).  It also stores the response, and for /v1/responses/ID sends
+ * the stored one.
  *
- * A streamed answer is one item after the other: reasoning, the message, calls.
+ * A streamed response has one item after the other: reasoning, the message, calls.
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -19,13 +19,13 @@
 #include "server/api/api_internal.h"
 #include "server/api/content_parts.h"
 
-/* What a streamed answer is in the middle of. */
+/* The open item of a streamed response. */
 typedef enum ResponsesPart
 {
 	PART_NONE, PART_REASONING, PART_TEXT, PART_CALL
 } ResponsesPart;
 
-/* A call of a function, but for its arguments. */
+/* A function call without its arguments. */
 typedef struct Called
 {
 	char		item_id[API_ID_LEN];
@@ -41,14 +41,14 @@ typedef struct Responses
 	bool		want_logprobs;	/* include: message.output_text.logprobs */
 	/* streaming */
 	ResponsesPart part;
-	int			n_parts;		/* items that are done */
+	int			n_parts;		/* completed items */
 	int64_t		sequence;
-	Buf			text;			/* of the item */
+	Buf			text;			/* text of the open item */
 	Called		called;			/* PART_CALL */
-	Buf			logprobs;		/* of its tokens, with commas between */
-	size_t		n_sent;			/* bytes of these that deltas had */
-	Buf			output;			/* items that are done, with commas between */
-	bool		cut;			/* it has ended for want of tokens */
+	Buf			logprobs;		/* JSON elements for the tokens of the open item, separated by commas */
+	size_t		n_sent;			/* bytes of these that have been sent in deltas */
+	Buf			output;			/* completed items, separated by commas */
+	bool		cut;			/* it has ended at the token limit */
 } Responses;
 
 static void
@@ -84,7 +84,7 @@ text_of_part(const Json *part)
 	return text != NULL ? text : api_str(part, "refusal");
 }
 
-/* A text, or parts that are texts, one after the other. */
+/* Join the texts of a string or of text parts. */
 static bool
 join_parts(const Json *content, Buf *out, Err *e)
 {
@@ -97,7 +97,7 @@ join_parts(const Json *content, Buf *out, Err *e)
 	return bad_item("content parts", api_str(bad, "type") != NULL ? api_str(bad, "type") : "", e);
 }
 
-/* What the assistant has thought, said and called in items that follow each other: one message. */
+/* Adjacent items of the assistant's reasoning, text and calls, which become one message. */
 typedef struct Turn
 {
 	AssistantParts p;
@@ -177,7 +177,7 @@ write_call_output(const Json *item, JsonOut *j, Err *e)
 	return ok;
 }
 
-/* A call that a stream has begun, and that was cut, or was none: the message beside it has its text. */
+/* Is it a call that a stream has begun, but that was cut, or was no call?  A message has its text. */
 static bool
 is_incomplete(const Json *item)
 {
@@ -270,7 +270,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 
 /* ---- the request ---- */
 
-/* text: {"format": {"type": "json_schema", "name", "schema", "strict"}} */
+/* Read text: {"format": {"type": "json_schema", "name", "schema", "strict"}}. */
 static bool
 put_format(ApiCall *a, WireOut *o, Err *e)
 {
@@ -294,7 +294,7 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	{
 		if (api_str(format, "name") == NULL)
 			return api_bad(e, "text", "must have a format with a name");
-		/* the same members, but for the type, are an object's of chat completions */
+		/* chat completions have the same members, but for the type, in an object of their own */
 		json_open(&j, '{');
 		json_key_cstr(&j, "type", type);
 		json_key(&j, type);
@@ -329,7 +329,7 @@ put_limits(ApiCall *a, WireOut *o, Err *e)
 	return true;
 }
 
-/* include: ["message.output_text.logprobs"], with top_logprobs */
+/* Read include: ["message.output_text.logprobs"], with top_logprobs. */
 static bool
 read_logprobs(ApiCall *a, Responses *k, Err *e)
 {
@@ -353,7 +353,7 @@ read_logprobs(ApiCall *a, Responses *k, Err *e)
 	return true;
 }
 
-/* The types of what is repeated in the answer, and of what has no effect. */
+/* Check the types of members that the response repeats, or that have no effect. */
 static bool
 check_types(ApiCall *a, Err *e)
 {
@@ -388,7 +388,7 @@ check_fields(ApiCall *a, Err *e)
 		check_types(a, e);
 }
 
-/* reasoning: {"effort": ..., "summary": ...}; there are no summaries */
+/* Read reasoning: {"effort": ..., "summary": ...}; there are no summaries. */
 static bool
 put_reasoning(ApiCall *a, WireOut *o, Err *e)
 {
@@ -429,9 +429,9 @@ make(ApiCall *a, Err *e)
 	return ok;
 }
 
-/* ---- the answer ---- */
+/* ---- response ---- */
 
-/* logprobs: elements, with commas between; NULL = none */
+/* logprobs: JSON elements, separated by commas; NULL = none */
 static void
 write_logprobs(const char *logprobs, size_t n, JsonOut *j)
 {
@@ -442,7 +442,7 @@ write_logprobs(const char *logprobs, size_t n, JsonOut *j)
 	json_close(j, ']');
 }
 
-/* More of an answer's tokens. */
+/* Add the log-probabilities of more tokens of the output. */
 static void
 add_logprobs(Responses *k, const ApiEntries *entries)
 {
@@ -472,7 +472,7 @@ write_output_text(StrView text, const Buf *logprobs, JsonOut *j)
 	json_close(j, '}');
 }
 
-/* text.s NULL: the item is only beginning */
+/* text.s NULL: the item has only begun */
 static void
 write_message(const Responses *k, StrView text, bool cut, JsonOut *j)
 {
@@ -527,7 +527,7 @@ set_called(ApiCall *a, Called *c, const Json *call)
 	api_make_id(a, "fc_", c->item_id, sizeof(c->item_id));
 }
 
-/* Arguments of a call that was cut, or was none, are no JSON. */
+/* Return the status of a call; the arguments of a call that was cut, or was no call, are invalid JSON. */
 static const char *
 status_of(const char *arguments)
 {
@@ -538,7 +538,7 @@ status_of(const char *arguments)
 	return whole ? "completed" : "incomplete";
 }
 
-/* arguments NULL: they are still to come */
+/* arguments NULL: they will follow */
 static void
 write_function_call(const Called *c, const char *arguments, JsonOut *j)
 {
@@ -552,7 +552,7 @@ write_function_call(const Called *c, const char *arguments, JsonOut *j)
 	json_close(j, '}');
 }
 
-/* A further message of the same answer, or further thoughts, are other items. */
+/* Make new ids, because a further message, or further reasoning, of the same output is another item. */
 static void
 next_ids(ApiCall *a)
 {
@@ -562,7 +562,7 @@ next_ids(ApiCall *a)
 	api_make_id(a, "rs_", k->reasoning_id, sizeof(k->reasoning_id));
 }
 
-/* A message of a piece of the answer's text, if it has any; the first has the log-probabilities. */
+/* Write a piece of the output's text as a message, if it is not empty.  The first has the logprobs. */
 static void
 write_piece(ApiCall *a, StrView text, bool cut, JsonOut *j)
 {
@@ -575,7 +575,7 @@ write_piece(ApiCall *a, StrView text, bool cut, JsonOut *j)
 	next_ids(a);
 }
 
-/* Text and calls in their order. */
+/* Write text and calls in their order. */
 static void
 write_parts(ApiCall *a, const ApiAnswer *r, bool cut, JsonOut *j)
 {
@@ -596,7 +596,7 @@ write_parts(ApiCall *a, const ApiAnswer *r, bool cut, JsonOut *j)
 	json_free(list);
 }
 
-/* A member of the body as it was written, or what stands for it. */
+/* Write a member of the body unparsed, or `otherwise` if it is not given. */
 static void
 write_given(ApiCall *a, JsonOut *j, const char *name, const char *otherwise)
 {
@@ -628,7 +628,7 @@ write_usage(const ApiItem *it, JsonOut *j)
 	json_close(j, '}');
 }
 
-/* output: its items, with commas between; it NULL: it is still in progress */
+/* output: its items, separated by commas; it NULL: the response is in progress */
 static void
 write_response(ApiCall *a, const ApiItem *it, const Buf *output, bool cut, JsonOut *j)
 {
@@ -698,7 +698,7 @@ finish(ApiCall *a, JsonOut *j, Err *e)
 
 /* ---- streaming ---- */
 
-/* The members that all events have. */
+/* Write the members that all events have. */
 static void
 open_event(Responses *k, const char *type, JsonOut *j)
 {
@@ -763,7 +763,7 @@ begin_part(ApiCall *a, ResponsesPart part, JsonOut *j)
 	send_event(a, j);
 }
 
-/* The item that is done: into the output, and its event. */
+/* The item is complete: add it to the output, and send its event. */
 static void
 item_done(ApiCall *a, const Buf *item, JsonOut *j)
 {
@@ -780,7 +780,7 @@ item_done(ApiCall *a, const Buf *item, JsonOut *j)
 	k->n_parts++;
 }
 
-/* The events of a text, or of thoughts, that are done; the item goes to out. */
+/* Send the events at the end of a text, or of reasoning; the item goes to out. */
 static void
 end_text(ApiCall *a, StrView text, JsonOut *out, JsonOut *j)
 {
@@ -856,7 +856,7 @@ add_text(ApiCall *a, ResponsesPart part, StrView text, const ApiEntries *entries
 	}
 	buf_add(&k->text, text.s, text.n);
 	if (text.n == 0)
-		return;					/* the next delta has the log-probabilities of what is held back */
+		return;					/* the next delta has the log-probabilities of text that is held back */
 	if (part == PART_TEXT)
 		add_logprobs(k, entries);
 	open_item_event(k, part == PART_REASONING ? "response.reasoning_text.delta" :
@@ -875,7 +875,7 @@ add_text(ApiCall *a, ResponsesPart part, StrView text, const ApiEntries *entries
 	send_event(a, j);
 }
 
-/* More of a call's arguments. */
+/* Send more of a call's arguments. */
 static void
 add_arguments(ApiCall *a, const char *arguments, JsonOut *j)
 {
@@ -920,7 +920,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		response_event(a, "response.created", NULL, &j);
 		response_event(a, "response.in_progress", NULL, &j);
 	}
-	/* first what goes on with the call that is open */
+	/* first the elements that continue the open call */
 	for (; v != NULL && api_call_id(v) == NULL; v = v->next, i++)
 		add_arguments(a, api_call_arguments(v), &j);
 	if (r->reasoning.n > 0)

@@ -2,8 +2,8 @@
  * sampling_params.c
  *	  Sampling parameters of a body, as fields of an inner request's message.
  *
- * Those with BODY() in request_fields.def; ranges that depend on the model are the core's, as for
- * any request.
+ * They are the rows with BODY() of request_fields.def.  The core checks ranges that depend on the model,
+ * as for any request.
  *
  * Tested by tests/unit/server/test_api.c.
  */
@@ -25,10 +25,10 @@ typedef enum ParamType
 
 typedef struct Param
 {
-	const char *name;			/* NULL: it is read elsewhere, or not a member of bodies */
+	const char *name;			/* NULL: read elsewhere, or not a member of bodies */
 	WireTag		tag;
 	ParamType	type;
-	double		min, max;		/* of a number; of a string: characters, 0 = any */
+	double		min, max;		/* of a number; of a string: characters, 0 = no limit */
 	const char *rule;
 } Param;
 
@@ -44,7 +44,7 @@ static const Param params[] = {
 #undef CALL_OPTION
 };
 
-/* Parameters with a meaning that this version doesn't have, and the value at which they mean nothing. */
+/* Parameters that this version does not support, and the value at which they have no effect. */
 typedef struct LaterParam
 {
 	const char *name;
@@ -90,7 +90,7 @@ put_number(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 	return true;
 }
 
-/* a string, or an array of them */
+/* Write a string, or an array of strings. */
 static bool
 put_strings(const Param *p, const Json *v, WireOut *o, Err *e)
 {
@@ -154,7 +154,7 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 			if (m->v->child == NULL)
 				return p->tag != WTAG_ALLOWED_TOKEN_IDS || api_bad(e, p->name, "must not be empty");
 			return api_put_ids(o, p->tag, m->v, p->name, e);
-		case P_BIG:				/* of SQL functions alone */
+		case P_BIG:				/* SQL functions only */
 			break;
 	}
 	return true;
@@ -168,7 +168,7 @@ is_nothing(const Json *v, double neutral)
 		((json_is_array(v) || json_is_object(v)) && v->child == NULL);
 }
 
-/* Names that vLLM had once. */
+/* Refuse names that older versions of vLLM had. */
 static bool
 refuse_guided(ApiCall *a, Err *e)
 {
@@ -242,7 +242,7 @@ put_template(ApiCall *a, WireOut *o, Err *e)
 	return true;
 }
 
-/* A role each; a text or parts, which the assistant may lack. */
+/* Check that each message has a role, and a text or parts; the assistant's may be missing. */
 static bool
 check_messages(const Json *messages, Err *e)
 {

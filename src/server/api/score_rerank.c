@@ -14,7 +14,7 @@
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
 
-/* A text or several, under whichever of the names it is given. */
+/* A text or several, given under one of several names. */
 typedef struct ScoreRerankTexts
 {
 	const char *name;
@@ -83,7 +83,7 @@ common_fields(ApiCall *a, Buf *fields, Err *e)
 	return true;
 }
 
-/* 1:1, 1:N, N:N */
+/* Pair the texts 1:1, 1:N or N:N. */
 static bool
 add_pairs(ApiCall *a, const Buf *fields, const ScoreRerankTexts *x, const ScoreRerankTexts *y, Err *e)
 {
@@ -199,7 +199,7 @@ typedef struct ScoreRerankRanked
 	const char *text;
 } ScoreRerankRanked;
 
-/* the best first, equal ones in their own order */
+/* Order by score, the best first; equal ones keep their order. */
 static int
 compare_ranked(const void *x, const void *y)
 {

@@ -1,11 +1,11 @@
 /*
  * tools.c
- *	  Tools and reasoning of bodies: what goes to the template and to the parsers, and the
- *	  calls of an answer.
+ *	  Tools and reasoning of bodies: the fields for the template and the parsers, and the tool calls of
+ *	  an output.
  *
- * Chats, Responses and Anthropic's messages each write tools and tool_choice in a way of
- * their own; a message has a chat's (output_parsers.h).  With tools and no tool_choice the choice
- * is "auto", which is an error where nobody has said how the model writes its calls.
+ * Chats, /v1/responses and Anthropic's messages each have a format of their own for tools and
+ * tool_choice; a message has a chat's (output_parsers.h).  With tools and no tool_choice the choice is
+ * "auto", which is an error if no parser is configured.
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -34,7 +34,7 @@ not_a_function(Err *e)
 	return err_detail(e, "parameter=tools");
 }
 
-/* {"name": ..., "description": ..., SCHEMA: {...}} */
+/* Check {"name": ..., "description": ..., SCHEMA: {...}}. */
 static bool
 check_function(const Json *f, const char *schema, Err *e)
 {
@@ -122,9 +122,9 @@ api_put_effort(WireOut *o, const char *name, const char *effort, Err *e)
 	return effort == NULL || api_bad(e, name, "must be none, minimal, low, medium, high, xhigh or max");
 }
 
-/* ---- Responses ---- */
+/* ---- /v1/responses ---- */
 
-/* {"type": "function", "name": ..., ...} becomes {"type": "function", "function": {"name": ..., ...}}. */
+/* Convert {"type": "function", "name": ..., ...} to {"type": "function", "function": {"name": ..., ...}}. */
 static void
 write_function(StrView tool, JsonOut *j)
 {
@@ -175,7 +175,7 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 
 /* ---- Anthropic's messages ---- */
 
-/* raw: the tool as it was written */
+/* raw: the tool, unparsed */
 static void
 write_anthropic(const Json *tool, StrView raw, JsonOut *j)
 {
@@ -199,7 +199,7 @@ write_anthropic(const Json *tool, StrView raw, JsonOut *j)
 	json_close(j, '}');
 }
 
-/* {"type": "auto" | "any" | "tool" | "none", "name": ..., "disable_parallel_tool_use": ...} */
+/* Read {"type": "auto" | "any" | "tool" | "none", "name": ..., "disable_parallel_tool_use": ...}. */
 static bool
 put_anthropic_choice(const Json *choice, WireOut *o, Err *e)
 {
@@ -267,7 +267,7 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 	return ok && put_anthropic_choice(choice != NULL ? choice->v : NULL, o, e);
 }
 
-/* ---- the calls of an answer ---- */
+/* ---- the calls of an output ---- */
 
 Json *
 api_calls(StrView calls)

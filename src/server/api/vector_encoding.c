@@ -1,10 +1,10 @@
 /*
  * vector_encoding.c
- *	  Vectors as bytes (vector_encoding.h).
+ *	  Encodings of vectors as bytes (vector_encoding.h).
  *
- * All but float32 are a sign, some exponent bits and some mantissa bits: one rounding
- * does for them.  fp8_e4m3 has no infinity (its largest number is 448); what is larger
- * becomes NaN, as in PyTorch's float8_e4m3fn.
+ * All types but float32 are a sign, some exponent bits and some mantissa bits, so one rounding serves
+ * all of them.  fp8_e4m3 has no infinity (its largest number is 448); larger numbers become NaN, as in
+ * PyTorch's float8_e4m3fn.
  *
  * Tested by tests/unit/server/test_api.c.
  */
@@ -69,7 +69,7 @@ vector_bits(VectorType t, float f)
 	e = e - 1 + bias;			/* exponent field of 1.xxx */
 	if (e < 1)
 	{
-		/* below the normal numbers: units of 2^(1 - bias - man_bits) */
+		/* below the normal numbers: in units of 2^(1 - bias - man_bits) */
 		bits = (uint32_t) nearbyint(ldexp(m, e + k->man_bits));
 	}
 	else
@@ -114,7 +114,7 @@ base64_add(Buf *out, const void *data, size_t n)
 	}
 }
 
-/* 0 .. 63; -1: no digit */
+/* Return 0 .. 63; -1: not a digit. */
 static int
 base64_digit(char c)
 {

@@ -1,8 +1,8 @@
 /*
  * fingerprint.c
- *	  Which files a model has: equal strings = the same files.
+ *	  Fingerprints of a model's files: equal strings = the same files.
  *
- * A fingerprint has device, inode, size, mtime and ctime of each file; nothing is read of them.
+ * A fingerprint has device, inode, size, mtime and ctime of each file; the files are not read.
  *
  * Tested by tests/unit/server/test_models_registry.c.
  */

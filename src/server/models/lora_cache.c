@@ -2,15 +2,16 @@
  * lora_cache.c
  *	  The cache of adapters of a loaded model.
  *
- * A request for an adapter takes two steps, each beside the server thread.  A probe looks at the files
- * (those who ask before it has begun share it).  Then either the adapter is there, or it is
- * loaded into a place, which may be somebody else's who hasn't been used for long.  Conversations
- * that wait are in one list each: a probe's, a loading adapter's, or that of those who want a
- * place; job_busy keeps them until then.
+ * A request for an adapter takes two steps, both outside of the server thread.  A probe checks the files
+ * (requests that come before it has begun share it).  Then the adapter is in the cache, or it is loaded
+ * into a place, for which an adapter that was not used for long may be evicted.  A waiting server call
+ * is in exactly one list: of a probe, of an adapter that is being loaded, or of the calls that need a
+ * place; job_busy keeps the call meanwhile.
  *
  * Requests get places in order of arrival.  An adapter that is always in use would keep its place
- * for ever: so when LORA_PATIENCE requests have begun while somebody waits, the one that was loaded longest
- * ago is `leaving`.  New requests for it wait, too, behind those who did before, until it is idle and can go.
+ * forever.  So when LORA_PATIENCE requests have begun while another one waits for a place, the adapter
+ * that was loaded first is `leaving`.  New requests for it wait, too, after those that wait already,
+ * until it is idle and can be evicted.
  *
  * Tested by tests/unit/server/test_lora_cache.c.
  */
@@ -32,7 +33,7 @@
 #include "server/request/request.h"
 #include "server/server.h"
 
-#define MAX_NAMES	16			/* of an adapter that are told; the oldest is forgotten */
+#define MAX_NAMES	16			/* names of an adapter that are listed; the oldest one is dropped */
 #define LORA_PATIENCE	32
 
 typedef struct Waiting
@@ -41,7 +42,7 @@ typedef struct Waiting
 	ServerCall **tail;
 } Waiting;
 
-/* The requests that wait for it. */
+/* A name under which requests have asked for the adapter. */
 typedef struct LoraName
 {
 	uint32_t	dboid;
@@ -54,16 +55,16 @@ struct Lora
 	Lora	   *next;
 	LoraCache  *lc;
 	char	   *path;
-	char	   *print;			/* of the files */
+	char	   *print;			/* fingerprint of the files */
 	uint64_t	id;
-	LoraAdapter *a;				/* NULL: it is being loaded */
-	int64_t		bytes;			/* memory; until it is loaded the size of its file */
+	LoraAdapter *a;				/* NULL: still loading */
+	int64_t		bytes;			/* memory; until it is loaded, the size of its file */
 	bool		pinned;
-	bool		unlisted;			/* nobody finds it any more */
-	int			users;			/* conversations that hold it */
+	bool		unlisted;			/* no new request finds it */
+	int			users;			/* server calls that use it */
 	int64_t		n_requests;
-	int64_t		used_us;		/* of the last request: since the epoch */
-	uint64_t	used_no;		/* order of the last request among all adapters */
+	int64_t		used_us;		/* time of the last request, since the epoch */
+	uint64_t	used_no;		/* order of the last requests for all adapters */
 	LoraName	names[MAX_NAMES];
 	int			n_names;
 	Waiting		waiting;
@@ -77,7 +78,7 @@ typedef struct Probe
 	ModelInstance *pin;
 	char	   *path;
 	char	   *print;
-	int64_t		bytes;			/* of the file with the weights */
+	int64_t		bytes;			/* size of the file with the weights */
 	_Atomic bool begun;
 	Waiting		waiting;
 } Probe;
@@ -85,20 +86,20 @@ typedef struct Probe
 struct LoraCache
 {
 	struct Server *srv;
-	const BackendModel *instance;		/* NULL: the model is gone */
+	const BackendModel *instance;		/* NULL: the model is unloaded */
 	LoraLimits	limits;
 	Lora	   *all;
 	int			n;
-	Probe	   *probes;			/* not done */
-	Waiting		homeless;		/* they want a place; their ServerCall.lora is NULL */
-	int			passed;			/* requests that have begun since one of these got one */
+	Probe	   *probes;			/* probes that have not ended */
+	Waiting		homeless;		/* calls that need a place; their ServerCall.lora is NULL */
+	int			passed;			/* requests that have begun since one of the waiting calls got a place */
 	Lora	   *leaving;		/* it takes no new requests; NULL = none */
 	uint64_t	uses;
 	bool		freed;			/* a place may have become free */
-	bool		no_room;		/* memory must become free first (memory_limit.c) */
+	bool		no_room;		/* memory must become available first (memory_limit.c) */
 };
 
-/* ---- lists of conversations ---- */
+/* ---- lists of server calls ---- */
 
 static void
 wait_init(Waiting *w)
@@ -110,7 +111,7 @@ wait_init(Waiting *w)
 static void
 wait_add(Waiting *w, ServerCall *c)
 {
-	/* in one list at a time, which keeps it */
+	/* a call is in one list at a time, which keeps it alive */
 	ASSERT(c->job_busy && c->lora == NULL && *w->tail == NULL);
 	c->lora_next = NULL;
 	*w->tail = c;
@@ -131,7 +132,7 @@ wait_take(Waiting *w)
 	return c;
 }
 
-/* It waits no more. */
+/* The call's wait has ended. */
 static void
 go_on(ServerCall *c, const Err *e)
 {
@@ -168,7 +169,7 @@ loras_new(struct Server *srv, const BackendModel *instance, const LoraLimits *li
 	return lc;
 }
 
-/* The last of it is gone. */
+/* Free the cache if the model is unloaded and nothing is left. */
 static void
 cache_settle(LoraCache *lc)
 {
@@ -198,7 +199,7 @@ lora_gone(Lora *l)
 	cache_settle(lc);
 }
 
-/* No request finds it any more; true: it is freed. */
+/* Hide the adapter from new requests.  Returns true if it was freed. */
 static bool
 lora_unlist(Lora *l)
 {
@@ -252,7 +253,10 @@ lora_named(Lora *l, const ServerCall *c)
 	l->n_names++;
 }
 
-/* Somebody has waited for a place long enough: one that is in use takes no new requests until it is idle. */
+/*
+ * A request has waited for a place long enough: choose an adapter in use that takes no new requests
+ * until it is idle.
+ */
 static void
 make_one_leave(LoraCache *lc)
 {
@@ -261,7 +265,7 @@ make_one_leave(LoraCache *lc)
 			lc->leaving = l;
 }
 
-/* c has it from now on. */
+/* c uses the adapter from now on. */
 static void
 lora_use(Lora *l, ServerCall *c)
 {
@@ -315,7 +319,7 @@ load_run(Job *j)
 	t->a = t->be->loader->lora_load(t->instance, t->l->path, &t->limits, &t->err);
 }
 
-/* For lists of names: without what separates or quotes them. */
+/* Copy a name without the characters that separate or quote names in lists. */
 static void
 plain_name(const char *from, char *to, size_t size)
 {
@@ -350,7 +354,7 @@ load_done(Job *j)
 		log_line('I', "adapter loaded from \"%s\": rank %d, %" PRId64 " kB, %" PRId64 " ms", l->path,
 				 t->a->info.rank, t->a->info.bytes >> 10, (clock_us() - t->start_us) / 1000);
 		models_show(l->lc->srv->models);
-		l->users++;				/* waiters may give it back at once */
+		l->users++;				/* keeps l: waiting calls may release it at once */
 		while ((c = wait_take(&waiting)) != NULL)
 			lora_use(l, c);
 		lora_unref(l);
@@ -369,7 +373,8 @@ static void
 lora_begin(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 {
 	const char *path = c->req->lora_path;
-	static uint64_t last_id;	/* of this process: K and V of one are never another's */
+	/* unique in this process, so that KV blocks of one adapter are never used for another */
+	static uint64_t last_id;
 	Lora	   *l = mem_zalloc(sizeof(Lora));
 	LoadJob    *t = mem_zalloc(sizeof(LoadJob));
 
@@ -396,7 +401,7 @@ lora_begin(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 	jobs_submit(lc->srv->jobs, JQ_LORA, &t->j);
 }
 
-/* The least recently used of those without a request; NULL = none. */
+/* Return the least recently used adapter without a request; NULL = none. */
 static Lora *
 oldest_idle(const LoraCache *lc)
 {
@@ -435,7 +440,7 @@ loras_evict(LoraCache *lc)
 	lora_gone(l);
 }
 
-/* Is there a place, or can one be made? */
+/* Is there a free place, or can one be freed? */
 static bool
 make_place(LoraCache *lc)
 {
@@ -467,7 +472,7 @@ wait_for_place(LoraCache *lc, ServerCall *c, const char *print)
 	step_watch(lc->srv->step, 1);
 }
 
-/* Its adapter is there, or is being loaded. */
+/* The adapter is in the cache, or is being loaded: c uses it or waits for it. */
 static void
 take(LoraCache *lc, Lora *l, ServerCall *c, const char *print)
 {
@@ -484,7 +489,7 @@ take(LoraCache *lc, Lora *l, ServerCall *c, const char *print)
 	}
 }
 
-/* There is a place, but vllm.memory_limit may have no memory for it. */
+/* Load the adapter into a free place, if vllm.memory_limit has memory for it. */
 static void
 begin_if_room(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 {
@@ -506,8 +511,9 @@ begin_if_room(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 }
 
 /*
- * What lies at c's path has been looked at.  again: before it waited for a place.  What is there by now is no
- * older then: who had found other files would have driven it out.
+ * The files at c's path have been probed.  again: the probe was before c waited for a place.  Then the
+ * cached adapter is no older than the probe, because a request that found other files would have
+ * unlisted it.
  */
 static void
 place(LoraCache *lc, ServerCall *c, const char *print, bool again)
@@ -529,10 +535,10 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 		pinned = l->pinned;
 		lora_unlist(l);
 	}
-	/* it takes the other's place in this, too, even if it has to wait for its own */
+	/* the changed adapter inherits the pin, even if it has to wait for its place */
 	if (pinned && c->req->lora_pin < 0)
 		c->req->lora_pin = 1;
-	/* nobody passes those who wait */
+	/* no request overtakes the waiting ones */
 	if ((again || lc->homeless.head == NULL) && !lc->no_room && make_place(lc))
 		begin_if_room(lc, c, print, pinned);
 	else if (lc->n >= lc->limits.max_cpu_loras && all_pinned(lc))
@@ -544,7 +550,10 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 	}
 	else
 	{
-		/* behind one for which there is no memory it waits for that, too (memory_limit_lora()) */
+		/*
+		 * if it waits after a request for which there is no memory, its memory timeout starts, too
+		 * (memory_limit_lora())
+		 */
 		if (!lc->no_room)
 			c->lora_asked_us = 0;
 		else if (c->lora_asked_us == 0)
@@ -553,7 +562,7 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 	}
 }
 
-/* ---- what lies at a path ---- */
+/* ---- probing files ---- */
 
 static bool
 add_file(Buf *b, const char *dir, const char *name, int64_t *size)
@@ -570,7 +579,7 @@ add_file(Buf *b, const char *dir, const char *name, int64_t *size)
 	return true;
 }
 
-/* What there is is good enough here: the loader says what is missing. */
+/* Missing files are no error here: the loader reports them. */
 static void
 probe_run(Job *j)
 {
@@ -654,9 +663,9 @@ loras_want(LoraCache *lc, ServerCall *c)
 	jobs_submit(lc->srv->jobs, JQ_LOOK, &p->j);
 }
 
-/* ---- places that become free ---- */
+/* ---- freed places ---- */
 
-/* A conversation that is over lets go before its slot is used again. */
+/* Release the adapter of a call that has ended, before its slot is used again. */
 static void
 let_go(ServerCall *c, void *arg)
 {
@@ -677,7 +686,8 @@ loras_let_go(struct Server *srv)
 }
 
 /*
- * A request is over: places may be free.  Called in each round of the server thread; true: call again soon.
+ * Give free places to waiting calls.  Called in each iteration of the server thread; true: call again
+ * soon.
  */
 static bool
 loras_attend(LoraCache *lc)
@@ -828,7 +838,7 @@ loras_unload(LoraCache *lc, ServerCall *c)
 	buf_free(&fields);
 }
 
-/* How many requests use it, of which so many are in a step. */
+/* The number of requests that use an adapter, by state. */
 typedef struct Users
 {
 	const Lora *l;
@@ -884,7 +894,7 @@ loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j)
 				put_one(l, &l->names[i], j);
 }
 
-/* ---- of all models ---- */
+/* ---- all models ---- */
 
 bool
 models_attend_loras(Models *m)
@@ -896,7 +906,7 @@ models_attend_loras(Models *m)
 	for (ModelInstance *l = m->loaded, *next; l != NULL; l = next)
 	{
 		next = l->next;
-		/* an adapter is compared with weights, which may be on their way elsewhere */
+		/* an adapter is checked against the model's weights, which may not be in memory during sleep */
 		if (l->loras != NULL && l->rest == LR_AWAKE)
 			soon |= loras_attend(l->loras);
 	}

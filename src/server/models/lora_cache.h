@@ -2,17 +2,17 @@
  * lora_cache.h
  *	  The adapters of a loaded model: which are in memory, and which requests use them.
  *
- * Server thread only.  A Lora is the adapter in a directory, in the state that the last request found: each
- * request checks whether the files are still the same (size, inode, times), and changed files are
+ * Server thread only.  A Lora is the adapter in a directory, in the state that the last request found.
+ * Each request checks whether the files are still the same (size, inode, times); changed files are
  * another Lora, with another identity.  The name in a request is only used in errors and views.
  *
  *	state		leaves it by
- *	LOADING		loader done -> READY, or gone with an error for all who wait
- *	READY		evicted (nobody uses it, it isn't pinned, and its place is wanted), unloaded, or
- *				its files have changed: it is gone when the last request that uses it is
+ *	LOADING		loader done -> READY, or freed with an error for all waiting requests
+ *	READY		evicted (no request uses it, it isn't pinned, and its place is needed), unloaded, or
+ *				its files have changed: it is freed after the last request that uses it
  *
- * At most max_cpu_loras are there at a time, in use or not; a request that finds no place waits for one, as
- * it does if vllm.memory_limit leaves no memory (memory_limit.c).
+ * At most max_cpu_loras are in memory at a time, in use or not.  A request that finds no place waits for
+ * one; it also waits if vllm.memory_limit leaves no memory (memory_limit.c).
  */
 #ifndef VLLM_SERVER_MODELS_LORA_CACHE_H
 #define VLLM_SERVER_MODELS_LORA_CACHE_H
@@ -25,14 +25,14 @@ typedef struct Lora Lora;
 typedef struct LoraCache LoraCache;
 struct Server;
 
-/* limits: of the model's options and the settings it was loaded with. */
+/* limits: from the model's options and the settings at its load. */
 LoraCache  *loras_new(struct Server *srv, const BackendModel *instance, const LoraLimits *limits);
-/* The model is gone.  What requests still hold goes with them. */
+/* The model is unloaded.  Adapters that requests still use are freed with the last of these. */
 void		loras_close(LoraCache *lc);
 
 /*
- * c's request has a path, and its model is ready: c waits for the adapter, then it has a
- * reference, and entry_run() goes on.  Or the request fails.
+ * c's request names an adapter's path, and its model is ready.  c waits for the adapter, gets a
+ * reference to it and continues in entry_run(); or the request fails.
  */
 void		loras_want(LoraCache *lc, ServerCall *c);
 void		lora_unref(Lora *l);
@@ -42,16 +42,16 @@ void		loras_check(ServerCall *c);
 void		loras_loaded(ServerCall *c);
 void		loras_unload(LoraCache *lc, ServerCall *c);
 /*
- * Those that the database's requests have asked for by this name of a model (dboid 0: of any), as members of
- * a JSON array.
+ * Write the adapters that requests of the database (0: of any) have named, with this model, as members
+ * of a JSON array.
  */
 void		loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j);
 
-/* Requests that are over use nothing any more. */
+/* Release the adapters of requests that have ended. */
 void		loras_let_go(struct Server *srv);
 /*
- * For memory_limit.c: the memory of all there are; when that was last used which nobody uses, INT64_MAX =
- * there is none; it goes.
+ * For memory_limit.c: the bytes of all adapters; the time of the last use of the least recently used
+ * idle one, INT64_MAX = none; and its eviction.
  */
 int64_t		loras_bytes(const LoraCache *lc);
 int64_t		loras_oldest_us(const LoraCache *lc);

@@ -1,18 +1,18 @@
 /*
  * memory_limit.c
- *	  Room for models: vllm.memory_limit and keep-alive.
+ *	  Memory for models: vllm.memory_limit and keep-alive.
  *
  * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its
- * adapters; the KV caches' offload tier takes all that it may have.  With a limit
- * a load first asks for room (memory_limit_ask()) and is queued if there is none.  The
- * oldest of those that wait is served first; for it idle models are unloaded, least recently used ones
- * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as
- * long as its load took: so loading never takes more than about half of the time.
+ * adapters.  The KV caches' offload tier counts with its whole limit.  With vllm.memory_limit, a load
+ * first asks for memory (memory_limit_ask()) and is queued if there is none.  The load that has waited
+ * longest is served first.  For it, idle models are unloaded, the least recently used ones first, but
+ * none that is pinned by its options ("keep_alive": -1), and none that has not been loaded for as long
+ * as its load took: so loading never takes more than about half of the time.
  *
- * Models that are never idle would keep others out for ever.  So when somebody has waited PATIENCE_US, the
- * least recently loaded of them gets no new requests (Loaded.leaving; these wait, too) until it is idle and
- * can go: models that do not fit together take turns.  A model that has waited vllm.memory_timeout fails with
- * 53200 and the sizes.
+ * Models that are never idle would keep others out forever.  So when a load has waited PATIENCE_US, the
+ * least recently loaded of these models gets no new requests (ModelInstance.leaving; they wait, too)
+ * until it is idle and can be unloaded: models that do not fit together take turns.  A load that has
+ * waited vllm.memory_timeout fails with 53200 and the sizes.
  *
  * An entry that has been idle longer than its keep-alive is unloaded; idle means that no request is in
  * flight.
@@ -33,11 +33,12 @@
 
 #define PATIENCE_US		INT64_C(2000000)
 #define STAY_LEAST_US	INT64_C(200000)
-#define STAY_MOST_US	INT64_C(30000000)	/* longest time that a load protects a model */
+/* longest time for which a load protects a model from being unloaded */
+#define STAY_MOST_US	INT64_C(30000000)
 #define TICK_US			INT64_C(500000)
-#define ASKS_US			INT64_C(200000)		/* a load that waits asks again much sooner than that */
+#define ASKS_US			INT64_C(200000)		/* a waiting load asks again much sooner than this */
 
-/* ---- which models are busy, which are pinned ---- */
+/* ---- busy and pinned models ---- */
 
 static void
 count_busy(ServerCall *c, void *arg)
@@ -51,7 +52,7 @@ count_busy(ServerCall *c, void *arg)
 		l->busy++;
 }
 
-/* Fill in ModelInstance.busy, and when entries were last used. */
+/* Update ModelInstance.busy, and the times of the entries' last use. */
 static void
 look(Models *m)
 {
@@ -65,7 +66,7 @@ look(Models *m)
 			en->used_us = now;
 }
 
-/* Seconds; -1 = for ever. */
+/* Return the keep-alive in seconds; -1 = forever. */
 static int64_t
 keep_alive(const ModelEntry *en, const Settings *set)
 {
@@ -100,7 +101,7 @@ last_used(const ModelInstance *l)
 	return t;
 }
 
-/* NULL: it is no model's yet (weight_update.c), or any more */
+/* Return the name of the model that has the instance; NULL: none yet (weight_update.c), or none any more. */
 static const char *
 model_of(const ModelInstance *l)
 {
@@ -110,7 +111,7 @@ model_of(const ModelInstance *l)
 	return l->left != NULL ? l->left->name : NULL;
 }
 
-/* For the log, and for the requests that wait for l. */
+/* Return a name for the log, and for requests that wait for l. */
 static const char *
 name_of(const ModelInstance *l)
 {
@@ -119,7 +120,7 @@ name_of(const ModelInstance *l)
 	return name != NULL ? name : l->path;
 }
 
-/* Its memory without the adapters, which stay while it sleeps. */
+/* Return its memory without the adapters; these stay while it sleeps. */
 static int64_t
 takes_itself(const ModelInstance *l)
 {
@@ -132,7 +133,7 @@ memory_limit_takes(const ModelInstance *l)
 	return takes_itself(l) + (l->loras != NULL ? loras_bytes(l->loras) : 0);
 }
 
-/* The store behind the KV caches takes its part of the limit, whoever uses it. */
+/* Return the memory of the KV caches' offload tier, which counts in full whoever uses it. */
 static int64_t
 store_takes(const Models *m)
 {
@@ -153,22 +154,22 @@ taken(const Models *m, const ModelInstance *but)
 	return sum;
 }
 
-/* ---- making room ---- */
+/* ---- freeing memory ---- */
 
-/* All of its entries are unloaded. */
+/* Unload all entries of the instance. */
 static void
 unload(ModelInstance *l)
 {
 	Models	   *m = l->m;
 	ModelInstance *last = NULL;
 
-	/* one that nobody waits for any more, or one that may go */
+	/* no request waits for it any more, or it may be unloaded */
 	ASSERT(!l->dying && (l->queued || (l->done && l->instance != NULL && !pinned(l))));
 	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			last = entry_let_go(en);
 	if (l->leaving)
-		sleep_wake_requests(m);	/* which were held back: they wait for it to be loaded again */
+		sleep_wake_requests(m);	/* requests that were held back now wait for it to be loaded again */
 	if (last != NULL)
 		loaded_settle(last);
 }
@@ -186,7 +187,7 @@ may_go(const ModelInstance *l, int64_t now)
 	return now - l->ready_us >= stay;
 }
 
-/* The idle one that was used longest ago; NULL = none. */
+/* Return the least recently used idle instance; NULL = none. */
 static ModelInstance *
 idle_one(const Models *m, const ModelInstance *but, int64_t now)
 {
@@ -198,7 +199,7 @@ idle_one(const Models *m, const ModelInstance *but, int64_t now)
 	return best;
 }
 
-/* One that shall take no new requests, as it is never idle. */
+/* Choose an instance that takes no new requests, because no instance is idle. */
 static void
 make_one_leave(const Models *m, const ModelInstance *but, int64_t now)
 {
@@ -216,7 +217,7 @@ make_one_leave(const Models *m, const ModelInstance *but, int64_t now)
 		best->leaving = true;
 }
 
-/* Nobody leaves any more: requests that were held back go on. */
+/* No instance needs to leave any more: continue the requests that were held back. */
 static void
 stay_all(Models *m)
 {
@@ -241,7 +242,7 @@ list_holders(const Models *m, const ModelInstance *but, char *out, size_t size)
 		at += (size_t) snprintf(out, size, "the KV caches' offload tier %" PRId64 " MB",
 								store_takes(m) >> 20);
 	for (const ModelInstance *l = m->loaded; l != NULL && at < size; l = l->next)
-		/* paths are not for everybody */
+		/* not everybody may see paths */
 		if (l != but && memory_limit_takes(l) > 0)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "",
 									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" :
@@ -266,8 +267,8 @@ no_room(const Models *m, const ModelInstance *l, int64_t limit, Err *e)
 }
 
 /*
- * An adapter that nobody uses goes, the one that was used longest ago: it comes back sooner than any model.
- * false: there is none.
+ * Evict the least recently used adapter that no request uses, since it is reloaded faster than any
+ * model.  Returns false if there is none.
  */
 static bool
 evict_adapter(const Models *m)
@@ -290,7 +291,7 @@ evict_adapter(const Models *m)
 	return of != NULL;
 }
 
-/* Is a model being unloaded?  Then no other need go before that has ended. */
+/* Is a model being unloaded?  Then no other one is unloaded before that has ended. */
 static bool
 some_go(const Models *m, const ModelInstance *but)
 {
@@ -348,7 +349,7 @@ memory_limit_make(ModelInstance *l, Err *e)
 {
 	MemoryVerdict r = try_room(l, e);
 
-	/* an instance asks again each time that it wakes: that is another wait */
+	/* an instance asks again at each wake-up, which is another wait */
 	if (r != MEMORY_WAIT)
 		l->asked_us = 0;
 	if (!l->queued)
@@ -368,7 +369,7 @@ memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *aske
 	settings_get(m->srv->box, &set);
 	if (set.memory_limit <= 0)
 		return MEMORY_OK;
-	/* for what can never be nobody goes */
+	/* nothing is unloaded for an adapter that can never fit */
 	if (en->loaded->need + bytes + store_takes(m) <= set.memory_limit)
 	{
 		loras_let_go(m->srv);
@@ -417,7 +418,7 @@ count_waiters(ServerCall *c, void *arg)
 		l->busy++;
 }
 
-/* The load that has been queued longest. */
+/* Return the load that has been queued longest. */
 static ModelInstance *
 first_queued(const Models *m)
 {
@@ -438,7 +439,7 @@ memory_limit_turn(Models *m)
 	{
 		MemoryVerdict r;
 
-		/* for nobody nothing is unloaded */
+		/* nothing is unloaded for a load that no request waits for */
 		l->busy = 0;
 		if (!atomic_load(&l->give_up))
 			server_each(m->srv, count_waiters, l);
@@ -453,7 +454,7 @@ memory_limit_turn(Models *m)
 		else
 			load_refused(l);
 	}
-	/* a model that wakes, or an update, may wait for room as well (or may have been cancelled) */
+	/* a wake-up or an update may also wait for memory (or may have been cancelled) */
 	if (m->wanted_us != 0 && clock_us() - m->wanted_us < ASKS_US)
 		return true;
 	stay_all(m);
@@ -462,7 +463,7 @@ memory_limit_turn(Models *m)
 
 /* ---- keep-alive ---- */
 
-/* The limit may have been lowered: one goes at a time, as its room is not free at once. */
+/* The limit may have been lowered: unload one model at a time, since its memory is not free at once. */
 static void
 shrink(Models *m, int64_t limit)
 {
@@ -495,7 +496,7 @@ memory_limit_tick(Models *m)
 		int64_t		expires = memory_limit_expires_us(en, &set);
 		ModelInstance *l = en->loaded;
 
-		/* an instance that is leaving makes room for another one (unload()); its requests wait until then */
+		/* a leaving instance is unloaded by unload() for another one; its requests wait until then */
 		if (expires == 0 || now < expires || l->busy > 0 || l->leaving || en->asleep != 0)
 			continue;
 		log_line('I', "model \"%s\" is unloaded: nobody has asked for it for %" PRId64 " s", en->name,

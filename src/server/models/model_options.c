@@ -1,10 +1,11 @@
 /*
  * model_options.c
- *	  The options of a catalog entry: a JSON object with a few known keys.
+ *	  The options of a catalog entry: a JSON object with a fixed set of keys.
  *
- * model_options.def has a row for each, which says by which of these functions it is read and whether it is
- * part of the key of an instance.  An unknown key is an error that lists the known ones, never ignored.
- * Tested by tests/unit/server/test_model_options.c, test_models_registry.c and tests/fuzz/fuzz_wire.c.
+ * model_options.def has a row for each key.  It gives the function below that reads the value, and
+ * whether the option is part of the key of an instance.  An unknown key is an error that lists the known
+ * ones; it is never ignored.  Tested by tests/unit/server/test_model_options.c, test_models_registry.c
+ * and tests/fuzz/fuzz_wire.c.
  */
 #include "server/models/registry.h"
 
@@ -43,17 +44,17 @@ struct OptRow
 	const char *name;
 	ModelOptType type;
 	OptKey		key;
-	size_t		off;			/* of its member */
+	size_t		off;			/* offset of its member in ModelOpts */
 	double		least,
 				most;
-	const char *must;			/* NULL: what its type and range say */
+	const char *must;			/* text for the error; NULL: made from its type and range */
 	OptTake		take;
 };
 
 #define OPT_AT(row, o, type) ((type *) ((char *) (o) + (row)->off))
 #define OPT_GET(row, o, type) (*(const type *) ((const char *) (o) + (row)->off))
 
-/* An option's value is wrong: what it must be, and what it is. */
+/* An option's value is wrong: the error says what it must be, and what it is. */
 static bool
 opt_must(const OptRow *row, const Json *v, const char *must, Err *e)
 {
@@ -81,7 +82,7 @@ opt_text(const OptRow *row, const char *text, ModelOpts *o)
 	return fits;
 }
 
-/* A value as its text is. */
+/* Store a value as JSON text. */
 static bool
 opt_json(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -134,12 +135,12 @@ static bool
 take_caller(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	(void) row, (void) v, (void) o, (void) e;
-	return true;				/* whose options they are has checked them */
+	return true;				/* the caller's code has checked its own options */
 }
 
 /* ---- by name ---- */
 
-/* auto: as the files have it */
+/* "auto": the type of the files */
 static bool
 option_dtype(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -179,7 +180,7 @@ option_lora_dtype(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	return opt_text(row, v->s, o);
 }
 
-/* The object that overrides a model's rotary scaling; what its values may be, the model says. */
+/* Read the object that overrides a model's RoPE scaling.  The model checks the values. */
 static bool
 option_rope_scaling(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -205,14 +206,14 @@ option_rope_scaling(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	return opt_json(row, v, o, e);
 }
 
-/* Keys of config.json: whether they make sense is found by who reads it. */
+/* Read keys of config.json.  The reader of config.json checks them. */
 static bool
 option_hf_overrides(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	return json_is_object(v) ? opt_json(row, v, o, e) : opt_wrong(row, v, e);
 }
 
-/* false: off, whatever vllm.speculative_config is */
+/* Read the drafter's configuration.  false: no speculation, whatever vllm.speculative_config is. */
 static bool
 option_speculative_config(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -242,7 +243,7 @@ option_cudagraph_capture_sizes(const OptRow *row, const Json *v, ModelOpts *o, E
 	return (json_is_array(v) && o->n_capture_sizes > 0) || opt_wrong(row, v, e);
 }
 
-/* Seconds, or a number with a unit as settings have it; -1 = for ever. */
+/* Read seconds, or a number with a unit as in settings; -1 = forever. */
 static bool
 option_keep_alive(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -270,7 +271,7 @@ option_keep_alive(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	return true;
 }
 
-/* chatmodel_of_options() reads this one and the next */
+/* Only checked here: chatmodel_of_options() reads this option and the next. */
 static bool
 option_content_format(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -287,7 +288,7 @@ option_chat_template(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	return json_is_string(v) || opt_wrong(row, v, e);
 }
 
-/* parsing_of_chat() reads these */
+/* Only checked here: parsing_of_chat() reads these options. */
 static bool
 option_tool_call_parser(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -363,7 +364,10 @@ opt_one(const Json *v, ModelOpts *o, Err *e)
 	return false;
 }
 
-/* Of a text how long it is comes first, so that none can look like two options. */
+/*
+ * Append an option to the key.  A text is preceded by its length, so that no text can look like two
+ * options.
+ */
 static void
 key_row(const OptRow *row, const ModelOpts *o, Buf *key)
 {

@@ -1,10 +1,10 @@
 /*
  * pinned_list.c
- *	  What is pinned in the models of a database, told to backends; and given up by number.
+ *	  Lists the pinned prefixes in the models of a database, and releases one by its number.
  *
- * The step thread owns pins, so it looks at them between two steps; the server thread knows models' names,
- * so it puts the answer together: a JSON array, of which the backend shows each role what is its own
- * (pin_prefix.c).  Prompts are not in it.
+ * The step thread owns pinned prefixes, so a job reads them between two steps.  The server thread knows
+ * the models' names, so it writes the result: a JSON array, of which the backend shows each role only
+ * its own (pin_prefix.c).  The prompts are not in it.
  *
  * Tested by tests/t/092_kv.pl.
  */
@@ -21,7 +21,7 @@
 
 typedef struct PinnedListFound
 {
-	const BackendModel *instance;		/* may be gone meanwhile: compared, not looked at */
+	const BackendModel *instance;		/* may be freed meanwhile: compared, not dereferenced */
 	PinInfo		info;
 } PinnedListFound;
 
@@ -64,7 +64,7 @@ run(Job *j)
 		step_pins(t->s->step, note, t);
 }
 
-/* The first of the database's models that has this instance; NULL = none of them. */
+/* Return the first of the database's models that has this instance; NULL = none. */
 static const char *
 model_of(const Server *s, uint32_t dboid, const BackendModel *in)
 {

@@ -2,16 +2,15 @@
  * registry.c
  *	  The registry of models: entries, shared weights, loading and unloading.
  *
- * Loading has two stages, both on the loader thread: a probe (fingerprint of the
- * files: device, inode, size, mtime, ctime of each) and the load itself.  Between them the
- * server thread decides whether somebody has the same files with the same options
- * loaded already.  A stale result is recognised by ModelEntry.attempt, which every
- * unload increments.
+ * Loading has two stages, both on the loader thread: a probe (fingerprint of the files: device, inode,
+ * size, mtime, ctime of each) and the load itself.  Between them the server thread checks whether the
+ * same files with the same options are loaded already.  A stale result is recognised by
+ * ModelEntry.attempt, which every unload increments.
  *
- * Lifetime of a ModelInstance: refs counts entries, pins counts jobs that use the
- * instance.  At refs = 0 a load in progress is told to give up; a ready instance
- * is freed by the step thread once pins = 0 (only there is it certain that no step
- * is in it), after it has disappeared from entry_inst() and the statistics.
+ * Lifetime of a ModelInstance: refs counts entries, pins counts jobs that use the instance.  At refs = 0
+ * a load in progress is told to give up; a ready instance is freed by the step thread once pins = 0
+ * (only that thread can be certain that no step uses it), after entry_inst() and the statistics no
+ * longer have it.
  *
  * Tested by tests/unit/server/test_models_registry.c and test_server.c.
  */
@@ -52,7 +51,7 @@ registry_find(const Models *m, uint32_t dboid, const char *name)
 	return NULL;
 }
 
-/* ---- what others see ---- */
+/* ---- published state ---- */
 
 static void
 fill_stat(ModelEntry *en, const Settings *set, StatsRow *r)
@@ -88,7 +87,7 @@ fill_stat(ModelEntry *en, const Settings *set, StatsRow *r)
 	snprintf(r->m.kv_dtype, sizeof(r->m.kv_dtype), "%s", en->loaded->facts.cache.dtype);
 }
 
-/* An instance's share of the time is that of its entry with the greatest weight. */
+/* Set each instance's weight to the greatest of its entries' weights. */
 static void
 set_weights(Models *m)
 {
@@ -210,7 +209,7 @@ entry_unref(ModelEntry *en)
 	ALWAYS(en->refs > 0);
 	if (--en->refs > 0)
 		return;
-	/* the registry's reference was the last but those of requests: it has no weights */
+	/* only requests had references after the registry's: the entry has no weights */
 	ALWAYS(en->loaded == NULL);
 	forget_failure(en);
 	chat_free(en->chat);
@@ -220,7 +219,7 @@ entry_unref(ModelEntry *en)
 	mem_free(en);
 }
 
-/* ---- the end of a ModelInstance ---- */
+/* ---- freeing a ModelInstance ---- */
 
 static void
 loaded_free(ModelInstance *l)
@@ -339,7 +338,7 @@ entry_run(ServerCall *c)
 typedef struct Wake
 {
 	ModelEntry *en;
-	const Err  *err;			/* NULL: go on */
+	const Err  *err;			/* NULL: loaded */
 } Wake;
 
 static void
@@ -355,7 +354,7 @@ wake_one(ServerCall *c, void *arg)
 		entry_run(c);
 }
 
-/* The entry has left LOADING: all who wait go on or fail. */
+/* The entry has left LOADING: all waiting requests continue or fail. */
 static void
 wake_waiting(ModelEntry *en)
 {
@@ -372,7 +371,7 @@ entry_failed(ModelEntry *en, const Err *e)
 	en->state = WM_FAILED;
 	en->err = *e;
 	if (e->cls == ERR_NOMEM)
-		forget_failure(en);		/* there may be memory the next time */
+		forget_failure(en);		/* there may be enough memory the next time */
 	wake_waiting(en);
 }
 
@@ -456,7 +455,7 @@ load_done(Job *j)
 	}
 	else if (l->refs > 0)
 		log_line('W', "could not load model from \"%s\": %s", l->path, l->err.msg);
-	l->pins++;					/* waiters may unload */
+	l->pins++;					/* keeps l: waiting requests may unload it */
 	for (ModelEntry *en = m->entries, *next; en != NULL; en = next)
 	{
 		next = en->next;
@@ -514,7 +513,7 @@ loaded_new(Models *m, char *key, const char *path, const ModelOpts *o)
 	return l;
 }
 
-/* The probe's result is there: share or load. */
+/* The probe has ended: share an instance, or load one. */
 static void
 attach_or_load(ModelEntry *en, const char *print, int64_t need)
 {
@@ -523,7 +522,7 @@ attach_or_load(ModelEntry *en, const char *print, int64_t need)
 	ModelInstance *l;
 
 	for (l = m->loaded; l != NULL; l = l->next)
-		/* one without references is on its way out, if only a job still pins it */
+		/* an instance without references is about to be freed, if only a job still pins it */
 		if (l->refs > 0 && !l->updates && strcmp(l->key, key) == 0 && (!l->done || l->instance != NULL))
 			break;
 	if (l != NULL)
@@ -575,8 +574,8 @@ typedef struct ProbeJob
 	const Backend *be;
 	ModelOpts	opts;
 	Settings	set;
-	int64_t		need;			/* memory; 0 = the load will tell */
-	bool		recheck;		/* it had failed: same files and settings, same error */
+	int64_t		need;			/* memory; 0 = known only after the load */
+	bool		recheck;		/* the load had failed: the same files and settings give the same error */
 } ProbeJob;
 
 static void
@@ -587,7 +586,7 @@ probe_run(Job *j)
 	Err			e;
 
 	p->print = files_fingerprint(p->path, &p->opts);
-	/* what is wrong with the files the load will say */
+	/* the load will report errors of the files */
 	if (p->set.memory_limit > 0 && p->be->loader->check(p->path, &p->opts, &p->set, &facts, &e))
 		p->need = facts.memory_bytes;
 }
@@ -641,8 +640,8 @@ progress_frame(ServerCall *c, const char *text, double done)
 }
 
 /*
- * Make c wait for the entry's model and start loading it if need be.  c goes on in
- * entry_run() or fails.  retry: a failed load is tried again in any case.
+ * Make c wait for the entry's model, and start to load it if necessary.  c continues in entry_run() or
+ * fails.  retry: try a failed load again in any case.
  */
 static void
 entry_wait(ModelEntry *en, ServerCall *c, bool retry)
@@ -669,7 +668,7 @@ entry_wait(ModelEntry *en, ServerCall *c, bool retry)
 		models_show(en->m);
 		jobs_submit(en->m->srv->jobs, JQ_LOAD, &p->j);
 		if (p->recheck)
-			return;				/* most likely an error in a moment */
+			return;				/* the probe will most likely end with the same error in a moment */
 	}
 	snprintf(text, sizeof(text), "loading model \"%s\"", en->name);
 	progress_frame(c, text, 0);
@@ -723,8 +722,8 @@ models_progress(Models *m)
 /* ---- adapters ---- */
 
 /*
- * The adapters of a model that is ready; NULL with *e set: its options and the settings contradict each
- * other.
+ * Return the adapters of a model that is ready; NULL with *e set: its options and the settings
+ * contradict each other.
  */
 static LoraCache *
 entry_loras(ModelEntry *en, Err *e)
@@ -797,7 +796,7 @@ entry_let_go(ModelEntry *en)
 	return l;
 }
 
-/* Requests fail, weights are let go.  Returns the ModelInstance if it is on its way out. */
+/* Fail the requests and release the weights.  Returns the ModelInstance if nothing else refers to it. */
 static ModelInstance *
 entry_release(ModelEntry *en, const char *what, const ServerCall *except)
 {
@@ -863,7 +862,7 @@ models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 
 /* ---- making entries ---- */
 
-/* No request has it, no load, and its options don't keep it. */
+/* Is the entry idle: no request, no load, and its options don't keep it? */
 static bool
 entry_idle(const ModelEntry *en)
 {
@@ -875,8 +874,9 @@ entry_idle(const ModelEntry *en)
 }
 
 /*
- * Does an idle entry go before another one?  First those that have no weights to be loaded again, last those
- * that somebody has put to sleep, as they would come back awake; of equals the least recently used one.
+ * Is idle entry a evicted before b?  Entries without weights come first, since they need no reload;
+ * entries that were put to sleep come last, since they would come back awake; among equals the least
+ * recently used one.
  */
 static bool
 goes_before(const ModelEntry *a, const ModelEntry *b)
@@ -888,7 +888,7 @@ goes_before(const ModelEntry *a, const ModelEntry *b)
 	return a->used_us < b->used_us;
 }
 
-/* Make room for one entry more.  false: all that there are are in use. */
+/* Evict an entry if there is no space for another one.  Returns false if all entries are in use. */
 static bool
 evict_entries(Models *m, const char *name, Err *e)
 {
@@ -930,7 +930,7 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 		chat_free(chat);
 		return NULL;
 	}
-	/* a name is one entry's */
+	/* a name has one entry */
 	ASSERT(registry_find(m, dboid, name) == NULL);
 	ALWAYS(m->n_entries < WIRE_MAX_MODELS);
 	en = mem_zalloc(sizeof(ModelEntry));
@@ -950,7 +950,7 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 	return en;
 }
 
-/* Does the catalog row that a request describes still say what the entry has? */
+/* Does the catalog row that a request describes still match the entry? */
 static bool
 entry_is(const ModelEntry *en, const char *path, const char *options)
 {

@@ -1,6 +1,6 @@
 /*
  * registry_internal.h
- *	  The registry from inside, for the files that make it: registry.c and sleep.c.
+ *	  The registry's data structures, for the files of server/models.
  */
 #ifndef VLLM_SERVER_MODELS_REGISTRY_INTERNAL_H
 #define VLLM_SERVER_MODELS_REGISTRY_INTERNAL_H
@@ -15,22 +15,22 @@ typedef struct UpdateOp UpdateOp;
 typedef enum SleepMode
 {
 	SLEEP_ABORT,				/* requests fail */
-	SLEEP_WAIT,					/* requests are awaited */
-	SLEEP_KEEP					/* they go on */
+	SLEEP_WAIT,					/* the operation waits for the requests to end */
+	SLEEP_KEEP					/* requests continue after the wake-up */
 } SleepMode;
 
-/* Loaded.rest */
+/* ModelInstance.rest */
 enum
 {
 	LR_AWAKE = 0,
-	LR_RESTS,					/* it computes nothing */
+	LR_RESTS,					/* makes no steps */
 	LR_STORED,					/* no KV memory, and the weights are in a file */
-	LR_FORGOTTEN				/* no KV memory; the weights are in the model's files alone */
+	LR_FORGOTTEN				/* no KV memory, and no copy of the weights but the model's files */
 };
 
 struct ModelInstance
 {
-	Job			j;				/* load, then free */
+	Job			j;				/* first the load, later the job that frees it */
 	ModelInstance *next;
 	Models	   *m;
 	char	   *key;
@@ -41,32 +41,35 @@ struct ModelInstance
 	bool		dying;
 	int			refs;
 	int			pins;
-	BackendModel *instance;		/* ready */
+	BackendModel *instance;		/* set once ready */
 	ModelFacts	facts;
 	LoraCache  *loras;			/* NULL: no request has named an adapter */
-	ServerCall *unloader;		/* answered when the memory is free */
+	ServerCall *unloader;		/* gets its reply when the memory is free */
 	Err			err;
-	int64_t		start_us;		/* when it was asked for, */
+	int64_t		start_us;		/* when the load was requested */
 	int64_t		began_us;		/* start of the load */
 	int64_t		ready_us;		/* end of the load */
 	/* memory_limit.c */
-	int64_t		need;			/* memory, */
-	int64_t		stays;			/* memory that stays while it has neither KV cache nor weights */
-	bool		queued;			/* its load waits for room, */
+	int64_t		need;			/* its memory */
+	int64_t		stays;			/* memory that it keeps without KV cache and weights */
+	bool		queued;			/* its load waits for memory */
 	int64_t		asked_us;		/* time since when the load waits for memory */
 	bool		leaving;		/* it takes no new requests */
-	bool		held;			/* no new requests: weight_update.c, or sleep.c awaits jobs */
-	bool		updates;		/* it is being loaded for that */
-	bool		updated;		/* it serves until that one does */
-	int			busy;			/* requests and jobs, as of the last look */
-	_Atomic int rest;			/* ready: LR_*, by the job that has it */
-	/* whose it was: requests that it has finish on it; holds a reference; NULL = it is entries' */
+	bool		held;			/* gets no new requests: weight_update.c, or sleep.c waits for jobs */
+	bool		updates;		/* is loaded for an update, and belongs to no entry yet */
+	bool		updated;		/* serves until its update is loaded */
+	int			busy;			/* requests and jobs at the last look() */
+	_Atomic int rest;			/* LR_*; written by the job that has the instance */
+	/*
+	 * the entry that it was replaced in, while requests finish on it; holds a reference; NULL = it
+	 * belongs to entries
+	 */
 	ModelEntry *left;
-	bool		lost;			/* its weights could not be kept */
+	bool		lost;			/* saving its weights failed after they were dropped */
 	bool		given_up;		/* the weights cannot be restored: the requests have failed */
-	bool		fetched;		/* its weights are on their way back: they have their room */
-	_Atomic int permille;		/* progress, by the loader */
-	_Atomic int weight;			/* of its share of the time: the greatest of its entries' */
+	bool		fetched;		/* its weights are being restored: their memory is already reserved */
+	_Atomic int permille;		/* progress, set by the loader */
+	_Atomic int weight;			/* weight for the scheduler: the greatest of its entries */
 	_Atomic bool give_up;
 };
 
@@ -77,22 +80,25 @@ struct ModelEntry
 	uint32_t	dboid;
 	char		name[WIRE_NAME_LEN];
 	char	   *path;
-	char	   *old_path;		/* before llm_update_weights(); NULL = none */
+	char	   *old_path;		/* path before llm_update_weights(); NULL = none */
 	char	   *options;		/* "" = none */
-	ChatModel  *chat;			/* the option's template, NULL = none */
+	ChatModel  *chat;			/* template of the options; NULL = none */
 	ModelOpts	opts;
 	WireModelState state;
-	ModelInstance *loaded;			/* while LOADING (second stage) or READY */
+	ModelInstance *loaded;			/* set while LOADING (second stage) or READY */
 	uint64_t	attempt;
 	Err			err;			/* FAILED */
-	/* FAILED: what failed, so that the same again is refused at once; NULL: try again */
+	/*
+	 * FAILED: fingerprint and settings of the failed load, so that the same load is refused at once;
+	 * NULL: try again
+	 */
 	char	   *fail_print;		/* fingerprint of the files */
 	Settings   *fail_set;
-	int			refs;			/* the registry's and conversations' */
-	unsigned	asleep;			/* WIRE_SLEEP_*: what is not there; 0 = awake */
-	int			sleep_level;	/* of asleep */
-	int64_t		used_us;		/* when it was last asked for, or busy */
-	unsigned	was_asleep;		/* before the SleepOp at hand */
+	int			refs;			/* of the registry and of server calls */
+	unsigned	asleep;			/* WIRE_SLEEP_*: what is missing; 0 = awake */
+	int			sleep_level;	/* level of that sleep */
+	int64_t		used_us;		/* when it was last requested, or busy */
+	unsigned	was_asleep;		/* `asleep` before the current SleepOp */
 	int			was_level;
 	EntryCounters n;
 };
@@ -109,57 +115,63 @@ struct Models
 	int64_t		ticked_us;		/* memory_limit.c */
 	int64_t		wanted_us;		/* time when a wake-up or an update last found no memory; 0 = none waits */
 	/* sleep.c */
-	unsigned	asleep;			/* of entries that come from now on */
+	unsigned	asleep;			/* state for entries that are created from now on */
 	int			sleep_level;
 	unsigned	was_asleep;
 	int			was_level;
-	UpdateOp   *updates;		/* one after the other; */
-	bool		updating;		/* the first operation has begun */
-	SleepOp    *ops;			/* one after the other */
+	UpdateOp   *updates;		/* done one after the other */
+	bool		updating;		/* the first update has begun */
+	SleepOp    *ops;			/* done one after the other */
 };
 
-/* Is it unused? */
+/* Free the instance if it is unused; if it is still loading, make the load give up. */
 void		loaded_settle(ModelInstance *l);
-/* The entry has neither weights nor a load any more; returns its ModelInstance if that is on its way out. */
+/*
+ * Detach the entry from its instance, or from its load.  Returns the instance if nothing else refers to
+ * it.
+ */
 ModelInstance *entry_let_go(ModelEntry *en);
-/* Its requests finish on l, which is no entry's any more (Loaded.left). */
+/* The entry's requests finish on l, which no longer belongs to an entry (ModelInstance.left). */
 void		loaded_leave(ModelInstance *l, ModelEntry *en);
-/* On its way out, and not only when its requests have finished. */
+/* Will the instance be freed, without waiting for requests that finish on it? */
 bool		loaded_goes(const ModelInstance *l);
-/* All requests of the entry but `except` fail. */
+/* Fail all requests of the entry but `except`. */
 void		entry_fail_requests(ModelEntry *en, const Err *e, const ServerCall *except);
 
-/* What two entries must have in common to share an instance; any thread.  To be freed. */
+/* Return what two entries must have in common to share an instance, malloc'ed; any thread. */
 char	   *models_key(const char *path, const ModelOpts *o);
-/* An instance that is not there yet, with one reference; takes over key. */
+/* Return an instance that is not loaded yet, with one reference.  Takes ownership of key. */
 ModelInstance *loaded_new(Models *m, char *key, const char *path, const ModelOpts *o);
-/* It is there: the step thread shall know it. */
+/* The instance is loaded: register it with the step thread. */
 void		loaded_attach(ModelInstance *l);
 /* ---- fingerprint.c ---- */
-/* Which files lie at path, and what guesses tokens for them; equal strings = the same files.  To be freed. */
+/*
+ * Return a fingerprint of the files at path, and of the drafter's, malloc'ed: equal strings = the same
+ * files.
+ */
 char	   *files_fingerprint(const char *path, const ModelOpts *o);
 
-/* There is room for it, or (err is set) never will be. */
+/* Start the load, since there is memory for it; or end it with l->err, since there never will be. */
 void		load_start(ModelInstance *l);
 void		load_refused(ModelInstance *l);
 
 /* ---- memory_limit.c ---- */
-/* Is there room for l->need bytes, which l does not take yet?  Others may be unloaded for it. */
+/* Is there memory for l->need bytes, which l does not occupy yet?  May unload other models for it. */
 MemoryVerdict memory_limit_make(ModelInstance *l, Err *e);
-/* A new load, whose need is known. */
+/* Queue a new load, whose need is known. */
 void		memory_limit_ask(ModelInstance *l);
-/* What it takes now, with its adapters. */
+/* Return the memory that the instance occupies now, with its adapters. */
 int64_t		memory_limit_takes(const ModelInstance *l);
-/* When the entry will be unloaded without further requests; 0 = never. */
+/* Return when the entry will be unloaded without further requests; 0 = never. */
 int64_t		memory_limit_expires_us(const ModelEntry *en, const Settings *set);
 
 /* ---- sleep.c ---- */
 bool		sleep_mode(const char *name, SleepMode *mode);
-/* Requests that wait in stage SCALL_ASLEEP for nothing any more go on. */
+/* Continue the requests in stage SCALL_ASLEEP whose model is available again. */
 void		sleep_wake_requests(Models *m);
-/* A load that is on its way is given up; who waits for it waits in stage SCALL_ASLEEP. */
+/* Abort a running load; the requests that wait for it wait in stage SCALL_ASLEEP instead. */
 void		sleep_stop_load(ModelEntry *en);
-/* A new entry, or one that shares l (NULL: nobody's): is it asleep? */
+/* Set the sleep state of a new entry, or of one that shares l (NULL: shares none). */
 void		sleep_inherit(ModelEntry *en, const ModelInstance *l);
 
 #endif

@@ -1,25 +1,25 @@
 /*
  * sleep.c
- *	  Models that sleep: what they had in memory is given back, and they come back with the same answers.
+ *	  Models that sleep: their memory is freed, and they come back with the same outputs.
  *
- *	level	given up						comes back by
- *	0		nothing: no step is made		going on
- *	1		KV cache; weights to a file		reading the file
+ *	level	freed						comes back by
+ *	0		nothing: no step is made		resuming
+ *	1		KV cache; weights go to a file	reading the file
  *	2		the whole instance				loading the model's files as they are then
  *
- * An instance whose requests are kept at level 2 gives up KV cache and weights, and stays otherwise
- * (LR_FORGOTTEN): when it wakes its files are loaded again, and if they are as they were their weights go
- * where they had been (ModelControl.swap_weights()), so that the requests go on with the same answers; if
- * not, they fail.
+ * An instance whose requests are kept at level 2 frees KV cache and weights only (LR_FORGOTTEN).  When
+ * it wakes up, its files are loaded again.  If they are unchanged, their weights replace the freed ones
+ * (ModelControl.swap_weights()), so that the requests continue with the same outputs; otherwise the
+ * requests fail.
  *
- * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no
- * new request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
- * that is asleep wait in stage SCALL_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep
- * together.
+ * An entry's `asleep` says what it lacks (WIRE_SLEEP_*).  It is set first, so that no new request
+ * starts, and its last bit is cleared when everything is back.  Requests for a sleeping model wait in
+ * stage SCALL_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep together.
  *
- * Each call is a SleepOp.  The server thread works them off one after the other, in steps of op_turn(), some
- * of them jobs: the step thread suspends an instance, a loader thread moves its weights.  A caller that goes
- * away while requests are awaited takes the sleep back; later the op goes on to its end.
+ * Each command is a SleepOp.  The server thread processes them one after the other, in steps of
+ * op_turn(), some of which are jobs: the step thread suspends an instance, a loader thread moves its
+ * weights.  If the client cancels while the operation waits for requests, the sleep is undone; later the
+ * operation runs to its end.
  *
  * Server thread, but for the jobs' run functions.  Tested by test_sleep.c, t/093_sleep.pl.
  */
@@ -40,11 +40,11 @@
 typedef enum OpStage
 {
 	OP_NEW,
-	OP_DRAIN,					/* requests are awaited */
-	OP_NEXT,					/* the next instance */
-	OP_JOB,						/* a job has it */
-	OP_PINS,					/* the instance at hand is used by others' jobs */
-	OP_GONE,					/* memory of instances that were let go is awaited */
+	OP_DRAIN,					/* waits for requests to end */
+	OP_NEXT,					/* process the next instance */
+	OP_JOB,						/* a job processes it */
+	OP_PINS,					/* waits for other jobs that use the current instance */
+	OP_GONE,					/* waits for the memory of released instances */
 	OP_END
 } OpStage;
 
@@ -53,21 +53,21 @@ struct SleepOp
 	Job			j;
 	SleepOp    *next;
 	Models	   *m;
-	ServerCall *c;				/* who asked; job_busy keeps it */
+	ServerCall *c;				/* the command's call; job_busy keeps it */
 	bool		wake;
-	bool		changed;		/* the files of the instance at hand are not what they were */
+	bool		changed;		/* the files of the current instance have changed */
 	OpStage		stage;
 	ModelEntry *en;				/* holds a reference; NULL = all */
 	int			level;
 	SleepMode	mode;
-	unsigned	bits;			/* wake: what shall come back */
-	ModelInstance *at;				/* pinned; NULL = none */
-	char		dir[1024];		/* for weights */
-	Err			e;				/* of the instance at hand; cls ERR_NONE = fine */
-	Err			failed;			/* why this became a wake */
+	unsigned	bits;			/* wake: the WIRE_SLEEP_* to bring back */
+	ModelInstance *at;				/* current instance, pinned; NULL = none */
+	char		dir[1024];		/* directory for weights */
+	Err			e;				/* error of the current instance; cls ERR_NONE = none */
+	Err			failed;			/* error of a sleep that is being undone by a wake */
 };
 
-/* ---- who sleeps ---- */
+/* ---- which models sleep ---- */
 
 static bool
 in_scope(const SleepOp *op, const ModelEntry *en)
@@ -96,7 +96,7 @@ sleep_inherit(ModelEntry *en, const ModelInstance *l)
 	}
 }
 
-/* Does it only turn text into tokens or back?  The tokenizer stays as long as there is an instance. */
+/* Does the request only tokenize or detokenize?  The tokenizer stays as long as the instance. */
 static bool
 needs_no_weights(const ServerCall *c)
 {
@@ -113,14 +113,14 @@ sleep_stops(ServerCall *c)
 	if (en->asleep == 0 && en->loaded != NULL && (en->loaded->leaving || en->loaded->held) &&
 		c->stage != SCALL_LOADING)
 	{
-		/* others shall have its room (memory_limit.c), or it gets other weights (weight_update.c) */
+		/* its memory is needed elsewhere (memory_limit.c), or it gets new weights (weight_update.c) */
 		c->stage = SCALL_ASLEEP;
 		scall_phase(c, WP_WAITING);
 		return true;
 	}
 	if (en->asleep != 0 && needs_no_weights(c) && entry_inst(en) != NULL)
 	{
-		/* its jobs are awaited: with new ones all the time that would have no end */
+		/* the operation waits for its jobs; new ones all the time would make that endless */
 		if (!en->loaded->held)
 			return false;
 		c->stage = SCALL_ASLEEP;
@@ -129,7 +129,7 @@ sleep_stops(ServerCall *c)
 	}
 	if (en->asleep == 0)
 		return false;
-	/* it waited for the load when the first caller began to wait for it */
+	/* the call waited for the load already when the operation began to wait for it */
 	if (c->stage == SCALL_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN &&
 		in_scope(en->m->ops, en))
 		return false;
@@ -145,7 +145,7 @@ sleep_stops(ServerCall *c)
 	return true;
 }
 
-/* What is still missing when `bits` are back.  With weights and KV cache a sleeper has all that it needs. */
+/* Return what is missing when `bits` are back.  A sleeper with weights and KV cache lacks nothing. */
 static unsigned
 sleep_left(unsigned asleep, int level, unsigned bits)
 {
@@ -153,7 +153,7 @@ sleep_left(unsigned asleep, int level, unsigned bits)
 	return level > 0 && (asleep & (WIRE_SLEEP_WEIGHTS | WIRE_SLEEP_KV)) == 0 ? 0 : asleep;
 }
 
-/* ---- conversations ---- */
+/* ---- server calls ---- */
 
 typedef struct Convs
 {
@@ -163,7 +163,7 @@ typedef struct Convs
 	size_t		cap;
 } Convs;
 
-/* those that wait for a model which is awake, or of which they need no weights */
+/* Collect the calls that wait for a model which is awake, or that need no weights. */
 static void
 add_waker(ServerCall *c, void *arg)
 {
@@ -189,7 +189,7 @@ by_arrival(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Waiting requests go on, in the order of arrival. */
+/* Continue the waiting requests in the order of arrival. */
 void
 sleep_wake_requests(Models *m)
 {
@@ -203,14 +203,14 @@ sleep_wake_requests(Models *m)
 	mem_free(all.c);
 }
 
-/* Where its request is, or would be. */
+/* Return the instance that has the request, or would have it. */
 static ModelInstance *
 conv_loaded(const ServerCall *c)
 {
 	return c->on != NULL ? c->on : c->entry->loaded;
 }
 
-/* Has its instance it, or a job for it? */
+/* Does the instance process the request, or a job for it? */
 static bool
 at_work(ServerCall *c)
 {
@@ -224,7 +224,7 @@ count_live(ServerCall *c, void *arg)
 {
 	Convs	   *all = arg;
 
-	/* requests of a paused model do not end: they are kept */
+	/* requests of a paused model do not end, so they are not waited for: they are kept */
 	if (c->entry != NULL && in_scope(all->op, c->entry) &&
 		(conv_loaded(c) == NULL || conv_loaded(c)->rest == LR_AWAKE) &&
 		(at_work(c) || (c->stage == SCALL_LOADING && scall_is_active(c))))
@@ -250,9 +250,9 @@ park_loading(ServerCall *c, void *arg)
 	}
 }
 
-/* ---- an op's beginning and end ---- */
+/* ---- beginning and end of an operation ---- */
 
-/* Of all models: which one it was need not be one whose files the caller may know of. */
+/* Fail the command.  An error of all models may be about one whose files the caller may not know. */
 static void
 op_fail(const SleepOp *op)
 {
@@ -344,14 +344,14 @@ begin_sleep(SleepOp *op)
 static void
 end_drain(SleepOp *op)
 {
-	/* loads for which no caller waits any more */
+	/* loads that no call waits for any more */
 	for (ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		if (in_scope(op, en))
 			sleep_stop_load(en);
 	op->stage = OP_NEXT;
 }
 
-/* Back to what it was before begin_sleep(). */
+/* Undo begin_sleep(). */
 static void
 take_back(SleepOp *op)
 {
@@ -373,7 +373,7 @@ take_back(SleepOp *op)
 	op->stage = OP_END;
 }
 
-/* All instances are as they shall be: what was asked for holds. */
+/* All instances are awake as requested: update the entries. */
 static void
 end_wake(SleepOp *op)
 {
@@ -426,7 +426,7 @@ fail_on(ServerCall *c, void *arg)
 		request_fail(c, &f->e);
 }
 
-/* Its weights are no more: the requests that it has fail, and the next ones load the model anew. */
+/* The instance's weights are lost: its requests fail, and the next ones load the model anew. */
 static void
 give_up(SleepOp *op, ModelInstance *l)
 {
@@ -451,7 +451,7 @@ give_up(SleepOp *op, ModelInstance *l)
 	let_go_of(op, l);
 }
 
-/* A sleep that fails is taken back, also for those that sleep already; who asked gets the error. */
+/* A job has ended.  A sleep that fails is undone for all models in scope, and the command fails. */
 static void
 job_done(Job *j)
 {
@@ -463,7 +463,7 @@ job_done(Job *j)
 		l->ready_us = clock_us();
 	l->fetched = false;
 	op->stage = OP_NEXT;
-	/* a wake that fails leaves it asleep; not one that takes back a sleep which has lost what there was */
+	/* a failed wake leaves the instance asleep, unless it undoes a sleep that has lost the weights */
 	if (op->changed || (op->wake && l->lost && op->e.cls != ERR_NONE))
 		give_up(op, l);
 	else if (op->wake)
@@ -500,7 +500,7 @@ store_run(Job *j)
 		op->at->rest = LR_FORGOTTEN;
 }
 
-/* It goes on. */
+/* Resume the instance. */
 static void
 go_on_run(Job *j)
 {
@@ -541,7 +541,7 @@ load_on(void *ctx, double done)
 	return true;
 }
 
-/* The weights of the model's files, if these are what they were. */
+/* Load the weights of the model's files again, if these are unchanged. */
 static bool
 reload(SleepOp *op)
 {
@@ -558,7 +558,7 @@ reload(SleepOp *op)
 	again = be->loader->load(l->path, &opts, &l->set, load_on, NULL, &op->e);
 	if (again == NULL)
 		return false;
-	/* behind the load: nobody has changed them meanwhile */
+	/* compared after the load, so that no change during the load is missed */
 	key = models_key(l->path, &l->opts);
 	op->changed = strcmp(key, l->key) != 0;
 	if (!op->changed)
@@ -580,7 +580,7 @@ fetch_run(Job *j)
 	{
 		if (op->e.cls != ERR_IO)
 			return;
-		/* what can't be read back the model's files have */
+		/* the model's files have what can't be read back */
 		log_line('W', "%s; the model's files are read instead", op->e.msg);
 		be->control->drop_weights(l->instance);
 		l->rest = LR_FORGOTTEN;
@@ -590,7 +590,7 @@ fetch_run(Job *j)
 		l->rest = LR_RESTS;
 }
 
-/* An entry whose requests it has; NULL: it is none that sleeps or wakes. */
+/* Return an entry that the instance serves; NULL: it can't sleep or wake. */
 static const ModelEntry *
 entry_of(const ModelInstance *l)
 {
@@ -616,7 +616,7 @@ find_kept(ServerCall *c, void *arg)
 	k->any |= c->entry != NULL && conv_loaded(c) == k->l && at_work(c);
 }
 
-/* At level 2: has it requests that shall go on? */
+/* At level 2: does the instance have requests that must continue later? */
 static bool
 keeps(const SleepOp *op, const ModelInstance *l)
 {
@@ -627,7 +627,7 @@ keeps(const SleepOp *op, const ModelInstance *l)
 	return k.any;
 }
 
-/* The next instance in scope that is not yet as it shall be; NULL = none. */
+/* Return the next instance in scope that is not in the requested state; NULL = none. */
 static ModelInstance *
 next_instance(const SleepOp *op)
 {
@@ -649,7 +649,7 @@ next_instance(const SleepOp *op)
 	return NULL;
 }
 
-/* false: there is no room yet for weights that come back. */
+/* Process the next instance.  Returns false if there is no memory yet to restore weights. */
 static bool
 next_step(SleepOp *op)
 {
@@ -672,7 +672,7 @@ next_step(SleepOp *op)
 	{
 		l->pins++;
 		l->fetched = op->wake && l->rest >= LR_STORED;
-		/* a wake protects it from others as a load does (memory_limit.c) */
+		/* a wake-up protects the instance from being unloaded as a load does (memory_limit.c) */
 		if (l->fetched)
 			l->began_us = clock_us();
 		op->at = l;
@@ -702,8 +702,8 @@ count_left(ServerCall *c, void *arg)
 }
 
 /*
- * Requests that pin it as they were left behind there (weight_update.c).  They stay: while it rests they
- * come to no end.
+ * Count the requests that stayed on the instance after an update (weight_update.c), and pin it.  While
+ * it is suspended they don't end, so they are not waited for.
  */
 static int
 left_behind(const ModelInstance *l)
@@ -723,14 +723,14 @@ all_gone(const Models *m)
 	return true;
 }
 
-/* One move; false: it waits for something. */
+/* Advance the operation.  Returns false if it waits for something. */
 static bool
 op_turn(SleepOp *op)
 {
 	switch (op->stage)
 	{
 		case OP_NEW:
-			/* not while weights are changed */
+			/* not during an update of weights */
 			if (op->m->updating && scall_is_active(op->c))
 				return false;
 			if (!scall_is_active(op->c))
@@ -785,7 +785,7 @@ sleep_turn(Models *m)
 
 /* ---- commands ---- */
 
-/* Where weights go: beside the packed ones, else where the server has its temporary files. */
+/* Choose the directory for weights: that of the packed weights, else that of the server's temporary files. */
 static void
 choose_dir(Models *m, char *dir, size_t size)
 {
@@ -822,7 +822,7 @@ op_add(Models *m, ServerCall *c, SleepOp o)
 	*pp = op;
 }
 
-/* What of all entries, or of one, is asleep. */
+/* Return what is asleep of an entry, or of new entries (NULL). */
 static unsigned
 asleep_bits(const Models *m, const ModelEntry *en)
 {
@@ -850,7 +850,7 @@ sleep_mode(const char *name, SleepMode *mode)
 	return false;
 }
 
-/* ---- for another engine ---- */
+/* ---- handing the state to another engine ---- */
 
 static void
 put_entry(WireOut *o, const ModelEntry *en)
@@ -871,9 +871,7 @@ put_inherit(WireOut *o, int level, unsigned bits)
 	wire_put_str(o, WTAG_COMMAND, command, strlen(command));
 }
 
-/*
- * Every model that is loaded and awake, or but paused, as a request to load it has it; DATABASE begins one.
- */
+/* Reply with the models that are awake, or only paused, as the fields to load each; DATABASE begins one. */
 static void
 answer_loaded(const Models *m, ServerCall *c)
 {
@@ -887,7 +885,7 @@ answer_loaded(const Models *m, ServerCall *c)
 	buf_free(&b);
 }
 
-/* Commands that make another engine sleep as this one does: models, then the engine. */
+/* Reply with the commands that put another engine into this one's sleep state: models, then the engine. */
 static void
 answer_sleep_state(const Models *m, ServerCall *c)
 {
@@ -910,7 +908,7 @@ answer_sleep_state(const Models *m, ServerCall *c)
 	buf_free(&b);
 }
 
-/* "inherit-sleep LEVEL BITS" of the model of the message, which need not be loaded, or of those to come */
+/* Run "inherit-sleep LEVEL BITS" for the message's model, even if not loaded, or for models to come. */
 static void
 inherit(Models *m, ServerCall *c, int level, unsigned bits)
 {
@@ -931,7 +929,7 @@ inherit(Models *m, ServerCall *c, int level, unsigned bits)
 		scall_end_error(c, &e);
 		return;
 	}
-	/* it may have been loaded when it was but paused */
+	/* it may have been loaded when it was only paused */
 	if (en->state == WM_READY && bits != 0)
 	{
 		op_add(m, c, (SleepOp) {.en = en,.level = level,.mode = SLEEP_KEEP});
@@ -943,7 +941,7 @@ inherit(Models *m, ServerCall *c, int level, unsigned bits)
 	server_answer(c, "ok");
 }
 
-/* "is-sleeping", "is-paused": is any of bits asleep?  A model without an entry is as those to come. */
+/* Reply to "is-sleeping", "is-paused": is any bit asleep?  A model without an entry is one to come. */
 static void
 answer_asleep(const Models *m, ServerCall *c, unsigned bits)
 {

@@ -1,24 +1,24 @@
 /*
  * weight_update.c
- *	  Other weights for a model that is in service (llm_update_weights()).
+ *	  New weights for a model that is in service (llm_update_weights()).
  *
- * The new files are loaded as an instance of their own, while the old one serves.  If that fails, or if they
- * are not a model of the same shape, nothing has changed.  Then new requests are held back for a moment
- * (Loaded.held), until
+ * The new files are loaded as an instance of their own, while the old one serves.  If that fails, or if
+ * the new files have another shape, nothing changes.  Then new requests are held back for a moment
+ * (ModelInstance.held), until
  *
- *	wait	all requests that the old instance has are done;
- *	abort	... which fail;
- *	keep	those that are being tokenized are on their way: the others finish on the old instance, which
- *			lives as long
+ *	wait	all requests of the old instance have ended;
+ *	abort	the same, after they were made to fail;
+ *	keep	requests that are being tokenized have been submitted: the requests then finish on the old
+ *			instance, which lives as long as they do
  *
- * (those of an instance that is paused are not done before it goes on: they are kept in mode wait, too)
+ * (requests of a paused instance can't end before it is resumed: they are kept in mode wait, too)
  *
- * and the entries change over to the new one in one go.  So every request is answered by one set of weights,
- * the old or the new one.  The prefix cache is the instance's: the new one's is empty.
+ * and the entries switch to the new one at once.  So every request is answered by one set of weights,
+ * the old or the new one.  The prefix cache belongs to the instance: the new one's is empty.
  *
- * Without another path all entries that share the instance change over, for it is their files that have
- * changed; with one just the entry that was named.  A request that comes with the path that the entry had
- * before is served, too (Entry.old_path): the catalog's change may not have been committed.
+ * Without another path, all entries that share the instance switch, because their files have changed;
+ * with one, only the named entry does.  A request that comes with the entry's previous path is served,
+ * too (ModelEntry.old_path): the catalog's change may not have been committed.
  *
  * Server thread, but for the jobs' run functions.  Tested by tests/t/093_sleep.pl.
  */
@@ -36,9 +36,9 @@
 typedef enum UpdateStage
 {
 	UP_NEW,
-	UP_ROOM,					/* room for the new instance is awaited */
-	UP_JOB,						/* a job has it */
-	UP_DRAIN,					/* requests are awaited */
+	UP_ROOM,					/* waits for memory for the new instance */
+	UP_JOB,						/* a job processes it */
+	UP_DRAIN,					/* waits for requests */
 	UP_END
 } UpdateStage;
 
@@ -47,7 +47,7 @@ struct UpdateOp
 	Job			j;
 	UpdateOp   *next;
 	Models	   *m;
-	ServerCall *c;				/* who asked; job_busy keeps it */
+	ServerCall *c;				/* the command's call; job_busy keeps it */
 	ModelEntry *en;				/* holds a reference */
 	char	   *path;
 	SleepMode	mode;
@@ -56,12 +56,12 @@ struct UpdateOp
 	Settings	set;
 	ModelFacts	facts;			/* of the new files */
 	char	   *key;
-	ModelInstance *to;				/* ours until the change; NULL = not begun */
+	ModelInstance *to;				/* referenced by the operation until the switch; NULL = not begun */
 	ModelInstance *from;			/* pinned */
-	Err			e;				/* cls ERR_NONE = fine so far */
+	Err			e;				/* cls ERR_NONE = no error so far */
 };
 
-/* Is it one of the entries that change over? */
+/* Does the entry switch to the new instance? */
 static bool
 changes(const UpdateOp *op, const ModelEntry *en)
 {
@@ -148,7 +148,7 @@ static void
 begin_change(UpdateOp *op)
 {
 	op->stage = UP_END;
-	/* it has gone meanwhile, or been changed: what we have is of no use */
+	/* the entry was unloaded or changed meanwhile, so the new instance is useless */
 	if (op->en->loaded != op->from)
 	{
 		err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile", op->en->name);
@@ -192,14 +192,14 @@ load_done(Job *j)
 		begin_change(op);
 		return;
 	}
-	/* who is paused is so with other weights, too */
+	/* a paused model stays paused with the new weights */
 	op->stage = UP_JOB;
 	op->j.run = rest_run;
 	op->j.done = rest_done;
 	step_run(op->m->srv->step, &op->j);
 }
 
-/* ---- the change ---- */
+/* ---- the switch ---- */
 
 typedef struct Old
 {
@@ -207,7 +207,7 @@ typedef struct Old
 	int			n;
 } Old;
 
-/* Requests that the old instance has stay with it, if they don't fail. */
+/* Do requests of the old instance stay on it, instead of failing or ending first? */
 static bool
 keeps(const UpdateOp *op)
 {
@@ -249,7 +249,8 @@ count_homeless(ServerCall *c, void *arg)
 }
 
 /*
- * Paused, with requests that want an adapter's place: none becomes free before the wake, which waits for us.
+ * Is the model paused while requests wait for an adapter's place?  No place becomes free before the
+ * wake-up, which waits for this update.
  */
 static bool
 never_drained(UpdateOp *op)
@@ -267,7 +268,7 @@ never_drained(UpdateOp *op)
 	return true;
 }
 
-/* It stays where it is. */
+/* Keep the request on the old instance. */
 static void
 stay(ServerCall *c, void *arg)
 {
@@ -319,8 +320,9 @@ count_lora(ServerCall *c, void *arg)
 }
 
 /*
- * Not in service: the next load takes the files that there are then.  Requests that it has kept in its sleep
- * finish on what they began with.  false: some of them are on their way yet.
+ * The model is not in service: only change the path, and the next load takes the files at that time.
+ * Requests that were kept in its sleep finish on the old weights.  Returns false if some requests are
+ * still waiting for an adapter.
  */
 static bool
 only_path(UpdateOp *op)
@@ -329,7 +331,7 @@ only_path(UpdateOp *op)
 	ModelInstance *l = NULL;
 	Old			o = {op, 0};
 
-	/* who waits for a load on its way waits for that of the new files: op_end() has it begin */
+	/* requests that wait for a running load will wait for the load of the new files, which op_end() starts */
 	sleep_stop_load(en);
 	op->from = en->loaded;
 	if (op->from != NULL && op->mode == SLEEP_ABORT)
@@ -391,7 +393,7 @@ op_end(UpdateOp *op)
 		loaded_unpin(from);
 }
 
-/* false: not yet */
+/* Begin the update.  Returns false if the operation must wait. */
 static bool
 begin(UpdateOp *op)
 {
@@ -416,14 +418,14 @@ begin(UpdateOp *op)
 	return false;
 }
 
-/* One move; false: it waits for something. */
+/* Advance the operation.  Returns false if it waits for something. */
 static bool
 op_turn(UpdateOp *op)
 {
 	switch (op->stage)
 	{
 		case UP_NEW:
-			/* not while something falls asleep or wakes */
+			/* not during a sleep or a wake-up */
 			if (op->m->ops != NULL)
 				return false;
 			return begin(op);
@@ -450,7 +452,7 @@ op_turn(UpdateOp *op)
 		case UP_JOB:
 			return false;
 		case UP_DRAIN:
-			/* who asked has gone: the old weights stay */
+			/* the client has cancelled: the old weights stay */
 			if (!scall_is_active(op->c) || op->en->loaded != op->from)
 			{
 				err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile",

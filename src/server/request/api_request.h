@@ -11,12 +11,12 @@
 
 #define API_MAX_ITEMS	4096	/* inner requests of one body */
 
-/* One of the list of models. */
+/* One model of the list of models. */
 typedef struct ApiModel
 {
 	StrView		name;
-	StrView		root;			/* of an adapter: its files */
-	StrView		parent;			/* of an adapter: its parent model */
+	StrView		root;			/* if an adapter: its files */
+	StrView		parent;			/* if an adapter: its base model */
 } ApiModel;
 
 /* The fields of a WK_API message; texts point into it. */
@@ -24,17 +24,17 @@ typedef struct ApiRequest
 {
 	StrView		path;
 	StrView		body;
-	bool		stream;			/* chunks are wanted */
-	bool		as_body;		/* an error is to be answered as a body, too */
-	StrView		unknown;		/* error, warn, ignore: what to do about unknown members */
+	bool		stream;			/* the client wants chunks */
+	bool		as_body;		/* errors must be bodies, too */
+	StrView		unknown;		/* error, warn, ignore: how unknown members are handled */
 	bool		prompt_embeds;	/* a prompt may be embeddings */
 	bool		trust_template; /* a body may have a chat template of its own */
-	StrView		tool_parser;	/* of chats, where the model names none */
+	StrView		tool_parser;	/* for chats whose model names no parser */
 	StrView		reasoning_parser;
-	StrView		previous;		/* JSON: the items before, or the response that is asked for */
-	ApiModel   *models;			/* owned: those that may be listed */
+	StrView		previous;		/* JSON: the previous items, or the requested response */
+	ApiModel   *models;			/* owned: models that may be listed */
 	int			n_models;
-	/* the caller has found an error, and wants it as a body */
+	/* an error that the caller has found, and wants as a body */
 	StrView		sqlstate;
 	StrView		message;
 	StrView		detail;

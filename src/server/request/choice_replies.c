@@ -1,17 +1,17 @@
 /*
  * choice_replies.c
- *	  Requests of several answers and of log-probabilities, in messages.
+ *	  Requests with several choices or log-probabilities: fields of messages and replies.
  *
- * A reply of this kind is a list: what stands before the first INDEX is about the prompt, what
- * follows an INDEX is that answer's.  Log-probabilities are arrays, parallel in all their
- * entries: LP_COUNTS says how many each position has, its own token first.  Their bytes lie one
- * behind the other in LP_BYTES, LP_LENGTHS of each.
+ * A reply of this kind is a list: the fields before the first INDEX are about the prompt, the fields
+ * after an INDEX are about that choice.  Log-probabilities are arrays, parallel in all their entries:
+ * LP_COUNTS has the number of entries of each position, its own token first.  The tokens' bytes are
+ * concatenated in LP_BYTES, with their lengths in LP_LENGTHS.
  *
- *	not streamed	one frame with all of it, the last
- *	streamed		a frame an event: INDEX, TEXT and so on of what is new; an answer's last has its
- *					FINISH_REASON.  The last frame has the request's usage.
+ *	not streamed	one final frame with everything
+ *	streamed		a frame for each event: INDEX and the new TEXT and so on; a choice's last frame has its
+ *					FINISH_REASON.  The final frame has the request's usage.
  *
- * Owner: the conversation; touched by the thread that calls its sink alone.  Tested by
+ * Owner: the server call; used only by the thread that calls its sink.  Tested by
  * tests/unit/server/test_server_core.c and tests/sql/26_outputs.sql.
  */
 #include "server/request/choice_replies.h"
@@ -28,25 +28,26 @@
 typedef struct ChoiceReply
 {
 	Buf			text;
-	Answer	   *parts;			/* instead of text; NULL: text is text */
+	Answer	   *parts;			/* splits the text, instead of `text`; NULL: text is not split */
 	IntVec		ids;
 	Logprobs   *lp;				/* NULL: not wanted */
 	ReqFinish	ended;
 	char	   *reason;			/* NULL: none */
 	double		cum;
 	double		score;
-	bool		scored;			/* a beam */
+	bool		scored;			/* a beam, which has a score */
 } ChoiceReply;
 
 struct Replies
 {
 	const Backend *be;
 	const BackendModel *in;
-	const Answer *parts;		/* what answers' parts are made of; NULL: text is text */
+	/* the splitter that choices' splitters are copies of; NULL: text is not split */
+	const Answer *parts;
 	bool		want_ids;
 	bool		has_prompt;
-	IntVec		prompt;			/* if has_prompt */
-	Logprobs   *prompt_lp;		/* NULL: not wanted, or not yet there */
+	IntVec		prompt;			/* valid if has_prompt */
+	Logprobs   *prompt_lp;		/* NULL: not wanted, or not computed yet */
 	ChoiceReply *a;
 	int			n;
 	int			cap;
@@ -79,7 +80,7 @@ replies_wanted(const OutParams *p)
 		p->prompt_logprobs != LOGPROBS_NONE || p->logprob_ids.len > 0;
 }
 
-/* ---- what has come ---- */
+/* ---- output of the choices ---- */
 
 Replies *
 replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids,
@@ -143,7 +144,7 @@ add_logprobs(Logprobs **to, const Logprobs *from)
 	logprobs_append(*to, from);
 }
 
-/* An answer's new text, and its end. */
+/* Add a choice's new text, and its end. */
 static void
 take_text(const Replies *r, ChoiceReply *a, const ReqEvent *ev)
 {

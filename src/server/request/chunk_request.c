@@ -1,10 +1,10 @@
 /*
  * chunk_request.c
- *	  WK_CHUNK: a text in chunks that a model takes.
+ *	  WK_CHUNK: splits a text into chunks that fit into a model.
  *
- * The cutting is chunk_text()'s; here are the options, and the size when none is given: what
- * the model takes beside what the tokenizer puts around a text, but at most DEFAULT_SIZE, for
- * a passage that long has one subject.
+ * chunk_text() does the splitting.  This file reads the options and determines the default size: what
+ * the model's context holds without the tokens that the tokenizer adds around a text, but at most
+ * DEFAULT_SIZE, since a passage of that length usually has one subject.
  *
  * Tested by tests/unit/text/test_chunk.c, tests/sql/20_chunk.sql.
  */
@@ -75,7 +75,7 @@ starts(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 	return m->be->generator->token_starts(m->in, s, n, out, e);
 }
 
-/* The size when none is given. */
+/* Determine the default size. */
 static bool
 default_size(const Backend *be, const BackendModel *in, int *size, Err *e)
 {

@@ -1,6 +1,6 @@
 /*
  * chunk_request.h
- *	  WK_CHUNK: a text in chunks that a model takes.
+ *	  WK_CHUNK: splits a text into chunks that fit into a model.
  */
 #ifndef VLLM_SERVER_REQUEST_CHUNK_REQUEST_H
 #define VLLM_SERVER_REQUEST_CHUNK_REQUEST_H
@@ -16,10 +16,10 @@ typedef struct ChunkRequest
 	int			overlap;
 } ChunkRequest;
 
-/* Take a field; *known = false if it is none of a chunk request's. */
+/* Take a field; *known = false if it is not for a chunk request. */
 bool		chunking_field(ChunkRequest *r, const WireField *f, bool *known, Err *e);
 
-/* What depends on no model: which options go together. */
+/* Check which options may be combined; this depends on no model. */
 bool		chunking_check(const ChunkRequest *r, Err *e);
 
 /* Append the chunks' spans (chunk_text()) to *out; any thread. */

@@ -1,15 +1,15 @@
 /*
  * grammar_cache.c
- *	  Compiled grammars, by what they were made of.
+ *	  Compiled grammars, by their source.
  *
- * An entry is a grammar, the error that there is none, or a promise of who compiles it
- * now.  Errors are kept as well: a statement that gives every row the same impossible
- * schema shall not compile it for every row.
+ * An entry is a grammar, the error of its compilation, or a marker that a thread is compiling it now.
+ * Errors are kept as well, so that a statement that gives every row the same invalid schema does not
+ * compile it for every row.
  *
- * Grammars grow as they are used, so the memory is counted anew when one is added: then
- * the longest unused go until the rest is within the bound.  A request with a reference keeps its grammar.  A
- * grammar's own lock may be held for as long as a mask takes;
- * nobody waits for one while he holds the cache's.
+ * Grammars grow as they are used, so the memory is counted anew when one is added.  Then the least
+ * recently used ones are dropped until the rest is within the bound.  A request with a reference keeps
+ * its grammar.  A grammar's own lock may be held for as long as a mask takes, so no thread waits for one
+ * while it holds the cache's lock.
  *
  * Tested by tests/unit/server/test_structured.c.
  */
@@ -25,17 +25,17 @@
 typedef struct CacheEntry
 {
 	Buf			key;
-	Grammar    *g;				/* NULL: see err, or being made */
+	Grammar    *g;				/* NULL: see err, or being compiled */
 	Err		   *err;			/* owned */
-	bool		busy;			/* somebody compiles it */
-	uint64_t	used;			/* the cache's clock */
+	bool		busy;			/* a thread is compiling it */
+	uint64_t	used;			/* time of last use, by the cache's clock */
 } CacheEntry;
 
 struct GrammarCache
 {
 	pthread_mutex_t lock;
-	pthread_cond_t done;		/* an entry is not busy any more */
-	CacheEntry *entry[MAX_ENTRIES]; /* all but lock and done: under lock */
+	pthread_cond_t done;		/* signals that an entry is no longer busy */
+	CacheEntry *entry[MAX_ENTRIES]; /* this and all members but lock and done are under lock */
 	int			n;
 	uint64_t	clock;
 	size_t		max_bytes;
@@ -85,7 +85,7 @@ find(GrammarCache *c, const Buf *key)
 static void
 free_entry(CacheEntry *x)
 {
-	/* who compiles it has a pointer to it */
+	/* the thread that compiles it has a pointer to it */
 	ALWAYS(!x->busy);
 	grammar_unref(x->g);
 	buf_free(&x->key);
@@ -93,7 +93,10 @@ free_entry(CacheEntry *x)
 	mem_free(x);
 }
 
-/* The longest unused that nobody compiles is dropped; under lock.  False: there is none. */
+/*
+ * Drop the least recently used entry that is not being compiled.  The caller holds the lock.  Returns
+ * false if there is none.
+ */
 static bool
 drop_oldest(GrammarCache *c)
 {
@@ -109,7 +112,7 @@ drop_oldest(GrammarCache *c)
 	return true;
 }
 
-/* Bytes of all grammars there are, and of all specifications, also of those that are none. */
+/* Return the bytes of all grammars and all sources, those with errors included. */
 static size_t
 memory_of(GrammarCache *c)
 {
@@ -134,7 +137,7 @@ memory_of(GrammarCache *c)
 	return sum;
 }
 
-/* Keep within the bound, but for the one used last. */
+/* Drop entries until the cache is within its bound, but not the one used last. */
 static void
 trim(GrammarCache *c)
 {
@@ -163,7 +166,10 @@ grammar_cache_has(GrammarCache *c, const GramSpec *spec)
 	return has;
 }
 
-/* A new entry that is being made; under lock.  Takes over *key.  NULL: there is no room. */
+/*
+ * Add an entry that is being compiled.  The caller holds the lock.  Takes ownership of *key.  NULL: no
+ * entry is free.
+ */
 static CacheEntry *
 new_entry(GrammarCache *c, Buf *key)
 {
@@ -181,7 +187,7 @@ new_entry(GrammarCache *c, Buf *key)
 	return x;
 }
 
-/* No memory may mean: not now. */
+/* Is the error lasting?  Not if there was no memory, because there may be some later. */
 static bool
 is_lasting(const Err *e)
 {
@@ -199,7 +205,7 @@ drop(GrammarCache *c, CacheEntry *x)
 	free_entry(x);
 }
 
-/* Make what the entry has promised.  Not under lock. */
+/* Compile the grammar of an entry.  The caller must not hold the lock. */
 static Grammar *
 compile(GrammarCache *c, CacheEntry *x, const GramSpec *spec, Err *e)
 {

@@ -1,6 +1,7 @@
 /*
  * model_check.c
- *	  Requests about a model's files, which no model is loaded for; answers of facts.
+ *	  Requests about a model's files, for which no model is loaded; and replies with the facts of a
+ *	  model.
  */
 #include "server/request/request.h"
 
@@ -51,7 +52,7 @@ typedef struct ModelCheckJob
 	char	   *path;
 	ModelOpts	opts;
 	Settings	set;
-	bool		inspect;		/* a description is wanted, in json */
+	bool		inspect;		/* the caller wants a description, in json */
 	ModelFacts	facts;
 	Buf			json;
 	bool		ok;

@@ -1,6 +1,6 @@
 /*
  * output_parsers.c
- *	  By what an answer's text is taken apart (output_parsers.h).
+ *	  The choice of parsers that split an output (output_parsers.h).
  *
  * Tested by tests/sql/29_tools.sql, tests/t/084_tools.pl.
  */
@@ -50,7 +50,7 @@ bad(const char *param, const char *what, Err *e)
 
 #define MAX_CHOICE	4096		/* bytes of tool_choice */
 
-/* "none", "auto", "required", or {"type": "function", "function": {"name": ...}} */
+/* Read "none", "auto", "required", or {"type": "function", "function": {"name": ...}}. */
 static bool
 choice_field(ParseRequest *r, const WireField *f, Err *e)
 {
@@ -125,7 +125,7 @@ parsing_check(ParseRequest *r, const StrView *tools, Err *e)
 									  r->one_call, &r->schema, e);
 }
 
-/* The model's own parsers, of its options; model_options.c has checked them. */
+/* Find the parsers that the model's options name; model_options.c has checked them. */
 static void
 parsers_of_options(const char *options, const ToolFormat **tools, const ReasonFormat **reason)
 {

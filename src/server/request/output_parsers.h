@@ -1,7 +1,7 @@
 /*
  * output_parsers.h
- *	  By what an answer's text is taken apart: of a chat (output_splitter.h), and of a text without a
- *	  model, WK_PARSE.
+ *	  The parsers that split an output: of a chat (output_splitter.h), and of a text without a model,
+ *	  WK_PARSE.
  */
 #ifndef VLLM_SERVER_REQUEST_OUTPUT_PARSERS_H
 #define VLLM_SERVER_REQUEST_OUTPUT_PARSERS_H
@@ -14,7 +14,7 @@
 
 #define TOOL_NAME_LEN	256
 
-/* Set by the fields of a message. */
+/* Set from the fields of a message. */
 typedef struct ParseRequest
 {
 	const ToolFormat *tools;	/* NULL: not given */
@@ -25,37 +25,37 @@ typedef struct ParseRequest
 	bool		one_call;		/* parallel_tool_calls = false */
 	bool		drop_reasoning; /* include_reasoning = false */
 	bool		constrained;	/* there is a grammar */
-	/* a grammar holds from the start, as thoughts are not wanted: there are none */
+	/* the grammar applies from the start because reasoning is disabled, so the output has none */
 	bool		at_once;
 	bool		has_budget;
-	int			budget;			/* thinking_token_budget; has_budget */
-	Buf			schema;			/* of calls that must be made; owned */
+	int			budget;			/* thinking_token_budget; valid if has_budget */
+	Buf			schema;			/* schema of tool calls that the model must make; owned */
 } ParseRequest;
 
 /* *known = false if the field is none of these. */
 bool		parsing_field(ParseRequest *r, const WireField *f, bool *known, Err *e);
 /*
- * All fields are in: must the answer be calls?  Then r->schema is what it must fit, else it is
- * empty.  tools: the request's, .s = NULL: none.
+ * All fields have been read.  If the output must be tool calls, set r->schema to the schema that it must
+ * match, else leave it empty.  tools: the request's; .s = NULL: none.
  */
 bool		parsing_check(ParseRequest *r, const StrView *tools, Err *e);
-/* The parser of a name; false with *e set, and a hint with the names, if there is none. */
+/* Find a parser by its name.  Returns false with *e set, and a hint with the names, if there is none. */
 bool		tool_parser_by_name(const char *name, size_t n, const ToolFormat **out, Err *e);
 bool		reasoning_parser_by_name(const char *name, size_t n, const ReasonFormat **out, Err *e);
 
 /*
- * What takes the answer of a chat apart, whose prompt is this: *out = NULL if nothing does.
- * options: the model's, JSON text or NULL; its parsers come before the request's.
+ * Make the splitter for the output of a chat with this prompt; *out = NULL if it needs none.  options:
+ * the model's, JSON text or NULL; its parsers come before the request's.
  */
 bool		parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat,
 							const char *prompt, size_t n, bool stream, Answer **out, Err *e);
-/* Shall the template see no tools?  If none may be called and the model's options say so. */
+/* Must the tools be hidden from the template?  So if none may be called and the model's options say so. */
 bool		parsing_hides_tools(const ParseRequest *r, const char *options);
-/* The reasoning parser of a request, or of its model; NULL: none. */
+/* Return the reasoning parser of a request, or of its model; NULL: none. */
 const ReasonFormat *parsing_reason(const ParseRequest *r, const char *options);
-/* Is there anything to put? */
+/* Is there any new output to write? */
 bool		parsing_has(Answer *a);
-/* TEXT, REASONING and TOOL_CALLS of what has come since the last time; those that are empty aren't put. */
+/* Write the new TEXT, REASONING and TOOL_CALLS; empty ones are left out. */
 void		parsing_put(Answer *a, WireOut *o);
 
 /* Append the reply's fields to *out: TEXT (content, or the whole JSON of calls), REASONING. */

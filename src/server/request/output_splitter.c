@@ -1,6 +1,6 @@
 /*
  * output_splitter.c
- *	  An answer's text, taken apart (output_splitter.h).
+ *	  Splits the text of a choice (output_splitter.h).
  *
  * Tested by tests/unit/server/test_answer.c.
  */
@@ -15,24 +15,24 @@
 
 struct Answer
 {
-	AnswerSpec	spec;			/* `named` is ours, its other texts are gone */
-	const char *until;			/* what ends the thoughts; NULL = there may be none */
+	AnswerSpec	spec;			/* `named` is a copy that we own; the other texts are not valid any more */
+	const char *until;			/* text that ends the reasoning; NULL = there may be none */
 	ReasonParser *reason;		/* NULL: none */
 	ToolParser *tools;			/* NULL: none */
 	Buf			content;
 	Buf			think;
 	Buf			calls;
-	IntVec		at;				/* of each element: where it stands in content */
-	bool		open;			/* the last element of calls goes on */
-	/* where the call that is under way begins in calls; NOT_HERE: it was read there */
+	IntVec		at;				/* for each element: its position in content */
+	bool		open;			/* the last element of calls is not closed */
+	/* offset in calls at which the current call begins; NOT_HERE: the owner has already read its beginning */
 	size_t		begun;
-	size_t		begun_at;		/* where it begins in `at` */
-	bool		ignore;			/* the call that is under way is one too many */
-	int			index;			/* of the call that is under way, in deltas */
+	size_t		begun_at;		/* offset in `at` of the current call */
+	bool		ignore;			/* the current call is one too many */
+	int			index;			/* index of the current call, in deltas */
 	int			n_calls;
-	JPush		named;			/* TOOLS_NAMED: the arguments */
+	JPush		named;			/* TOOLS_NAMED: parser of the arguments */
 	JPushIs		named_is;
-	Buf			named_text;		/* TOOLS_NAMED: arguments that are not written yet */
+	Buf			named_text;		/* TOOLS_NAMED: arguments that are not emitted yet */
 	bool		named_begun;
 };
 
@@ -76,7 +76,7 @@ begin_call(Answer *a, const char *id, const char *name)
 	buf_addstr(&a->calls, ", \"arguments\": \"");
 }
 
-/* More of them; a delta of its own, if the one before was read. */
+/* Add to the arguments; in a new delta, if the owner has read the one before. */
 static void
 add_arguments(Answer *a, const char *s, size_t n)
 {
@@ -98,7 +98,7 @@ end_call(Answer *a)
 	a->n_calls++;
 }
 
-/* It was none: nothing is said of it if nobody has read the beginning. */
+/* The text was no call: remove it, unless the owner has read its beginning. */
 static void
 drop_call(Answer *a)
 {
@@ -157,7 +157,8 @@ begin_named(Answer *a)
 }
 
 /*
- * What is read of them; the byte that closes them waits for the end, so that a part is never taken for all.
+ * Emit the arguments but for the last `hold` bytes.  The closing byte is held back until the end, so
+ * that incomplete arguments are never taken for complete ones.
  */
 static void
 write_named(Answer *a, size_t hold)
@@ -182,7 +183,7 @@ feed_named(Answer *a, const char *s, size_t n)
 		a->named_is = jpush(&a->named, &t, false, &a->named_text);
 	if (a->named_is == JPUSH_DONE)
 		span_space(&t);
-	/* no grammar held: what can't be read goes on as it stands */
+	/* there was no grammar: text that can't be parsed is passed on unchanged */
 	if (t.p < t.end)
 		a->named_is = JPUSH_BAD;
 	buf_add(&a->named_text, t.p, (size_t) (t.end - t.p));
@@ -191,7 +192,7 @@ feed_named(Answer *a, const char *s, size_t n)
 		write_named(a, a->named_is == JPUSH_DONE ? 1 : 0);
 }
 
-/* Cut by max_tokens, they are handed on as they are: the caller knows the reason. */
+/* Arguments that max_tokens has cut are passed on unchanged; the finish reason tells the caller. */
 static void
 finish_named(Answer *a)
 {
@@ -236,7 +237,7 @@ answer_new(const AnswerSpec *spec)
 
 	a->spec = *spec;
 	a->spec.named = copy(spec->named, spec->named != NULL ? strlen(spec->named) : 0);
-	a->spec.tools_json = a->spec.kwargs = NULL;	/* the caller's */
+	a->spec.tools_json = a->spec.kwargs = NULL;	/* these belong to the caller */
 	if (tools)
 		a->tools = tool_parser_new(spec->tools, spec->tools_json, spec->n_tools_json, spec->key, tool_sink,
 								   a);

@@ -1,14 +1,13 @@
 /*
  * prompt_embeds.c
- *	  Prompts that are embeddings: rows in place of tokens' rows of the model's embedding.
+ *	  Prompts that are embeddings: rows that replace the rows of tokens in the model's embedding matrix.
  *
- * A row is what the checkpoint has for a token, before a model's factors and positions, so that the
- * rows of a text's tokens give what the text gives, bit for bit.  The Core sees a prompt of as
- * many placeholders; what is computed of such a prompt belongs to its request alone and must
- * never be found by another's token ids.
+ * A row is the checkpoint's row of a token, without the model's factors and positions, so that the rows
+ * of a text's tokens give the same results as the text, bit for bit.  The core sees a prompt with as
+ * many placeholders.  KV blocks of such a prompt belong to its request alone, and must never be found by
+ * the token ids of another prompt.
  *
- * The rows come from anywhere: width and every number are checked here, once, before they get to
- * a model.
+ * The rows are untrusted: the width and every number are checked here, once, before a model gets them.
  *
  * Tested by tests/unit/core/test_embeds.c, test_server_core.c and tests/sql/32_embeds.sql.
  */
@@ -51,7 +50,7 @@ no_rows(Err *e)
 	return err_hint(e, "It has no embeddings of prompts.");
 }
 
-/* Is it the model's width, or a whole number of rows of that? */
+/* Do the rows have the model's width?  Without a given width: is it a whole number of rows? */
 static bool
 check_width(const EmbedsRequest *r, size_t width, Err *e)
 {

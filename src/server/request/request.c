@@ -2,12 +2,13 @@
  * request.c
  *	  Requests: decode, check, wait for the model, tokenize, submit, reply.
  *
- * The arena is untrusted, so every range is checked again here, whatever the
- * backend has checked already; what depends on the model is normalize()'s.  Short
- * texts are tokenized at once, longer ones by a job on JQ_TEXT.
+ * The arena is untrusted, so every range is checked again here, whatever the backend has checked
+ * already; normalize() checks what depends on the model.  Short texts are tokenized at once, longer ones
+ * by a job on JQ_TEXT.
  *
- * Threads: everything is the server thread's but the jobs' run functions, which only see
- * the request and the instance that it has pinned: nobody else touches it meanwhile (job_busy).
+ * Threads: everything runs on the server thread but the jobs' run functions.  These only access the
+ * request and the instance that it has pinned; no other thread accesses the request meanwhile
+ * (job_busy).
  *
  * Tested by tests/unit/server/test_server.c.
  */
@@ -62,7 +63,7 @@ copy_format(ChatFormat *to, const WireField *f, Err *e)
 		params_bad(e, "content_format", "must be auto, string or openai");
 }
 
-/* Fields of a chat; *known = false if it is none. */
+/* Take a field of a chat; *known = false if it is none. */
 static bool
 chat_field(Request *r, const WireField *f, bool *known, Err *e)
 {
@@ -102,7 +103,10 @@ chat_field(Request *r, const WireField *f, bool *known, Err *e)
 	}
 }
 
-/* What is nobody else's: the prompt, and who asks whom for what; *known = false if it is none. */
+/*
+ * Take a field that no other module reads: the prompt, the caller, the model; *known = false if it is
+ * none.
+ */
 static bool
 own_field(Request *r, const WireField *f, bool *known, Err *e)
 {
@@ -119,7 +123,7 @@ own_field(Request *r, const WireField *f, bool *known, Err *e)
 			r->session = (uint64_t) f->i;
 			return true;
 		case WTAG_REQUEST_ID:
-		case WTAG_TRACESTATE:	/* the caller's log has it */
+		case WTAG_TRACESTATE:	/* for the caller's log */
 			return true;
 		case WTAG_TRACEPARENT:
 			if (!traceparent_ok(f->s, f->n))
@@ -212,7 +216,7 @@ check_whole(int kind, Request *r, Err *e)
 
 		if (!r->has_prompt && !r->has_chat && !other)
 			return err_set(e, ERR_INTERNAL, "request without a prompt");
-		/* both: the prompt is what a model without a template gets */
+		/* with both, a model without a template gets the prompt */
 		if (r->has_chat && (r->has_ids || (r->has_prompt && kind != WK_GENERATE)))
 			return err_set(e, ERR_INTERNAL, "request with a prompt and messages");
 		if (r->has_prompt && r->has_ids)
@@ -224,7 +228,7 @@ check_whole(int kind, Request *r, Err *e)
 			err_set(e, ERR_UNSUPPORTED, "prompt_embeds have no tokens, and so no prompt_logprobs");
 			return err_detail(e, "parameter=prompt_logprobs");
 		}
-		/* also where the tokenizer would add a BOS */
+		/* an error even if the tokenizer would add a BOS */
 		if (kind == WK_GENERATE && r->has_prompt && r->prompt_len == 0)
 			return params_bad(e, "prompt", "must not be empty");
 	}
@@ -272,7 +276,7 @@ check_whole(int kind, Request *r, Err *e)
 	return true;
 }
 
-/* Calls that must be made constrain the answer as a schema does. */
+/* Tool calls that the model must make constrain the output like a schema. */
 static bool
 check_calls(Request *r, Err *e)
 {
@@ -304,7 +308,10 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	{
 		bool		known;
 
-		/* params_field() checks the range of any option; most fields stop at the second */
+		/*
+		 * params_field() checks the range of any option; most fields are known to the first or the
+		 * second function
+		 */
 		if (!params_field(&r->spec.params, &r->given, &f, &known, e) ||
 			(!known && !own_field(r, &f, &known, e)) ||
 			(!known && !chat_field(r, &f, &known, e)) ||
@@ -364,9 +371,9 @@ request_free(Request *r)
 	mem_free(r);
 }
 
-/* ---- endings ---- */
+/* ---- ends of requests ---- */
 
-/* It has ended before the core had it. */
+/* Count a request that has ended before the core had it. */
 static void
 count_unserved(const ServerCall *c, bool cancelled)
 {
@@ -378,7 +385,7 @@ count_unserved(const ServerCall *c, bool cancelled)
 	stats_publish(c->srv->stats);
 }
 
-/* What the caller may not know of where files are. */
+/* Replace file paths in the error that the caller may not see. */
 static void
 hide_paths(const ServerCall *c, Err *e)
 {
@@ -435,9 +442,9 @@ request_cancel(ServerCall *c)
 		count_unserved(c, true);
 }
 
-/* ---- the way to the backend: server thread ---- */
+/* ---- submission to the backend: server thread ---- */
 
-/* Does max_tokens fit, where it must not be cut to what the context holds? */
+/* Does max_tokens fit into the context, if it must not be lowered? */
 static bool
 fits_whole(const Backend *be, const BackendModel *in, const Request *r, Err *e)
 {
@@ -449,14 +456,17 @@ fits_whole(const Backend *be, const BackendModel *in, const Request *r, Err *e)
 	be->loader->facts(in, &f);
 	if (ids->len >= (size_t) f.max_model_len ||
 		ids->len + (size_t) r->spec.params.max_tokens <= (size_t) f.max_model_len)
-		return true;			/* a prompt that is too long is normalize()'s */
+		return true;			/* normalize() reports a prompt that is too long */
 	err_set(e, ERR_TOO_LONG, "this model's maximum context length is %d tokens, but the prompt has %zu and "
 							 "max_tokens is %d",
 			f.max_model_len, ids->len, r->spec.params.max_tokens);
 	return err_detail(e, "parameter=max_tokens");
 }
 
-/* truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings; any thread. */
+/*
+ * Apply truncate_prompt_tokens to the tokens, including those that the tokenizer adds, or to embeddings;
+ * any thread.
+ */
 static bool
 truncate(Request *r, const Backend *be, const BackendModel *in, Err *e)
 {
@@ -496,8 +506,8 @@ truncate(Request *r, const Backend *be, const BackendModel *in, Err *e)
 }
 
 /*
- * The request is the core's from here on.  First the caller hears that it is accepted.  Its message, and what
- * a template has made of that, is not needed any more.
+ * Submit the request to the core, which owns it from here on.  The client is told first that it is
+ * accepted.  Its message, and the text that a template has made of it, are not needed any more.
  */
 static void
 submit(ServerCall *c, BackendModel *in, int prompt_tokens)
@@ -545,7 +555,7 @@ submit_generate(ServerCall *c)
 	BackendModel *in = entry_inst(c->entry);
 	Err			e;
 
-	/* its marks may be special tokens */
+	/* its tags may be special tokens */
 	if (c->answer != NULL && answer_wants_special(c->answer))
 		p->skip_special = false;
 	if (!asker_max_tokens(&q->by, p, r->given, &e) ||
@@ -587,7 +597,7 @@ submit_pooled(ServerCall *c)
 		wire_put_ints(&last, WTAG_TOKEN_IDS, r->made.extra.ids.data, r->made.extra.ids.len);
 		wire_put_ints(&last, WTAG_OFFSETS, r->made.extra.offsets.data, r->made.extra.offsets.len);
 	}
-	/* the rest is about answers */
+	/* the other parameters are about generation */
 	q->params.cache_salt = NULL;
 	genparams_free(&q->params);
 	q->params = params;
@@ -595,9 +605,9 @@ submit_pooled(ServerCall *c)
 	submit(c, in, prompt_tokens);
 }
 
-/* ---- texts: the server thread, or a job's ---- */
+/* ---- processing of texts: the server thread, or a job ---- */
 
-/* What the answer must be like; NULL: anything will do. */
+/* Return the grammar that the output must match; NULL: none. */
 static const GramSpec *
 wanted_grammar(const Request *r)
 {
@@ -617,7 +627,10 @@ encode_prompt(Request *r, Err *e)
 											   r->add_special ? TOK_ADD_SPECIAL : 0, &r->spec.prompt, e);
 }
 
-/* Messages to text, and that to ids if they are wanted; a prompt beside them, if there is no template. */
+/*
+ * Render the messages, and tokenize the text if ids are wanted.  If there is no template, use the prompt
+ * that comes with them.
+ */
 static bool
 chat_run(Request *r, Err *e)
 {
@@ -658,8 +671,8 @@ budget_refused(ErrClass cls, const char *what, const char *hint, Err *e)
 }
 
 /*
- * The counter of reasoning tokens.  A chat's are what its parser says; another prompt's begin
- * with a tag, that stands in the prompt or comes later.  Under a grammar there are none.
+ * Make the counter of reasoning tokens.  For a chat, its parser says how reasoning begins and ends; for
+ * another prompt it begins with a tag, in the prompt or in the output.  Under a grammar there is none.
  */
 static bool
 reasoning_budget_run(Request *r, Err *e)
@@ -702,7 +715,7 @@ reasoning_budget_run(Request *r, Err *e)
 	return ok;
 }
 
-/* Sequences of a pooled request's texts. */
+/* Make the sequences of a pooling request's texts. */
 static bool
 pool_run(Request *r, Err *e)
 {
@@ -712,7 +725,10 @@ pool_run(Request *r, Err *e)
 		be->generator->pool(pinned(r), &r->pool, &r->spec.pool, &r->made.extra, e);
 }
 
-/* Choices that go on where a template ends; with a prompt, too, only if the model has a template. */
+/*
+ * Tokenize choices that continue a chat after its template; if there is a prompt, too, only if the model
+ * has a template.
+ */
 static bool
 choices_run(Request *r, Err *e)
 {
@@ -734,7 +750,7 @@ choices_run(Request *r, Err *e)
 	return ok;
 }
 
-/* Is the text an instance of the schema?  One grammar a call: it is thrown away. */
+/* Is the text an instance of the schema?  The grammar is compiled for this call only. */
 static bool
 grammar_run(Request *r, Err *e)
 {
@@ -747,7 +763,7 @@ grammar_run(Request *r, Err *e)
 	return ok;
 }
 
-/* The answer's grammar, and a vocabulary for it. */
+/* Compile the grammar of the output, and its vocabulary. */
 static bool
 structured_run(Request *r, Err *e)
 {
@@ -763,7 +779,7 @@ structured_run(Request *r, Err *e)
 	return r->spec.grammar != NULL;
 }
 
-/* The prompt of a request for an answer, and what the answer must be like. */
+/* Make the prompt of a generate request, and the constraints of its output. */
 static bool
 generate_run(Request *r, Err *e)
 {
@@ -779,7 +795,7 @@ generate_run(Request *r, Err *e)
 	return ok && reasoning_budget_run(r, e) && structured_run(r, e);
 }
 
-/* Tokens, or rows of them. */
+/* Make tokens, or their embedding rows. */
 static bool
 tokenize_run(Request *r, Err *e)
 {
@@ -818,7 +834,7 @@ text_run(Job *j)
 	const Backend *be = c->srv->be;
 	TextResult *t = &r->made;
 
-	/* nobody waits any more for what stood in the queue; others do, behind it */
+	/* the client has cancelled while the job was queued; the jobs after it must not wait for it */
 	if (!scall_is_active(c))
 		return;
 	switch (c->ch.kind)
@@ -891,7 +907,7 @@ text_answer(ServerCall *c)
 	buf_free(&b);
 }
 
-/* What the text has become goes on its way. */
+/* The text was processed: continue the request. */
 static void
 text_done(Job *j)
 {
@@ -914,7 +930,7 @@ text_done(Job *j)
 		text_answer(c);
 }
 
-/* The rest of a pooled request; returns the size of its texts beside the first. */
+/* Fill in a pooling request; returns the size of its texts other than the first. */
 static size_t
 pool_init(Request *r)
 {
@@ -934,7 +950,7 @@ pool_init(Request *r)
 	return size + p->ids.len;
 }
 
-/* Token ids that a message has. */
+/* Take the token ids of a message. */
 static void
 take_ids(Request *r)
 {
@@ -942,7 +958,7 @@ take_ids(Request *r)
 		intvec_push(&r->spec.prompt, wire_int_at(&r->ids, i));
 }
 
-/* All but the result; returns the size of the input. */
+/* Fill in all but the result; returns the size of the input. */
 static size_t
 text_init(Request *r)
 {
@@ -961,18 +977,18 @@ text_init(Request *r)
 	return size + r->embeds.rows.n;
 }
 
-/* Which queue?  -1: it is done at once, for it takes no time. */
+/* Choose the queue; -1: do it at once, since it takes no time. */
 static int
 text_queue(const Request *r, size_t size)
 {
 	const GramSpec *g = wanted_grammar(r);
 
-	/* what takes long is behind grammars, so that texts go on */
+	/* slow work waits with the grammars, so that texts don't wait for it */
 	if (r->call->ch.kind == WK_GRAMMAR || r->call->ch.kind == WK_MODEL_DIGEST ||
 		(request_is_pooled(r->call->ch.kind) && pool_needs_files(&r->pool, r->call->srv->be, pinned(r))) ||
 		(g != NULL && !grammar_cache_has(r->call->srv->grammars, g)))
 		return JQ_GRAMMAR;
-	/* a template may take its time, and so may a model's first grammar */
+	/* a template may be slow, and so may a model's first grammar */
 	return size > INLINE_TEXT || r->has_chat || g != NULL || r->embeds.given || r->embeds.want ? JQ_TEXT : -1;
 }
 
@@ -1013,7 +1029,7 @@ request_run_generate(ServerCall *c)
 	submit_generate(c);
 }
 
-/* ---- start ---- */
+/* ---- beginning ---- */
 
 static void
 note(const ServerCall *c)

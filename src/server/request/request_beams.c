@@ -1,9 +1,9 @@
 /*
  * request_beams.c
- *	  What a beam search takes of a request's fields.
+ *	  Checks that a beam search supports the fields of its request.
  *
- * A search goes by the model's own log-probabilities and ends with its EOS alone.  Whatever
- * would change these, or end an answer otherwise, is refused by name, unless its value says nothing.
+ * A beam search uses the model's own log-probabilities and ends only with the EOS.  An option that would
+ * change these, or end a choice in another way, is refused by name, unless its value has no effect.
  */
 #include "server/request/request.h"
 
@@ -12,7 +12,7 @@
 #include "ipc/beam_fields.h"
 #include "ipc/field_range.h"
 
-/* A value with which the option does nothing. */
+/* Does the option have no effect with this value? */
 static bool
 says_nothing(const WireField *f)
 {
@@ -23,7 +23,7 @@ says_nothing(const WireField *f)
 		return true;
 	switch (f->tag)
 	{
-		case WTAG_TEMPERATURE:	/* vLLM's default of searches */
+		case WTAG_TEMPERATURE:	/* vLLM's default for beam searches */
 			return v == 0;
 		case WTAG_TOP_K:
 			return v == -1;

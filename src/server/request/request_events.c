@@ -1,9 +1,9 @@
 /*
  * request_events.c
- *	  What the backend tells of a request, on its way into frames.
+ *	  Turns the events that the backend emits for a request into frames.
  *
- * Threads: the step thread, or the core's delivering thread.  The conversation's text, ids,
- * answers and staged last frame are theirs from submit to the finishing event.
+ * Threads: the step thread, or the core's output thread.  It owns the server call's text, ids, choices
+ * and staged final frame from submission to the finishing event.
  *
  * Tested by tests/unit/server/test_server.c, test_server_core.c.
  */
@@ -42,7 +42,7 @@ put_usage(WireOut *o, const ReqEvent *ev)
 	wire_put_int(o, WTAG_E2E_US, ev->now_us - ev->arrival_us);
 }
 
-/* Labels and tokens of a pooled request were staged by submit_pooled(). */
+/* Write the result of a pooling request; submit_pooled() has staged its labels and token counts. */
 static void
 put_pooled(WireOut *o, ServerCall *c, const ReqEvent *ev)
 {
@@ -67,7 +67,7 @@ stage_final(ServerCall *c, const ReqEvent *ev)
 	WireOut		o = chan_out(&c->last);
 	Err			e;
 
-	/* one end of each request, while the step thread has it */
+	/* a request ends once, while the core still has it */
 	ASSERT(c->last_kind == 0 && atomic_load(&c->in_core));
 	atomic_fetch_add(&n->prompt_tokens, ev->prompt_tokens);
 	atomic_fetch_add(&n->output_tokens, ev->output_tokens);
@@ -105,12 +105,12 @@ stage_final(ServerCall *c, const ReqEvent *ev)
 		return;
 	}
 	c->last_kind = WF_ERROR;
-	buf_reset(&c->last);		/* what a pooled request has staged */
+	buf_reset(&c->last);		/* fields staged for a pooling request */
 	if (ev->finish == FIN_ERROR && ev->err != NULL)
 	{
 		if (ev->err->cls == ERR_NONE)
 		{
-			c->last_kind = -1;	/* fake: close without a frame */
+			c->last_kind = -1;	/* fake backend: close without a frame */
 			return;
 		}
 		chan_put_error(&c->last, ev->err);
@@ -118,12 +118,12 @@ stage_final(ServerCall *c, const ReqEvent *ev)
 			put_usage(&o, ev);
 		return;
 	}
-	/* whoever cancelled has closed the conversation: what is still open lost its model */
+	/* a cancelled request's call is closed already: an open one has lost its model */
 	err_set(&e, ERR_NOT_READY, "model \"%s\" was unloaded", entry_name(c->entry));
 	chan_put_error(&c->last, &e);
 }
 
-/* Of several answers, or with log-probabilities. */
+/* Sink of a request with several choices or log-probabilities. */
 static void
 sink_replies(ServerCall *c, const ReqEvent *ev)
 {
@@ -137,7 +137,7 @@ sink_replies(ServerCall *c, const ReqEvent *ev)
 	buf_free(&b);
 }
 
-/* Of a chat, whose text is taken apart. */
+/* Sink of a chat whose output is split. */
 static void
 sink_answer(ServerCall *c, const ReqEvent *ev)
 {
@@ -160,7 +160,7 @@ sink_answer(ServerCall *c, const ReqEvent *ev)
 	buf_free(&b);
 }
 
-/* A stream without answers of its own kind. */
+/* Sink of a plain stream. */
 static void
 sink_text(ServerCall *c, const ReqEvent *ev)
 {
@@ -172,7 +172,7 @@ sink_text(ServerCall *c, const ReqEvent *ev)
 	wire_put_str(&o, WTAG_TEXT, ev->text_len > 0 ? ev->text : "", ev->text_len);
 	if (c->want_ids)
 		wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
-	/* the last delta travels with the final frame's wake */
+	/* the last delta needs no wake of its own: the final frame follows */
 	scall_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
 	buf_free(&b);
 }
@@ -194,7 +194,7 @@ sink_event(ServerCall *c, const ReqEvent *ev)
 	}
 }
 
-/* For a profile. */
+/* Record the request's end in the profile. */
 static void
 trace_end(const ServerCall *c, const ReqEvent *ev)
 {

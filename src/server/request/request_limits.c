@@ -1,9 +1,10 @@
 /*
  * request_limits.c
- *	  The caller and the limits of its role, from the message.
+ *	  The caller and the limits of its role, from the fields of a message.
  *
- * The backend sends what its settings say; the role can't change these (src/pg/init/guc.c).  Checked again
- * here, as the arena is untrusted.  Tested by tests/t/097_limits.pl and tests/unit/core/sched/test_gate.c.
+ * The backend sends the values of its settings, which the role can't change (src/pg/init/guc.c).  They
+ * are checked again here, as the arena is untrusted.  Tested by tests/t/097_limits.pl and
+ * tests/unit/core/sched/test_gate.c.
  */
 #include "server/request/request_limits.h"
 

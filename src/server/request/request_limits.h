@@ -1,6 +1,6 @@
 /*
  * request_limits.h
- *	  The caller and the limits of its role, from the message.
+ *	  The caller and the limits of its role, from the fields of a message.
  */
 #ifndef VLLM_SERVER_REQUEST_REQUEST_LIMITS_H
 #define VLLM_SERVER_REQUEST_REQUEST_LIMITS_H
@@ -8,11 +8,11 @@
 #include "core/core.h"
 #include "ipc/wire.h"
 
-/* One field of a message; *known: it was one of ours. */
+/* Take a field of a message; *known = false if it is not about the caller. */
 bool		caller_field(Caller *a, const WireField *f, bool *known, Err *e);
-/* The same as fields of another message. */
+/* Write the caller as fields of another message. */
 void		asker_put(const Caller *a, WireOut *o);
-/* May a request ask for so many tokens?  ERR_INVALID. */
+/* Check that max_tokens is within the role's limit; ERR_INVALID if not. */
 bool		asker_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e);
 
 #endif

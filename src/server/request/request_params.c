@@ -2,9 +2,9 @@
  * request_params.c
  *	  Sampling parameters from the fields of a message.
  *
- * request_fields.def has a row for each; those that are just a member of GenParams are read by it.  The
- * arena is untrusted, so every range is checked again here, whatever the backend has checked already.  What
- * depends on the model is core_normalize()'s (gen_params.c).
+ * request_fields.def has a row for each; parameters that are plain members of GenParams are read by
+ * their row.  The arena is untrusted, so every range is checked again here, whatever the backend has
+ * checked already.  core_normalize() checks what depends on the model (gen_params.c).
  *
  * Tested by tests/unit/server/test_server.c.
  */
@@ -116,7 +116,7 @@ repeat_fields(GenParams *p, const Json *object, Err *e)
 	return true;
 }
 
-/* A json object of no great size. */
+/* Parse a JSON object of limited size. */
 static Json *
 small_json(const WireField *f, Err *e)
 {

@@ -1,8 +1,8 @@
 /*
  * request_pooling.c
- *	  What a pooled request asks for, from the fields of its message.
+ *	  Pooling requests from the fields of a message.
  *
- * Values are checked here; whether the model has the task is checked when it is there.
+ * The values are checked here; whether the model has the task is checked when it is loaded.
  *
  * Tested by tests/unit/server/test_server.c.
  */
@@ -80,7 +80,7 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_CHOICE:
 			return add_choice(p, f, e);
 		case WTAG_NOTE:
-			return true;		/* the caller's own */
+			return true;		/* for the caller itself */
 		case WTAG_WANT_LABELS:
 			p->want_labels = f->i != 0;
 			return true;

@@ -1,6 +1,6 @@
 /*
  * request_pooling.h
- *	  Pooled requests from the fields of a message.
+ *	  Pooling requests from the fields of a message.
  */
 #ifndef VLLM_SERVER_REQUEST_REQUEST_POOLING_H
 #define VLLM_SERVER_REQUEST_REQUEST_POOLING_H
@@ -8,9 +8,9 @@
 #include "backend/backend.h"
 #include "ipc/wire.h"
 
-/* Take a field; *known = false if it is none of a pooled request. */
+/* Take a field; *known = false if it is not for a pooling request. */
 bool		pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e);
-/* Is the model the one that the request means (ERR_NOT_READY)?  Any thread. */
+/* Is the loaded model the one that the request expects (ERR_NOT_READY if not)?  Any thread. */
 bool		pool_check_digest(const PoolRequest *p, const Backend *be, const BackendModel *in, Err *e);
 /* Must the model's files be read for that? */
 bool		pool_needs_files(const PoolRequest *p, const Backend *be, const BackendModel *in);

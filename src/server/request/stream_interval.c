@@ -1,10 +1,10 @@
 /*
  * stream_interval.c
- *	  Streams that tell several tokens at once (stream_interval).
+ *	  Streams that send several tokens in one frame (stream_interval).
  *
- * Events of one answer are put together until as many tokens have come as the request wants in one
- * go; whoever makes frames of them sees fewer, larger ones.  One thread at a time: the one that calls
- * the request's sink.
+ * Events of one choice are merged until they have as many tokens as the request wants at once, so the
+ * code that makes frames gets fewer, larger events.  One thread at a time: the one that calls the
+ * request's sink.
  *
  * Tested by tests/unit/server/test_server_core.c.
  */
@@ -16,8 +16,8 @@
 
 typedef struct StreamIntervalHeld
 {
-	bool		told;			/* its first text has been */
-	bool		given;			/* what is held has been told: it goes with the next event */
+	bool		told;			/* its first text has been sent */
+	bool		given;			/* the held output has been sent, and is dropped at the next event */
 	IntVec		ids;
 	Buf			text;
 	Logprobs   *lp;				/* NULL: not wanted */
@@ -26,7 +26,7 @@ typedef struct StreamIntervalHeld
 struct StreamHold
 {
 	int			interval;
-	StreamIntervalHeld *a;				/* by answer */
+	StreamIntervalHeld *a;				/* by choice */
 	int			n;
 };
 

@@ -1,11 +1,10 @@
 /*
  * structured_options.c
- *	  The options of structured output: which kind is it, with which text?
+ *	  The options of structured output: which kind is given, with which text?
  *
- * Exactly one kind may be given, wherever it stands.  What a JSON schema says is passed
- * on as it is written, in its order and with all digits.  A key that nobody knows is an
- * error, and so is a value of another type: an option that was dropped would look like
- * an answer that fits.
+ * Exactly one kind may be given, in whichever option.  A JSON schema is passed on as it is written, in
+ * its order and with all digits.  An unknown key is an error, and so is a value of another type: if an
+ * option were dropped, the output would look as if it satisfied it.
  *
  * Tested by tests/unit/server/test_structured.c.
  */
@@ -104,7 +103,7 @@ is(StrView a, const char *b)
 	return a.n == strlen(b) && memcmp(a.s, b, a.n) == 0;
 }
 
-/* The text becomes the spec's own. */
+/* Keep a text until the spec is freed. */
 static const char *
 own(StructuredSpec *s, char *text)
 {
@@ -113,14 +112,14 @@ own(StructuredSpec *s, char *text)
 	return text;
 }
 
-/* What a JSON string says. */
+/* Decode a JSON string. */
 static bool
 string_value(StructuredSpec *s, const char *param, StrView v, StrView *out, Err *e)
 {
 	Json	   *j;
 	bool		ok;
 
-	/* no option may have a NUL */
+	/* no option may contain a NUL */
 	if (memmem(v.s, v.n, "\\u0000", 6) != NULL)
 		return bad(e, param, "must not contain a null character");
 	j = json_parse(v.s, v.n);
@@ -142,7 +141,7 @@ bool_value(const char *param, StrView v, bool *out, Err *e)
 										 v.n < 64 ? (int) v.n : 64, v.s);
 }
 
-/* A JSON object or truth value, or a string that holds one. */
+/* Read a JSON object or truth value, or a string that contains one. */
 static bool
 json_value(StructuredSpec *s, const char *param, StrView v, StrView *out, Err *e)
 {
@@ -186,7 +185,7 @@ choice_value(StructuredSpec *s, StrView v, Err *e)
 
 /* ---- which kind is it? ---- */
 
-/* A kind is named for the second time: under which name was the first? */
+/* Set the kind.  If a kind was given already, fail with the name under which that was. */
 static bool
 take(StructuredSpec *s, const char **name, const char *param, GramKind kind, StrView text, Err *e)
 {
@@ -208,11 +207,11 @@ take(StructuredSpec *s, const char **name, const char *param, GramKind kind, Str
 	for (size_t i = 0; i < text.n; i++)
 		if (strchr(" \t\r\n", text.s[i]) == NULL)
 			return true;
-	/* spaces are a regex */
+	/* spaces are a valid regex */
 	return (kind == GRAM_REGEX && text.n > 0) || bad(e, param, "must not be empty");
 }
 
-/* One member of structured_outputs. */
+/* Read one member of structured_outputs. */
 static bool
 outputs_member(StructuredSpec *s, const char **name, StrView key, StrView v, Err *e)
 {
@@ -278,7 +277,7 @@ read_outputs(StructuredSpec *s, const char **name, Err *e)
 	return got >= 0 || bad(e, "structured_outputs", "must be a JSON object");
 }
 
-/* structured_outputs has nothing but options, and no kind stands elsewhere. */
+/* Fail because structured_outputs has only options, and no other option gives a kind. */
 static bool
 no_kind(Err *e)
 {
@@ -287,7 +286,7 @@ no_kind(Err *e)
 	return err_hint(e, "The kinds are json, regex, choice, grammar, json_object and structural_tag.");
 }
 
-/* The object "json_schema" of a response_format: {name, description, schema, strict}. */
+/* Read the object "json_schema" of a response_format: {name, description, schema, strict}. */
 static bool
 format_schema(StructuredSpec *s, const char **name, StrView object, Err *e)
 {
@@ -375,7 +374,7 @@ structured_check(StructuredSpec *s, Err *e)
 		(s->outputs.s != NULL && !read_outputs(s, &name, e)) ||
 		(s->format.s != NULL && !read_format(s, &name, e)))
 		return false;
-	/* a response_format is a kind; beside one of type text the options constrain nothing */
+	/* a response_format is a kind; next to one of type text the options constrain nothing */
 	if (s->outputs.s != NULL && name == NULL && s->format.s == NULL)
 		return no_kind(e);
 	if (s->given && s->gram.kind == GRAM_CHOICE)

@@ -1,10 +1,9 @@
 /*
  * tool_choice.c
- *	  The JSON schema of calls that must be made (tool_choice.h).
+ *	  The JSON schema of tool calls that the model must make (tool_choice.h).
  *
- * A tool's parameters stand in it as they were written, with all digits.  Where they have
- * references they get an "$id", so that "#" is the tool's own schema there, too, and not
- * the list's.
+ * The parameters of a tool are copied as they were written, with all digits.  If they have references
+ * they get an "$id", so that "#" still means the tool's own schema, and not that of the list.
  *
  * Tested by tests/unit/server/test_answer.c, tests/sql/29_tools.sql.
  */
@@ -23,11 +22,11 @@ bad(Err *e, const char *param, const char *what, const char *value)
 	return err_detail(e, "parameter=%s", param);
 }
 
-/* ---- are they right? ---- */
+/* ---- checks ---- */
 
-#define MAX_VALUES	10000		/* JSON values of all tools: definitions are looked up one by one */
+#define MAX_VALUES	10000		/* JSON values of all tools, because definitions are searched one by one */
 
-/* A tool's definitions join those of the others. */
+/* Add a tool's definitions to those of the others. */
 static bool
 join_definitions(const Json *params, const char *key, Json *all, Err *e)
 {
@@ -58,7 +57,7 @@ check_parameters(const Json *function, Json *defs, Json *old, Err *e)
 	return join_definitions(p, "$defs", defs, e) && join_definitions(p, "definitions", old, e);
 }
 
-/* The tools that may be called: all, or the named one. */
+/* Check the tools that may be called: all, or the named one. */
 static bool
 check_tools(const Json *tools, const char *named, Err *e)
 {
@@ -93,7 +92,7 @@ check_tools(const Json *tools, const char *named, Err *e)
 
 /* ---- the schema ---- */
 
-/* The first member of this name, as it is written. */
+/* Return the first member with this name, unparsed. */
 static StrView
 member(StrView object, const char *name)
 {
@@ -108,7 +107,7 @@ member(StrView object, const char *name)
 	return (StrView) {0};
 }
 
-/* no: among the tools; NAMED alone needs no "$id", as it is the root. */
+/* no: index of the tool.  root: the schema is the named tool's alone, so it needs no "$id". */
 static void
 put_parameters(StrView params, int no, bool root, Buf *out)
 {
@@ -122,7 +121,7 @@ put_parameters(StrView params, int no, bool root, Buf *out)
 		buf_add(out, params.s, params.n);
 		return;
 	}
-	/* it has members, as there is a reference */
+	/* the object has members, since it has a reference */
 	buf_printf(out, "{\"$id\":\"tool:%d\",", no);
 	buf_add(out, params.s + 1, params.n - 1);
 }
@@ -137,7 +136,7 @@ is_name(StrView name, const char *named)
 	return yes;
 }
 
-/* Each tool's schema, with commas between, or only the named one's parameters. */
+/* Write each tool's schema, separated by commas, or only the named one's parameters. */
 static void
 put_tools(const char *tools, size_t n, const char *named, Buf *out)
 {
