@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /*
- * The path of NAME in the build folder of this program, build/X/tests/..., into to.  False, and to is NAME,
- * if the program is somewhere else.
+ * Store the path of NAME in the build folder of this program, build/X/tests/..., in to.  Returns false,
+ * with to = NAME, if the program is in another place.
  */
 static inline bool
 build_path(char *to, size_t size, const char *name)

@@ -1,27 +1,27 @@
 /*
  * check.h
- *	  What the suite's C programs share: named tests, counted checks, one line at the end.
+ *	  Test harness of the C programs: named tests, counted checks, one summary line.
  *
- * RUN(test_x()) runs a test; its name is what stands in the parentheses, the second time with " #2"
- * after it.  RUN_NAMED(name, test_x()) gives it another name, such as a file's.  CHECK(cond, fmt...)
- * counts a check of it; a failure prints file, line and the message, and the test has failed.
- * check_skip(n, why) counts what could not be run and says why.  main() ends with
- * `return check_done("name")`, which prints
+ * RUN(test_x()) runs a test; its name is the text in the parentheses, with " #2" appended if it runs a
+ * second time.  RUN_NAMED(name, test_x()) gives it another name, such as a file's.  CHECK(cond, fmt...)
+ * counts a check; if it fails, it prints file, line and the message, and the test has failed.
+ * check_skip(n, why) counts tests that can't run, with the reason.  main() ends with `return
+ * check_done("name")`, which prints
  *		name: N passed, N failed, N skipped, N checks
- * where N counts tests.  A program without RUN() is one test; checks outside of RUN() that fail are one
- * failed test.
+ * where N counts tests.  A program without RUN() is one test; failed checks outside of RUN() count as
+ * one failed test.
  *
- * All programs take, among their arguments and before main() sees them:
- *		--list			the names of the tests, which are not run
- *		--only TEXT		only tests whose names have TEXT in them (a test that needs one before it fails alone)
+ * All programs take these arguments, which are removed before main() sees them:
+ *		--list			print the names of the tests instead of running them
+ *		--only TEXT		only tests whose names contain TEXT (a test that needs an earlier one fails alone)
  *		--verbose		a line for each test, with its time and checks
- *		--limit SECONDS	of each test, instead of 120 (600 under sanitizers and with TEST_EFFORT=3); 0: none
+ *		--limit SECONDS	for each test, instead of 120 (600 under sanitizers and with TEST_EFFORT=3); 0: none
  *
- * RUN_WITHIN(seconds, test_x()) is for one that takes longer.  A test beyond its limit ends the program, and
- * its name is printed.
+ * RUN_WITHIN(seconds, test_x()) is for a test that takes longer.  A test beyond its limit ends the
+ * program, which prints its name.
  *
- * check_split() runs the rest of main() in several processes, each of which takes its part of the cases,
- * and is a test; the first process adds up their counts in check_done().
+ * check_split() runs the rest of main() in several processes, each of which runs its part of the cases,
+ * and counts as a test; the first process adds up their counts in check_done().
  */
 #ifndef VLLM_TESTS_CHECK_H
 #define VLLM_TESTS_CHECK_H
@@ -38,28 +38,28 @@
 static int	check_passed,	/* checks */
 			check_failed,
 			check_skipped;
-static int	check_counts = -1;	/* of a process of check_split(): where its counts go */
+static int	check_counts = -1;	/* in a process of check_split(): the descriptor for its counts */
 
-#define CHECK_CALLS		128		/* names that are numbered when they come again */
+#define CHECK_CALLS		128		/* names that are numbered when they repeat */
 
-/* What RUN() has run. */
+/* State of RUN(). */
 static struct
 {
 	int			begun,
 				passed,
 				failed;
-	int			failed_checks;	/* those inside of RUN() */
-	const char *name;			/* the one that runs; NULL = none */
-	int			passed_before,	/* checks when it began */
+	int			failed_checks;	/* failed checks inside of RUN() */
+	const char *name;			/* the running test; NULL = none */
+	int			passed_before,	/* counts at its start */
 				failed_before;
 	struct timespec start;
-	char		late[256];		/* what is printed of a test that takes too long */
-	const char *calls[CHECK_CALLS]; /* names that RUN() has had, and how often */
+	char		late[256];		/* message for a test that takes too long */
+	const char *calls[CHECK_CALLS]; /* names used so far, with their counts */
 	int			times[CHECK_CALLS];
-	char		numbered[256];		/* name, of a test that is not the first of its name */
+	char		numbered[256];		/* name of a test that repeats a name */
 }			check_tests;
 
-#define CHECK_SECONDS	120		/* that a test may take */
+#define CHECK_SECONDS	120		/* default limit of a test */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CHECK_SLOW		5
@@ -80,7 +80,7 @@ static struct
 		} \
 	} while (0)
 
-/* Run a test, which is a call.  One inside of another is a part of that. */
+/* Run a test, which is a call.  A RUN() inside of another one is a part of that test. */
 #define RUN(call) RUN_LIMITED(check_numbered(#call), CHECK_SECONDS, call)
 #define RUN_WITHIN(seconds, call) RUN_LIMITED(check_numbered(#call), seconds, call)
 #define RUN_NAMED(called, call) RUN_LIMITED(called, CHECK_SECONDS, call)
@@ -97,8 +97,8 @@ static struct
 	} while (0)
 
 /*
- * The options become variables of the environment, which processes of the test inherit, and the program
- * begins anew without them: what reads argv need not know them.
+ * Turn the options into environment variables, which child processes of the test inherit, and restart
+ * the program without them, so that code that reads argv need not know them.
  */
 static __attribute__((constructor)) void
 check_options(int argc, char **argv)
@@ -124,7 +124,10 @@ check_options(int argc, char **argv)
 	_exit(2);
 }
 
-/* How long a simulation is: TEST_EFFORT is 1 in `make check`, 2 in check-full and by default, 3 at night. */
+/*
+ * Return the size of a simulation: TEST_EFFORT is 1 in `make check`, 2 in check-full and by default, 3
+ * in nightly runs.
+ */
 static inline int
 check_effort(int few, int usual, int many)
 {
@@ -133,17 +136,17 @@ check_effort(int few, int usual, int many)
 	return effort == NULL || *effort == '2' ? usual : *effort == '1' ? few : many;
 }
 
-/* Of SIGALRM: the test stands still, or is too slow.  Nothing but the name is known of it. */
+/* Handler of SIGALRM: the test hangs, or is too slow; only its name is known. */
 static void
 check_late(int sig)
 {
 	(void) sig;
 	if (write(STDERR_FILENO, check_tests.late, strlen(check_tests.late)) < 0)
 		_exit(125);
-	_exit(3);					/* 124 is the program that takes too long */
+	_exit(3);					/* 124 would mean that the program takes too long */
 }
 
-/* A process of the test's own has no limit; a test may not use alarm(). */
+/* Start the time limit.  Child processes of the test have no limit; a test may not use alarm(). */
 static inline void
 check_watch(const char *name, int seconds)
 {
@@ -159,7 +162,10 @@ check_watch(const char *name, int seconds)
 	alarm((unsigned) (seconds > 0 ? seconds : 0));
 }
 
-/* The second test of a name, as of a RUN() in a loop, is `name #2`, so that it can be chosen alone. */
+/*
+ * Return the test's name; if it repeats, as of a RUN() in a loop, with a number, so that each can be
+ * chosen alone.
+ */
 static inline const char *
 check_numbered(const char *name)
 {
@@ -176,7 +182,7 @@ check_numbered(const char *name)
 	return check_tests.numbered;
 }
 
-/* May the test run? */
+/* Is the test selected?  If so, begin it. */
 static inline bool
 check_enter(const char *name, int seconds)
 {
@@ -226,7 +232,7 @@ check_skip(int n, const char *why)
 	fprintf(stderr, "skipped %d: %s\n", n, why);
 }
 
-/* Print the line; the exit status. */
+/* Print the summary line; returns the exit status. */
 static inline int
 check_total(const char *name)
 {
@@ -243,9 +249,9 @@ check_total(const char *name)
 }
 
 /*
- * Fork n processes.  Returns the number of its part, from 0, in each of them; not in the caller, which waits
- * for all, adds up what they counted, prints the line of check_done(name) and exits.  A process that ends
- * without check_done() is a failure.
+ * Fork n processes.  In each of them it returns the number of its part, from 0.  The caller does not
+ * return: it waits for all, adds up their counts, prints the line of check_done(name) and exits.  A
+ * process that ends without check_done() is a failure.
  */
 static inline int
 check_split(const char *name, int n)
@@ -293,7 +299,7 @@ check_split(const char *name, int n)
 	exit(check_total(name));
 }
 
-/* the exit status */
+/* Returns the exit status. */
 static inline int
 check_done(const char *name)
 {

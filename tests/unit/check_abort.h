@@ -1,10 +1,11 @@
 /*
  * check_abort.h
- *	  Does an assertion (base/assert.h) see a fault?  A process of its own plants it, aborts and says which.
+ *	  Tests that an assertion (base/assert.h) detects a fault: a child process plants the fault, aborts
+ *	  and reports the condition.
  *
  *		CHECK_ABORTS(kvpool_unref(p, b), "refs > 0");
  *
- * The statement is run in the child alone: the parent's memory stays as it is.
+ * Only the child runs the statement, so the parent's memory is unchanged.
  */
 #ifndef VLLM_TESTS_UNIT_CHECK_ABORT_H
 #define VLLM_TESTS_UNIT_CHECK_ABORT_H
@@ -17,11 +18,14 @@
 
 typedef struct Aborted
 {
-	int			status;			/* wait()'s */
-	char		said[4096];		/* what it has written to stderr */
+	int			status;			/* from wait() */
+	char		said[4096];		/* output on stderr */
 } Aborted;
 
-/* In the child: stderr goes to the parent.  Returns the end to read from in the parent, -1 in the child. */
+/*
+ * Fork; the child's stderr goes to the parent.  Returns the descriptor to read from in the parent, -1 in
+ * the child.
+ */
 static inline int
 abort_begin(pid_t *pid)
 {
@@ -35,7 +39,7 @@ abort_begin(pid_t *pid)
 		close(p[1]);
 		return p[0];
 	}
-	/* as in the kernel: no handler of a sanitizer's, no core file's wait */
+	/* reset handlers of sanitizers, and don't wait for a core file */
 	signal(SIGABRT, SIG_DFL);
 	dup2(p[1], STDERR_FILENO);
 	close(p[0]);
@@ -57,7 +61,7 @@ abort_end(int fd, pid_t pid, Aborted *a)
 		abort();
 }
 
-/* what: a part of the condition that does not hold */
+/* what: a part of the condition that must fail */
 #define CHECK_ABORTS(statement, what) \
 	do { \
 		Aborted		aborted_; \

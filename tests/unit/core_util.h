@@ -1,9 +1,9 @@
 /*
  * core_util.h
- *	  What the tests of the core share: a small tokenizer and recorded requests.
+ *	  Helpers for tests of the core: a small tokenizer and recorded requests.
  *
- * The tokenizer is a SentencePiece-like vocabulary: 0 <unk>, 1 <s>, 2 </s>,
- * 3..258 the bytes, 259.. a few words; 300 ids, the last ones unused words.
+ * The tokenizer is a SentencePiece-like vocabulary: 0 <unk>, 1 <s>, 2 </s>, 3..258 the bytes, 259.. a
+ * few words; 300 ids, the last ones unused words.
  */
 #ifndef VLLM_TESTS_CORE_UTIL_H
 #define VLLM_TESTS_CORE_UTIL_H
@@ -21,7 +21,7 @@
 
 /*
  * A vocabulary of TINY_VOCAB: specials, bytes, the words, of which the first n_special are special
- * tokens, and others that nobody writes, "w" or what `others` is and a number.
+ * tokens, and unused words: "w" or `others` followed by a number.
  */
 static inline Tok *
 tok_of_words(const char *const *words, int n, int n_special, const char *others, bool space_prefix)
@@ -81,7 +81,7 @@ options(int seqs, int rows, int blocks)
 	};
 }
 
-/* Takes over both; ready for requests with a grammar. */
+/* Make a core for requests with a grammar.  Takes ownership of both. */
 static inline Core *
 core_for_grammars(Model *model, Tok *tok, CoreOptions opt)
 {
@@ -154,7 +154,7 @@ rec_free(Rec *rec)
 	memset(rec, 0, sizeof(*rec));
 }
 
-/* n pseudo-random prompt ids (bytes only: never EOS or FAKE_NAN) */
+/* Return n pseudo-random prompt ids (bytes only: never EOS or FAKE_NAN). */
 static inline IntVec
 random_prompt(uint32_t seed, int n)
 {
@@ -168,7 +168,7 @@ random_prompt(uint32_t seed, int n)
 	return v;
 }
 
-/* The rows of a prompt's tokens; the ids become something else. */
+/* Return the embedding rows of a prompt's tokens; the ids are replaced. */
 static inline float *
 rows_of(const Core *c, IntVec *prompt)
 {
@@ -184,10 +184,10 @@ rows_of(const Core *c, IntVec *prompt)
 	return rows;
 }
 
-static bool submit_rows;		/* prompts go as their tokens' rows */
+static bool submit_rows;		/* prompts are given as the embedding rows of their tokens */
 static const LoraAdapter *submit_lora;	/* with this adapter; NULL = none */
 
-/* Submit; params are normalised first, as the server does it. */
+/* Submit a request; the params are normalised first, as the server does. */
 static inline Req *
 submit(Core *c, uint64_t id, uint64_t session, IntVec prompt, GenParams p, uint64_t given, Rec *rec)
 {

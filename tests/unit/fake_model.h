@@ -1,22 +1,21 @@
 /*
  * fake_model.h
- *	  A model for tests of the core: logits are a hash of the token history, and
- *	  the history is read back through the block table.
+ *	  A model for tests of the core: logits are a hash of the token history, and the history is read back
+ *	  through the block table.
  *
- * Defines model_forward() and its like, so that a test that includes it doesn't link
- * src/model/model.c.  A hidden row is the row of logits, and heads change nothing.  Each row writes
- * (position, token) into the slot of its position; a wanted row then folds the slots of positions
- * 0..pos.  A wrong block table, a stale block or a skipped row changes the
- * logits or is counted in fake.bad_slots.
+ * Defines model_forward() and its like, so that a test that includes it doesn't link src/model/model.c.
+ * A hidden row is the row of logits, and heads change nothing.  Each row writes (position, token) into
+ * the slot of its position; a wanted row then folds the slots of positions 0..pos.  A wrong block table,
+ * a stale block or a skipped row changes the logits or is counted in fake.bad_slots.
  *
- * The state must have seen all positions before, in order.  With fake.no_kv it is all there is, and
- * the logits are a hash of it.
+ * The recurrent state must have seen all positions before, in order.  With fake.no_kv there is nothing
+ * else, and the logits are a hash of it.
  *
- * With fake.window there are layers that see but the last positions, in pages of their own
- * (core/kv/layer_groups.h).  A row reads all that it sees in each layer; of a layer that sees everything
- * the logits are made, else of the largest window.
+ * With fake.window there are layers that attend to the last positions only, in pages of their own
+ * (core/kv/layer_groups.h).  A row reads all positions that it attends to in each layer; the logits are
+ * made from a layer that attends to everything, or else from the largest window.
  *
- * A request's adapter counts with each of its tokens, so what has been computed with another one changes the
+ * A request's adapter counts with each of its tokens, so KV blocks computed with another one change the
  * logits, too.
  *
  * The token FAKE_NAN in the history makes the row's logits NaN.
@@ -34,34 +33,34 @@
 #include "model/parallel/shard.h"
 
 #define FAKE_NAN	310			/* padding: in prompts only, never sampled */
-#define FAKE_VOCAB	320			/* wider than the tokenizer's: padded rows */
-#define FAKE_LORA	1024		/* what an adapter's number adds so many times to a token */
-#define FAKE_WIDTH	3			/* of a token's row of the embedding: its id, and two more */
+#define FAKE_VOCAB	320			/* larger than the tokenizer's: padded rows */
+#define FAKE_LORA	1024		/* an adapter's number times this is added to a token */
+#define FAKE_WIDTH	3			/* width of a token's embedding row: its id, and two more numbers */
 #define FAKE_LAYERS	3			/* at most */
 
 struct Model
 {
 	ModelInfo	info;
-	int			windows[FAKE_LAYERS];	/* of each layer; 0 = it sees everything */
+	int			windows[FAKE_LAYERS];	/* window of each layer; 0 = it attends to everything */
 	int			weights;
 };
 
 static struct
 {
-	int			bad_slots;		/* slots read back that hold another position */
-	int			base_us;		/* sleep a step, and a row: to test step times */
+	int			bad_slots;		/* slots read that hold another position */
+	int			base_us;		/* sleep in each step, and for each row: to test step times */
 	int			row_us;
 	int			max_rows_seen;
 	int			bias_id;		/* this id's logit is raised by bias */
 	float		bias;
-	/* of models made from now on */
+	/* for models made from now on */
 	bool		no_kv;			/* no layer has K and V */
 	bool		no_state;		/* no layer has recurrent state */
-	int			window;			/* two layers see that many positions, and half as many; 0 = none does */
+	int			window;			/* two layers have windows of this size, and of half; 0 = none has */
 	bool		all_windows;	/* every layer has a window */
-	int			weights;		/* which: others, other logits */
-	bool		both_ways;		/* a sequence is computed in one step */
-	bool		mean;			/* an embedding is the rows' mean, not the last one */
+	int			weights;		/* number of the weights: others give other logits */
+	bool		both_ways;		/* bidirectional: a sequence is computed in one step */
+	bool		mean;			/* an embedding is the mean of the rows, not the last one */
 	void		(*hook) (void); /* called in each forward */
 	void		(*forward) (const Batch *b);	/* called at the end of each forward */
 }			fake;
@@ -72,13 +71,13 @@ typedef struct FakeSlot
 	int32_t		token;
 } FakeSlot;
 
-/* recurrent state: what a sequence's tokens so far leave */
+/* recurrent state: the result of a sequence's tokens so far */
 typedef struct FakeState
 {
-	int			next;			/* position */
+	int			next;			/* next position */
 	bool		nan;
 	uint64_t	hash;
-	uint64_t	pad[6];			/* to a line of 64 bytes */
+	uint64_t	pad[6];			/* pads to a cache line of 64 bytes */
 } FakeState;
 
 static inline uint64_t
@@ -113,8 +112,8 @@ fake_logits(uint64_t h, bool nan, float *logits)
 }
 
 /*
- * Logits of all positions up to pos that layer 0 sees, by what lies in their slots; the other layers must
- * have the same.
+ * Compute the logits from all positions up to pos that layer 0 attends to, by the content of their
+ * slots; the other layers must have the same.
  */
 static inline void
 fake_kv_logits(const Model *m, const KvView *kv, const int32_t *table, int pos, float *logits)
@@ -143,7 +142,7 @@ fake_kv_logits(const Model *m, const KvView *kv, const int32_t *table, int pos, 
 	fake_logits(h, nan, logits);
 }
 
-/* A position follows the one before, in the same slot, or begins a sequence. */
+/* A position follows the previous one in the same slot, or begins a sequence. */
 static inline void
 fake_recur(FakeState *st, int pos, int32_t token)
 {
@@ -170,7 +169,10 @@ model_token_row(const Model *m, int32_t token, float *out)
 	out[1] = out[2] = -1;
 }
 
-/* The token of a row of sequence s, or what stands for it, and the sequence's adapter. */
+/*
+ * Return the token of a row of sequence s, or a replacement for an embedding row, with the sequence's
+ * adapter.
+ */
 static inline int32_t
 fake_token(const Batch *b, int s, int row)
 {
@@ -196,7 +198,7 @@ model_lost(const Model *m)
 	return false;
 }
 
-/* It has no devices that could. */
+/* The fake model has no devices that could communicate. */
 bool
 model_talk(Model *m, const ModelComm *t, Err *e)
 {
@@ -294,7 +296,7 @@ model_info(const Model *m)
 	return &m->info;
 }
 
-/* It has no weights. */
+/* The fake model has no weights. */
 bool
 model_store(Model *m, const char *dir, Err *e)
 {
@@ -333,7 +335,7 @@ model_free(Model *m)
 	mem_free(m);
 }
 
-/* The layers with windows, behind those that see everything. */
+/* The layers with windows, after those that attend to everything. */
 static inline void
 fake_windows(Model *m)
 {

@@ -1,7 +1,7 @@
 /*
  * gguf_vocab.h
- *	  Test-only reader of the vocabulary in a GGUF file, so that the tokenizer's
- *	  tests don't depend on the loader.  Trusts its input.
+ *	  Test-only reader of the vocabulary in a GGUF file, so that the tokenizer's tests don't depend on
+ *	  the loader.  Trusts its input.
  */
 #ifndef VLLM_TESTS_GGUF_VOCAB_H
 #define VLLM_TESTS_GGUF_VOCAB_H
@@ -58,7 +58,7 @@ gv_size(unsigned type)
 	return size[type];
 }
 
-/* One array value: the wanted ones go to g, the others are skipped. */
+/* Read one array value: wanted ones go to g, the others are skipped. */
 static void
 gv_array(FILE *f, const char *key, GgufVocab *g)
 {
@@ -140,7 +140,7 @@ gv_scalar(const char *key, uint64_t x, GgufVocab *g)
 		g->v.remove_extra_whitespaces = (int) x;
 }
 
-/* false if there is no such file. */
+/* Returns false if there is no such file. */
 static bool
 gguf_vocab_read(const char *path, GgufVocab *g)
 {

@@ -1,6 +1,6 @@
 /*
  * jinja_vars.h
- *	  Variables and the time of a template's run, as tests give them.  The engine makes its own
+ *	  Variables and the time for a template, as tests give them.  The engine makes its own
  *	  (template/chat_template.c).
  */
 #ifndef VLLM_TESTS_JINJA_VARS_H
@@ -34,7 +34,10 @@ set_var(Jin *j, void *arg)
 	jin_dict_cput(j, j->vars, s->name, v);
 }
 
-/* Names are copied; one given twice has its last value.  False with *e set: malformed JSON, too large. */
+/*
+ * Set a variable; the name is copied, and a second value replaces the first.  False with *e set:
+ * malformed JSON, too large.
+ */
 static inline bool
 set_json(Jin *j, const char *name, const char *json, size_t n, bool input, Err *e)
 {
@@ -51,7 +54,7 @@ set_str(Jin *j, const char *name, const char *str, size_t n, bool input, Err *e)
 	return jin_guard(j, set_var, &s, e);
 }
 
-/* What strftime_now() takes for now. */
+/* Set the time that strftime_now() uses. */
 static inline void
 set_now(Jin *j, const struct tm *now)
 {

@@ -1,7 +1,7 @@
 /*
  * lang_util.h
- *	  Languages as sets: all texts over "ab" up to a length, by number, for tests that compare
- *	  a machine with what its definition says.
+ *	  Languages as sets: all texts over "ab" up to a length, numbered, for tests that compare an
+ *	  implementation with its definition.
  */
 #ifndef VLLM_TESTS_LANG_UTIL_H
 #define VLLM_TESTS_LANG_UTIL_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #define LONGEST	6
-#define TEXTS	127				/* 2^0 + ... + 2^6, by number: 2^n - 1 + bits */
+#define TEXTS	127				/* 2^0 + ... + 2^6; a text's number is 2^n - 1 + bits */
 
 typedef struct Lang
 {

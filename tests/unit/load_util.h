@@ -1,7 +1,6 @@
 /*
  * load_util.h
- *	  What the loader's tests share: a scratch directory, files of given bytes,
- *	  and "opening this fails so".
+ *	  Helpers for tests of the loader: a scratch directory, files of given bytes, and checks of errors.
  */
 #ifndef VLLM_TESTS_LOAD_UTIL_H
 #define VLLM_TESTS_LOAD_UTIL_H
@@ -31,7 +30,7 @@ scratch_make(void)
 	}
 }
 
-/* Do all rows of a tensor pass the checks of contents? */
+/* Do all rows of a tensor pass the checks of their content? */
 static inline bool
 tensor_ok(const Files *f, const KTensor *t, Err *e)
 {
@@ -42,7 +41,7 @@ tensor_ok(const Files *f, const KTensor *t, Err *e)
 	return files_check_rows(f, t, 0, rows, e);
 }
 
-/* The text of the chat template of that name; NULL if the files have none. */
+/* Return the text of the chat template of that name; NULL if the files have none. */
 static inline const char *
 template_text(const FilesTokenizer *t, const char *name)
 {
@@ -73,7 +72,7 @@ scratch_remove(void)
 	rmdir(scratch);
 }
 
-/* Path of a file in the scratch directory; valid until the fourth call from now. */
+/* Return the path of a file in the scratch directory; valid until the fourth call from now. */
 static inline const char *
 in_scratch(const char *name)
 {
@@ -121,7 +120,7 @@ read_file(const char *path, Buf *out)
 	fclose(f);
 }
 
-/* files_open(path) fails with this class and a message that has this in it */
+/* files_open(path) must fail with this class and a message that contains in_msg. */
 static inline void
 expect_refused(const char *what, const char *path, ErrClass cls, const char *in_msg)
 {

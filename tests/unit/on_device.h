@@ -1,8 +1,8 @@
 /*
  * on_device.h
- *	  Included before a test of the core (-include): its cores have the device "host", which is the CPUs but
- *	  keeps the engine to what a device promises, and which samples and pools (sample_op.h, pool_op.h).  All
- *	  else of the test stays, so it proves that results do, too.
+ *	  Included before a test of the core (-include): its cores have the device "host", which is the CPUs
+ *	  but restricts the engine to what a device allows, and which samples and pools (sample_op.h,
+ *	  pool_op.h).  The rest of the test is unchanged, which proves that the results are the same.
  */
 #ifndef VLLM_TESTS_ON_DEVICE_H
 #define VLLM_TESTS_ON_DEVICE_H
@@ -16,7 +16,7 @@
 #include "tests/unit/pool_op.h"
 #include "tests/unit/sample_op.h"
 
-/* One for all: it has no state but copies that are under way. */
+/* One device for all: its only state is pending copies. */
 static inline const Dev *
 test_device(void)
 {

@@ -1,6 +1,6 @@
 /*
  * pool_op.h
- *	  The op `pool_rows` for a device that is the CPUs (hostdev.h), as kernels.h says it.
+ *	  The op `pool_rows` for a device that is the CPUs (hostdev.h), as kernels.h defines it.
  */
 #ifndef VLLM_TESTS_POOL_OP_H
 #define VLLM_TESTS_POOL_OP_H
@@ -11,7 +11,7 @@
 
 #include "kernels.h"
 
-static atomic_int pool_op_rows;	/* that it has been given */
+static atomic_int pool_op_rows;	/* rows that it was given */
 
 static inline float
 pool_op_add(KPoolAdd how, float sum, float x, int pos)

@@ -1,10 +1,10 @@
 /*
  * sample_op.h
- *	  The op `sample` for a device that is the CPUs (hostdev.h): a KSample's lists applied in plain loops,
- *	  then the engine's own sampler, so tokens and log-probabilities are those of a core whose device doesn't
- *	  sample.
+ *	  The op `sample` for a device that is the CPUs (hostdev.h): a KSample's lists applied in plain
+ *	  loops, then the engine's own sampler, so tokens and log-probabilities equal those of a core whose
+ *	  device doesn't sample.
  *
- * It overwrites what it was given, as an op may, and counts.
+ * It overwrites its input, as an op may, and counts rows.
  */
 #ifndef VLLM_TESTS_SAMPLE_OP_H
 #define VLLM_TESTS_SAMPLE_OP_H
@@ -30,7 +30,7 @@ sample_op_finite(float x)
 	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
-/* Biases and penalties. */
+/* Apply biases and penalties. */
 static inline void
 sample_op_change(const KSample *k, const uint32_t *words, float *x)
 {
@@ -52,7 +52,7 @@ sample_op_change(const KSample *k, const uint32_t *words, float *x)
 	}
 }
 
-/* x: as the model gave it */
+/* x: the model's logits */
 static inline void
 sample_op_tell(const KSample *k, const uint32_t *given, float *x, int width, int n_valid, KSampled *out)
 {
@@ -70,10 +70,7 @@ sample_op_tell(const KSample *k, const uint32_t *given, float *x, int width, int
 	for (int i = 0; i < n; i++)
 		if (e[i].rank <= out->n_top)
 		{
-			/*
-			 * of equal ones the token's own rank is the last's, and who is among the likeliest has his
-			 * place's
-			 */
+			/* among equals the own token gets the last one's rank, and a top token the rank of its place */
 			out->top_id[e[i].rank - 1] = e[i].id;
 			out->top_logprob[e[i].rank - 1] = e[i].value;
 		}
@@ -123,7 +120,7 @@ sample_op(KPool *pool, void *rows, int n, float *logits, int width, int n_valid,
 	smp_free(s);
 }
 
-/* k with this op */
+/* Return a copy of k with this op. */
 static inline const Kernels *
 with_sample_op(const Kernels *k)
 {

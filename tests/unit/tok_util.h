@@ -1,6 +1,6 @@
 /*
  * tok_util.h
- *	  What the tokenizer's tests share: files, recorded ids, hashes.
+ *	  Helpers for tests of the tokenizer: files, recorded ids, hashes.
  */
 #ifndef VLLM_TESTS_TOK_UTIL_H
 #define VLLM_TESTS_TOK_UTIL_H
@@ -16,7 +16,7 @@
 #define FIXTURES "tests/fixtures/tokenizers/"
 #define GOLDEN "tests/golden/tokenizer_"
 
-/* Whole file; false if it isn't there. */
+/* Read a whole file; false if it doesn't exist. */
 static inline bool
 read_file(const char *path, Buf *out)
 {
@@ -32,7 +32,7 @@ read_file(const char *path, Buf *out)
 	return true;
 }
 
-/* The next line of b from *pos, NUL-terminated in place; NULL at the end. */
+/* Return the next line of b from *pos, NUL-terminated in place; NULL at the end. */
 static inline char *
 next_line(Buf *b, size_t *pos)
 {
@@ -76,7 +76,7 @@ b64(char c)
 		c >= '0' && c <= '9' ? c - '0' + 52 : c == '+' ? 62 : 63;
 }
 
-/* Ids as tokenizer_golden.py writes them, up to a space or the end. */
+/* Parse ids as tokenizer_golden.py writes them, up to a space or the end. */
 static inline void
 unpack_ids(const char *s, IntVec *out)
 {
@@ -92,7 +92,7 @@ same_ids(const IntVec *a, const IntVec *b)
 	return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len * sizeof(int32_t)) == 0);
 }
 
-/* The tokenizer of a fixture; NULL with a message if it can't be loaded. */
+/* Load the tokenizer of a fixture; NULL with a message if it can't be loaded. */
 static inline Tok *
 load_fixture(const char *name)
 {
@@ -110,7 +110,7 @@ load_fixture(const char *name)
 	return t;
 }
 
-/* All recorded strings; the caller frees. */
+/* Load all recorded strings; the caller frees them. */
 static inline size_t
 load_strings(Buf **out)
 {

@@ -1,11 +1,10 @@
 /*
  * wire_peer.h
- *	  Both PostgreSQL ends of the wire in a few lines of C: an arena, an engine
- *	  process, backends that talk to it.  For tests of the engine.
+ *	  Both PostgreSQL ends of the wire in a few lines of C: an arena, an engine process, backends that
+ *	  use it.  For tests of the engine.
  *
- * A Peer is supervisor and all backends in one thread.  A Talk is one
- * conversation; talk_pump() moves its bytes without blocking, peer_wait() sleeps on
- * the control socket as the supervisor does.
+ * A Peer is the supervisor and all backends in one thread.  A Talk is one call; talk_pump() moves its
+ * bytes without blocking, peer_wait() sleeps on the control socket as the supervisor does.
  */
 #ifndef VLLM_TESTS_WIRE_PEER_H
 #define VLLM_TESTS_WIRE_PEER_H
@@ -60,7 +59,7 @@ typedef struct Talk
 	size_t		out_at;
 	Buf			in;				/* reply bytes */
 	size_t		in_at;
-	uint32_t	in_base;		/* place of in's first byte */			/* frames handed out */
+	uint32_t	in_base;		/* position of in's first byte */			/* frames returned */
 	bool		open;
 } Talk;
 
@@ -109,7 +108,7 @@ peer_arena(Peer *p, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
 	p->slot_used = calloc(n_slots, 1);
 }
 
-/* args: NULL-terminated, behind --arena-fd and --control-fd */
+/* args: NULL-terminated, after --arena-fd and --control-fd */
 static inline void
 peer_spawn(Peer *p, const char *const *args)
 {
@@ -146,7 +145,7 @@ peer_spawn(Peer *p, const char *const *args)
 	fcntl(p->ctl, F_SETFL, O_NONBLOCK);
 }
 
-/* A full pipe would block the engine. */
+/* Read the log, since a full pipe would block the engine. */
 static inline void
 peer_drain_log(Peer *p)
 {
@@ -157,7 +156,7 @@ peer_drain_log(Peer *p)
 		buf_add(&p->text, buf, (size_t) n);
 }
 
-/* Read lines, clear wakes.  False: the engine has closed the socket. */
+/* Read lines and clear wakes.  Returns false if the engine has closed the socket. */
 static inline bool
 peer_poll(Peer *p)
 {
@@ -196,7 +195,7 @@ peer_poll(Peer *p)
 	return alive;
 }
 
-/* Sleep until the engine says something; false: it is gone. */
+/* Sleep until the engine writes something; false: it is gone. */
 static inline bool
 peer_wait(Peer *p, int timeout_ms)
 {
@@ -224,7 +223,7 @@ peer_tell(Peer *p, const char *line)
 		return;
 }
 
-/* Exit status within the time-out; -1: still running, 1000 + signal. */
+/* Return the exit status within the timeout; -1: still running, 1000 + signal. */
 static inline int
 peer_exit_status(Peer *p, int timeout_ms)
 {
@@ -262,7 +261,7 @@ peer_kill(Peer *p)
 	p->ctl = p->log = -1;
 }
 
-/* Has a sanitizer complained (in a sanitized build)?  Shows the log then. */
+/* Has a sanitizer reported an error (in a sanitized build)?  If so, print the log. */
 static inline bool
 peer_complaints(Peer *p)
 {
@@ -285,14 +284,14 @@ peer_free(Peer *p)
 	p->slot_used = NULL;
 }
 
-/* Wait for something that other threads or processes do in their own time. */
+/* Wait for something that other threads or processes do. */
 #define EVENTUALLY(cond) \
 	for (int eventually_ = 0; eventually_ < 3000 && !(cond); eventually_++) \
 		usleep(1000)
 
 /*
- * An engine (the program's first argument, else the one beside it) with such arguments, and an arena of its
- * own, is ready.
+ * Start an engine (the program's first argument, else the one in the build folder) with such arguments
+ * and an arena of its own, and wait until it is ready.
  */
 static inline bool
 peer_start(Peer *p, int argc, char **argv, const char *const *args, uint32_t n_slots, uint32_t ring_size,
@@ -312,7 +311,7 @@ peer_start(Peer *p, int argc, char **argv, const char *const *args, uint32_t n_s
 	return ready;
 }
 
-/* The engine stops, with status 0. */
+/* Stop the engine; its status must be 0. */
 static inline void
 peer_end(Peer *p)
 {
@@ -342,7 +341,7 @@ peer_sanitized(const Peer *p)
 	return r;
 }
 
-/* CPU time of a process so far. */
+/* Return the CPU time of a process so far. */
 static inline double
 cpu_seconds(pid_t pid)
 {
@@ -361,7 +360,7 @@ cpu_seconds(pid_t pid)
 	return (double) (u + s) / (double) sysconf(_SC_CLK_TCK);
 }
 
-/* ---- conversations ---- */
+/* ---- calls ---- */
 
 static inline void
 talk_ring(Talk *t)
@@ -381,7 +380,7 @@ talk_state(const Talk *t)
 	return atomic_load(&wire_slot(&t->p->arena, t->slot)->state);
 }
 
-/* Will nothing more be written?  CLOSED alone may be seen before the last bytes (wire.h). */
+/* Is nothing more to be written?  CLOSED alone may be seen before the last bytes (wire.h). */
 static inline bool
 talk_over(const Talk *t)
 {
@@ -391,7 +390,7 @@ talk_over(const Talk *t)
 		(state != WS_CLOSED || atomic_load(&wire_slot(&t->p->arena, t->slot)->let_go) == t->gen);
 }
 
-/* Move bytes both ways; true if anything moved. */
+/* Move bytes both ways; true if any were moved. */
 static inline bool
 talk_pump(Talk *t)
 {
@@ -427,7 +426,7 @@ talk_pump(Talk *t)
 	return moved;
 }
 
-/* The slot that the next conversation will have, and its generation. */
+/* Return the slot of the next call, and its generation. */
 static inline uint32_t
 talk_next_slot(const Peer *p)
 {
@@ -446,7 +445,7 @@ talk_next_gen(const Peer *p)
 	return atomic_load(&wire_slot(&p->arena, talk_next_slot(p))->gen) + 1;
 }
 
-/* Claim a free slot and start with these bytes; a whole head of generation 0 gets the conversation's. */
+/* Claim a free slot and start with these bytes; a complete head with generation 0 gets the call's. */
 static inline Talk *
 talk_begin_raw(Peer *p, const void *msg, size_t n)
 {
@@ -496,7 +495,7 @@ talk_begin(Peer *p, WireKind kind, const Buf *body)
 	return t;
 }
 
-/* A command of the control message. */
+/* Send a command in a control message. */
 static inline Talk *
 talk_command(Peer *p, const char *command)
 {
@@ -517,7 +516,7 @@ talk_cancel(Talk *t)
 	talk_ring(t);
 }
 
-/* The next whole frame. */
+/* Return the next complete frame. */
 static inline bool
 talk_frame(Talk *t, Frame *f)
 {
@@ -537,7 +536,7 @@ talk_frame(Talk *t, Frame *f)
 	return true;
 }
 
-/* Wait for the next frame; false: time-out, engine gone, or closed without one. */
+/* Wait for the next frame; false: timeout, engine gone, or closed without one. */
 static inline bool
 talk_wait(Talk *t, Frame *f, int timeout_ms)
 {
@@ -558,7 +557,7 @@ talk_wait(Talk *t, Frame *f, int timeout_ms)
 	}
 }
 
-/* Frames up to the final one. */
+/* Read frames up to the final one. */
 static inline bool
 talk_final(Talk *t, Frame *f, int timeout_ms)
 {
@@ -579,7 +578,7 @@ talk_wait_closed(Talk *t, int timeout_ms)
 	return talk_over(t);
 }
 
-/* Give the slot back; the engine must have let go. */
+/* Free the slot; the engine must have released it. */
 static inline void
 talk_free(Talk *t)
 {
@@ -611,7 +610,7 @@ frame_int(const Frame *f, int tag)
 	return frame_field(f, tag, &v) ? v.i : -1;
 }
 
-/* Text of a field, NUL-terminated; "" if absent; one static buffer per call site's turn */
+/* Return the text of a field, NUL-terminated; "" if absent.  The static buffers are reused in turn. */
 static inline const char *
 frame_str(const Frame *f, int tag)
 {

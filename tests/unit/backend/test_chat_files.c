@@ -1,8 +1,7 @@
 /*
  * test_chat_files.c
- *	  A model's tokenizer files against transformers, as tests/golden/files_golden.py has
- *	  recorded it: which tokens are special, what they are called, which chat template is
- *	  taken.
+ *	  A model's tokenizer files against transformers, as tests/golden/files_golden.py has recorded it:
+ *	  which tokens are special, what they are called, which chat template is used.
  */
 
 #include "base/json/json.h"
@@ -30,7 +29,7 @@ put_tokenizer(const Json *drop)
 
 	read_file("tests/fixtures/tokenizers/o200k.json", &b);
 	root = json_parse(b.data, b.len);
-	/* the order of members is no matter */
+	/* the order of members must not matter */
 	all = json_add(root, "kept", JSON_IS_ARRAY);
 	json_each(x, json_get(root, "added_tokens"))
 	{
@@ -95,7 +94,7 @@ check_chats(const char *name, const Files *f, const Json *want)
 			r.source = (StrView) {source, strlen(source)};
 		if (tools)
 			r.tools = (StrView) {TOOLS, strlen(TOOLS)};
-		/* a model's only template has a name here, too */
+		/* here a model's only template has a name, too */
 		if (source != NULL && strcmp(source, "default") == 0 && text != NULL && strcmp(text, source) == 0)
 			continue;
 		ok = chat_render(NULL, c, &r, &out, &marks, &e);

@@ -1,8 +1,8 @@
 /*
  * test_choices.c
- *	  A prompt and its continuations as tokens: where the boundary lies, tokens that reach
- *	  across it, white space, what is put in front, and refusals.  What lm-evaluation-harness
- *	  makes of the same texts: tests/golden/logprobs_golden.c.
+ *	  A prompt and its continuations as tokens: where the boundary is, tokens that cross it, white space,
+ *	  added tokens, and errors.  What lm-evaluation-harness makes of the same texts:
+ *	  tests/golden/logprobs_golden.c.
  */
 #include <limits.h>
 
@@ -34,7 +34,7 @@ make(const Tok *t, const char *prompt, const char *const *choices, int n, PoolSp
 	return choices_make(t, tok_vocab_size(t), MAX_LEN, &pr, out, e);
 }
 
-/* A fixture, and what tokenizer_config.json says beside it. */
+/* Load a fixture, with this tokenizer_config.json. */
 static Tok *
 load(const char *name, const char *config)
 {
@@ -51,7 +51,10 @@ load(const char *name, const char *config)
 	return t;
 }
 
-/* With what the tokenizer adds in front, and not the EOS that it may add behind. */
+/*
+ * Encode with the tokens that the tokenizer adds at the beginning, and without the EOS that it may add
+ * at the end.
+ */
 static IntVec
 encode(const Tok *t, const char *s, unsigned flags)
 {
@@ -64,7 +67,7 @@ encode(const Tok *t, const char *s, unsigned flags)
 	return v;
 }
 
-/* Prompt and each choice give the tokens of the whole text, cut at token `at`. */
+/* Check that prompt and each choice give the tokens of the whole text, cut at token `at`. */
 static void
 check_choices(const Tok *t, const char *prompt, const char *const *choices, int n, int at)
 {
@@ -133,10 +136,10 @@ test_bpe(void)
 
 	CHOICES(t, "The answer is", n, " yes", " no", " it depends");
 	CHOICES(t, "The answer is", n, " yes");
-	/* a space of the prompt's end begins the first token of what follows */
+	/* a space at the prompt's end begins the first token of the continuation */
 	CHOICES(t, "The answer is ", n, "yes", "no", "it depends");
 	CHOICES(t, "The answer is\n", n, "yes", "no");
-	/* nothing but white space in front: something to begin with is put there */
+	/* only white space before the choice: a first token is added */
 	{
 		static const char *const words[] = {"the", "of"};
 		PoolSpec	spec;
@@ -161,7 +164,7 @@ test_bpe(void)
 	tok_free(t);
 }
 
-/* Where one continuation's token reaches into the prompt, all are scored from there. */
+/* If one continuation's token begins in the prompt, all are scored from there. */
 static void
 test_across(void)
 {
@@ -181,7 +184,7 @@ test_across(void)
 	tok_free(t);
 }
 
-/* SentencePiece: a BOS in front, a space before the first word. */
+/* SentencePiece: a BOS at the beginning, a space before the first word. */
 static void
 test_bos(void)
 {
@@ -200,7 +203,7 @@ test_bos(void)
 	tok_free(t);
 }
 
-/* What a template has written: marks keep special tokens out of the rest, and nothing is added. */
+/* Text of a template: marks allow special tokens in parts of it only, and no tokens are added. */
 static void
 test_marks(void)
 {
@@ -224,7 +227,7 @@ test_marks(void)
 		for (size_t i = 0; i < spec.seqs[c].ids.len; i++)
 			bos += spec.seqs[c].ids.data[i] == tok_bos(t);
 	CHECK(bos == 1 && spec.prompt.data[0] == tok_bos(t) && spec.seqs[0].ids.len > 1, "%d times BOS", bos);
-	/* the template's own newline is not the answer's */
+	/* the template's own newline does not belong to the choice */
 	CHECK(spec.seqs[1].ids.len == yes.len - before.len, "%zu tokens of \"Yes\"", spec.seqs[1].ids.len);
 	intvec_free(&yes);
 	intvec_free(&before);

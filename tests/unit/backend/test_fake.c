@@ -1,6 +1,6 @@
 /*
  * test_fake.c
- *	  --fake as documented in docs/internals/testing.md: answers, markers, request log.
+ *	  --fake as documented in docs/internals/testing.md: outputs, markers, request log.
  */
 #include "tests/unit/wire_peer.h"
 
@@ -53,7 +53,7 @@ ask(const Ask *a)
 	return t;
 }
 
-/* "text|finish_reason|stop_reason" or "SQLSTATE|message" */
+/* Return "text|finish_reason|stop_reason" or "SQLSTATE|message". */
 static const char *
 result(Talk *t)
 {
@@ -343,7 +343,7 @@ test_pool_errors(void)
 	CHECK(strcmp(r, "5 10 m score - one | two\\n\n") == 0, "%s", r);
 }
 
-/* At most fake_batch requests a step. */
+/* At most fake_batch requests in a step. */
 static void
 test_batches(void)
 {

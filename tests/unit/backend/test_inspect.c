@@ -1,7 +1,7 @@
 /*
  * test_inspect.c
- *	  llm_inspect_model's answer: facts of the files, what a load would take, and why
- *	  one would be refused.
+ *	  The result of llm_inspect_model: facts of the files, the memory of a load, and why a load would be
+ *	  refused.
  */
 #include <math.h>
 #include <string.h>
@@ -24,7 +24,7 @@ plan(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *
 	return true;
 }
 
-/* The answer for a path, to be deleted; NULL with *e set. */
+/* Return the result for a path, to be freed; NULL with *e set. */
 static Json *
 inspect(const char *path, const ModelOpts *o, Err *e)
 {
@@ -85,7 +85,7 @@ test_good(const char *path, const char *format, const char *arch, const char *dt
 	json_free(j);
 }
 
-/* Sizes under other names than most have, and an old key of the rotary scaling. */
+/* Sizes under unusual names, and an old key for RoPE scaling. */
 static void
 test_names(void)
 {
@@ -102,7 +102,7 @@ test_names(void)
 	json_free(j);
 }
 
-/* An architecture that isn't known: the facts are there, and the reason. */
+/* An unknown architecture: the result has the facts, and the reason. */
 static void
 test_unsupported(void)
 {

@@ -1,6 +1,6 @@
 /*
  * test_lora_files.c
- *	  Adapters' files that are refused: of other kinds, for other models, broken and hostile ones.
+ *	  Adapter files that must be refused: of other kinds, for other models, broken and hostile ones.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ load_model(const char *name, KPool *pool)
 	return m;
 }
 
-/* The adapter in dir with something of its configuration replaced must be refused so. */
+/* The adapter in dir, with a replacement in its configuration, must be refused with this error. */
 static void
 refused(const Model *m, const Buf *config, const char *from, const char *to, ErrClass cls, const char *part)
 {
@@ -143,7 +143,7 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	Buf			text = {0};
 	char	   *at;
 
-	/* as it is */
+	/* unchanged */
 	a = load(m, dir, 64, &e);
 	CHECK(a != NULL && a->info.rank == 8 && a->info.alpha == 16 && !a->info.rslora &&
 		  strcmp(a->info.base, "llama_f32") == 0 && strstr(a->info.modules, "q_proj") != NULL, "%s", e.msg);
@@ -161,7 +161,7 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	spill("adapter_model.safetensors", text.data, text.len);
 	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "x_proj") != NULL, "%s",
 		  e.msg);
-	/* one module under two names */
+	/* the same module under two names */
 	buf_reset(&text);
 	buf_add(&text, weights->data, weights->len);
 	while ((at = memmem(text.data, text.len, "model.layers.1.", 15)) != NULL)
@@ -169,14 +169,14 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	spill("adapter_model.safetensors", text.data, text.len);
 	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "the same one") != NULL,
 		  "%s", e.msg);
-	/* DoRA that isn't said */
+	/* DoRA that the configuration does not mention */
 	buf_reset(&text);
 	buf_add(&text, weights->data, weights->len);
 	at = memmem(text.data, text.len, "lora_A.weight", 13);
 	memcpy(at, "lora_magnitud", 13);
 	spill("adapter_model.safetensors", text.data, text.len);
 	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED, "%s", e.msg);
-	/* what isn't finite */
+	/* numbers that are not finite */
 	buf_reset(&text);
 	buf_add(&text, weights->data, weights->len);
 	memset(text.data + text.len - 4, 0xff, 4);
@@ -186,7 +186,7 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	buf_free(&text);
 }
 
-/* An embedding that is saved beside the adapter must be the model's. */
+/* An embedding that is saved with the adapter must equal the model's. */
 static void
 test_saved(const Model *m)
 {
@@ -205,7 +205,7 @@ test_saved(const Model *m)
 	CHECK(a != NULL && strcmp(a->info.modules, "lm_head,embed_tokens,o_proj") == 0, "%s",
 		  a != NULL ? a->info.modules : e.msg);
 	lora_free(a);
-	/* the first tensor is the head's: its first number a little greater */
+	/* the first tensor is the head: increase its first number a little */
 	at = memmem(weights.data, weights.len, "\"data_offsets\":[0,", 18);
 	CHECK(at != NULL && memmem(weights.data, (size_t) (at - weights.data), "lm_head.base_layer.weight",
 							   25) != NULL, "the first tensor");
@@ -217,7 +217,7 @@ test_saved(const Model *m)
 	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED &&
 		  strstr(e.msg, "its own weights for module \"lm_head\"") != NULL &&
 		  strstr(e.detail, "token 0") != NULL, "%s", e.msg);
-	/* of a module that isn't one */
+	/* of a module that does not exist */
 	while ((at = memmem(weights.data, weights.len, "lm_head", 7)) != NULL)
 		memcpy(at, "xm_head", 7);
 	spill("adapter_model.safetensors", weights.data, weights.len);
@@ -227,7 +227,7 @@ test_saved(const Model *m)
 	buf_free(&weights);
 }
 
-/* Weights that only Python reads. */
+/* Weights as a Python pickle. */
 static void
 test_pickled(const Model *m)
 {
@@ -243,7 +243,7 @@ test_pickled(const Model *m)
 	CHECK(rename(to, from) == 0, "%s", from);
 }
 
-/* Any bytes may come: an error or an adapter, never more. */
+/* Random damage: an error or an adapter, but no crash. */
 static void
 test_hostile(const Model *m, const Buf *weights)
 {

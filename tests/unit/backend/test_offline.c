@@ -1,7 +1,7 @@
 /*
  * test_offline.c
- *	  vllm_pg_engine --offline: answers don't depend on batch size, chunks or
- *	  threads; options and prompts that can't be used are errors.
+ *	  vllm_pg_engine --offline: outputs don't depend on batch size, chunks or threads; invalid options
+ *	  and prompts are errors.
  */
 #include "backend/offline.h"
 
@@ -16,7 +16,7 @@
 #define MODEL "build/fixtures/models/llama_f32"
 #define MAX_ARGS 32
 
-/* Run with the words of a command line; what it prints goes to *out. */
+/* Run with the words of a command line; the output goes to *out. */
 static int
 run(const char *line, Buf *out)
 {
@@ -124,7 +124,7 @@ test_bad_file(void)
 	while ((n = fread(chunk, 1, sizeof(chunk), from)) > 0)
 		buf_add(&file, chunk, n);
 	fclose(from);
-	/* in a matrix of the last layer: every scale there is NaN */
+	/* within a matrix of the last layer: every scale there becomes NaN */
 	memset(file.data + file.len - 20000, 0x7e, 4096);
 	CHECK(fwrite(file.data, 1, file.len, to) == file.len, "file written");
 	fclose(to);

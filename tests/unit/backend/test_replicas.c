@@ -1,7 +1,8 @@
 /*
  * test_replicas.c
- *	  Which replica gets a request: the one with the least to do, those that begin alike together while that
- *	  holds, requests of others apart; and metrics of several together.
+ *	  Which replica gets a request: the least busy one; requests with a common prefix go to the same
+ *	  replica while the load allows that, others are distributed; and metrics of several replicas
+ *	  together.
  */
 #include <string.h>
 
@@ -81,7 +82,7 @@ test_prefix(void)
 	replicas_free(q);
 }
 
-/* The table is of fixed size: what was before is forgotten, nothing is made up. */
+/* The table has a fixed size: old entries are dropped, and no entry is ever wrong. */
 static void
 test_many(void)
 {

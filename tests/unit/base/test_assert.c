@@ -1,7 +1,7 @@
 /*
  * test_assert.c
- *	  ASSERT and ALWAYS: what they do when a condition holds, when it doesn't, and in a release; which states
- *	  of a conversation may follow which.
+ *	  ASSERT and ALWAYS: their effect when a condition holds, when it doesn't, and in a release build;
+ *	  and the legal transitions between the states of a server call.
  */
 #include "tests/unit/check_abort.h"
 

@@ -1,6 +1,6 @@
 /*
  * test_check.c
- *	  tests/unit/check.h: a test that stands still ends its program, which says its name; options.
+ *	  tests/unit/check.h: a test that hangs ends its program, which prints the test's name; options.
  */
 #include "tests/unit/check.h"
 
@@ -17,7 +17,7 @@ is_quick(void)
 	CHECK(true, "always");
 }
 
-/* What this program prints with arguments; *status as wait() has it. */
+/* Run this program with arguments and return its output; *status as from wait(). */
 static void
 run_self(const char *arguments, char *out, size_t size, int *status)
 {

@@ -1,6 +1,6 @@
 /*
  * test_json.c
- *	  JSON texts as trees: what is taken, what is found in them, trees that are made, and as texts again.
+ *	  JSON texts as trees: what is accepted, look-ups, trees that are built, and printing.
  */
 #include <limits.h>
 #include <math.h>
@@ -150,7 +150,10 @@ test_equal(void)
 		  "not equal");
 }
 
-/* A text with a byte changed is a tree exactly if the reader takes it, and its print is equal to it. */
+/*
+ * With any byte changed, a text becomes a tree exactly if the reader accepts it, and the printed tree
+ * parses to an equal tree.
+ */
 static void
 test_damage(void)
 {
@@ -174,10 +177,10 @@ test_damage(void)
 				print = json_print(v);
 				again = parsed(print);
 			}
-			/* the reader alone lets halves of pairs pass */
+			/* only the reader accepts halves of surrogate pairs */
 			if ((v != NULL) != json_ok(copy, n, JSON_TREE_DEPTH) && strstr(text, "\\u") != text + i - 2)
 				CHECK(false, "byte %zu = %d", i, byte);
-			/* with a name twice a tree isn't equal to itself */
+			/* a tree with a duplicate name isn't equal to itself */
 			if (v != NULL && json_equal(v, v) && (again == NULL || !json_equal(v, again)))
 				CHECK(false, "byte %zu = %d: %s", i, byte, print);
 			mem_free(print);

@@ -1,6 +1,7 @@
 /*
  * test_json_value.c
- *	  Values of JSON texts, and of endpoints' answers, read in place: what is JSON, members, texts, numbers.
+ *	  Values of JSON texts, and of endpoints' responses, read in place: validity, members, texts,
+ *	  numbers.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +12,7 @@
 #include "remote/codec/decode_internal.h"
 #include "tests/unit/check.h"
 
-/* What is JSON is test_jsoncheck.c's; here what an endpoint's answer is said to be. */
+/* test_jsoncheck.c tests what is JSON; this tests the errors for an endpoint's response. */
 static void
 test_check(void)
 {
@@ -86,7 +87,7 @@ test_values(void)
 	buf_free(&b);
 }
 
-/* Numbers of any look are what strtod() makes of them. */
+/* Numbers of any form have the value that strtod() gives. */
 static void
 test_numbers(void)
 {

@@ -1,6 +1,7 @@
 /*
  * test_jsoncheck.c
- *	  What is JSON and what isn't, from which byte on, and a member's value found on the way; UTF-8.
+ *	  What is JSON and what isn't, and at which byte it becomes invalid; a member's value found on the
+ *	  way; UTF-8.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #define DEPTH	100
 
-/* Of a copy of its own size: reads beyond it are found by ASan. */
+/* Check a copy of exactly this size, so that ASan finds reads beyond it. */
 static bool
 checked(const char *s, size_t n, JsonCheck *c)
 {
@@ -45,14 +46,14 @@ test_good(void)
 		size_t		n = strlen(good[i]);
 
 		CHECK(checked(good[i], n, &c), "%s", good[i]);
-		/* no beginning of it is JSON, but for numbers and what is behind the end */
+		/* no prefix of it is JSON, except for numbers and white space at the end */
 		for (size_t k = 0; k + 1 < n && strchr("{[\"", good[i][0]) != NULL; k++)
 			if (good[i][n - 1] != '\n' || k + 2 < n)
 				CHECK(!checked(good[i], k, &c), "%zu bytes of %s", k, good[i]);
 	}
 }
 
-/* Each is none from this byte on. */
+/* Each text is invalid from this byte on. */
 static void
 test_bad(void)
 {
@@ -98,7 +99,7 @@ test_depth(void)
 			memset(text, '[', n);
 			memset(text + n, ']', n);
 			CHECK(json_ok(text, 2 * n, depths[i]) == !over, "%zu levels of %d", n, depths[i]);
-			/* what one of them is isn't what its neighbours are */
+			/* a text that is invalid must not depend on its neighbours in memory */
 			if (n > 2)
 			{
 				text[n + 1] = '}';
@@ -110,7 +111,7 @@ test_depth(void)
 		  "levels that end are not counted");
 }
 
-/* Where the value of "stream" begins, -1: there is none. */
+/* Return where the value of "stream" begins; -1: there is none. */
 static void
 test_key(void)
 {
@@ -139,7 +140,7 @@ test_key(void)
 	}
 }
 
-/* Whatever a text becomes by a changed byte, looking at it ends within it. */
+/* Whatever byte is changed, the check stays within the text. */
 static void
 test_damage(void)
 {
@@ -157,7 +158,7 @@ test_damage(void)
 			changed[i] = (char) byte;
 			good += checked(changed, n, &c);
 		}
-	/* most changes break it, those of a string's or a number's inside don't */
+	/* most changes make it invalid, but not those within a string or a number */
 	CHECK(good > 500 && good < (int) n * 256 / 4, "%d", good);
 }
 

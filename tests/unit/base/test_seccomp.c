@@ -1,9 +1,9 @@
 /*
  * test_seccomp.c
- *	  The programs' filters of system calls: what is legal works, what never is ends the process, and the rest
- *	  is not there.
+ *	  The programs' filters of system calls: legal calls work, forbidden calls kill the process, and all
+ *	  others fail as missing.
  *
- * Each case is a child that puts the filter on and makes the call.
+ * Each case is a child process that enters the filter and makes the call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@
 
 #define OK(cond)	CHECK(cond, "%s", now)
 
-static const char *now = "";	/* the program whose filter is tried */
+static const char *now = "";	/* name of the program whose filter is tested */
 
 static const struct
 {
@@ -58,7 +58,7 @@ rules_of(int i)
 	};
 }
 
-/* The status of a child that calls this behind the filter; its exit status is what the function gives. */
+/* Run fn in a child under the filter.  Returns its wait status; the exit status is the result of fn. */
 static int
 confined(const SeccompRules *r, int (*fn) (void))
 {
@@ -202,7 +202,7 @@ does_kill(void)
 	return errno_of(kill(getppid(), 0));
 }
 
-/* A signal to another process by way of a descriptor's owner. */
+/* Set the owner of a descriptor to another process, so that it would get signals. */
 static int
 does_setown(void)
 {
@@ -239,7 +239,10 @@ does_slow_others(void)
 	return errno_of(setpriority(PRIO_PROCESS, (id_t) getppid(), 19));
 }
 
-/* PRIO_USER, 0 would be all processes of the user; this kind is none, if the call gets as far as that. */
+/*
+ * PRIO_USER, because 0 would mean all processes of the user; this invalid kind changes nothing if the
+ * filter lets the call pass.
+ */
 static int
 does_slow_all(void)
 {
@@ -303,14 +306,14 @@ test_program(int i)
 #ifdef __x86_64__
 	OK(killed(confined(&r, does_x32)));
 #endif
-	/* of sockets the engine has those that it was started with */
+	/* the engine may only use sockets that it was started with */
 	OK(i == 0 ? killed(confined(&r, does_inet)) : gave(confined(&r, does_inet), 0));
 	OK(i == 0 ? killed(confined(&r, does_unix)) : gave(confined(&r, does_unix), i == 1 ? 0 : ENOSYS));
 	if (i > 0)
 		OK(gave(confined(&r, does_write_file), ENOSYS));
 }
 
-/* With a device all is allowed but what is never legal, which fails. */
+/* With a device everything is allowed but forbidden calls, which fail. */
 static void
 test_wide(void)
 {
@@ -337,7 +340,7 @@ waits(void *arg)
 	return (void *) (intptr_t) (does_memfd() == ENOSYS);
 }
 
-/* Threads that there are already have it, too. */
+/* Threads that exist already get the filter, too. */
 static int
 filters_threads(void)
 {
@@ -383,8 +386,8 @@ opens_in_thread(void *pid)
 }
 
 /*
- * In a Landlock domain: 0, or the number of what is not as it should be.  A sibling's memory was open to us
- * before.
+ * Check the Landlock domain.  Returns 0, or the number of the failed check.  A sibling's memory was
+ * readable before.
  */
 static int
 looks_around(pid_t sibling)
@@ -405,7 +408,7 @@ looks_around(pid_t sibling)
 	if (pthread_create(&t, NULL, opens_in_thread, (void *) (intptr_t) sibling) != 0 ||
 		pthread_join(t, &e) != 0 || e == NULL)
 		rc = 4;
-	/* files are made, and renamed into other directories, as before */
+	/* creating files, and renaming them into other directories, still works */
 	snprintf(from, sizeof(from), "%s/a", dir);
 	snprintf(to, sizeof(to), "%s/sub", dir);
 	if (mkdir(to, 0700) != 0)
@@ -446,7 +449,7 @@ test_landlock(void)
 	OK(waitpid(sibling, &status, 0) == sibling);
 }
 
-/* From here on this call is not there. */
+/* From now on this call fails as missing. */
 static int
 refuse_call(int nr)
 {
@@ -461,7 +464,7 @@ refuse_call(int nr)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 }
 
-/* A kernel without Landlock: with "require" a program does not go on, else it does. */
+/* A kernel without Landlock: with "require" the program must not start, otherwise it must. */
 static int
 enters_without_landlock(SeccompMode mode)
 {
@@ -498,7 +501,7 @@ test_mode(void)
 	OK(seccomp_parse_mode("off", &m) && m == SECCOMP_OFF);
 	OK(!seccomp_parse_mode("maybe", &m));
 	OK(seccomp_enter(&r, SECCOMP_OFF, &e));
-	/* nothing has changed */
+	/* the process is unchanged */
 	OK(does_memfd() == 0);
 	OK(gave(status_without_landlock(SECCOMP_ON), 0));
 	OK(gave(status_without_landlock(SECCOMP_REQUIRE), 1));

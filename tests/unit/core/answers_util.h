@@ -1,7 +1,7 @@
 /*
  * answers_util.h
- *	  What the tests of several answers share: answers as their owner saw them, and the fake
- *	  model's log-probabilities as a textbook has them.
+ *	  Helpers for tests of several choices: the choices as their owner received them, and the
+ *	  log-probabilities of the fake model computed in the simplest way.
  */
 #ifndef VLLM_TESTS_UNIT_CORE_ANSWERS_UTIL_H
 #define VLLM_TESTS_UNIT_CORE_ANSWERS_UTIL_H
@@ -25,14 +25,14 @@ typedef struct Answer
 	char		reason[64];
 	double		cum;
 	double		score;
-	int			late;			/* events after its end */
+	int			late;			/* events after the choice's end */
 } Answer;
 
 typedef struct Answers
 {
 	Answer		a[MAX_ANSWERS];
 	Logprobs   *prompt_lp;
-	int			n;				/* answers seen */
+	int			n;				/* choices seen */
 	ReqFinish	finish;
 	Err			err;
 	int			late;			/* events after the finish */
@@ -96,7 +96,7 @@ answers_free(Answers *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* Takes over prompt and params; given: GP_*. */
+/* Takes ownership of prompt and params.  given: GP_*. */
 static inline void
 answers_submit_given(Core *c, uint64_t id, IntVec prompt, GenParams p, uint64_t given, Answers *to)
 {
@@ -119,7 +119,7 @@ answers_submit(Core *c, uint64_t id, IntVec prompt, GenParams p, Answers *to)
 	answers_submit_given(c, id, prompt, p, GP(TEMPERATURE) | GP(MAX_TOKENS), to);
 }
 
-/* Steps until nothing is left to do, with the invariants checked in each. */
+/* Step until there is no work, checking the invariants after each step. */
 static inline void
 answers_run(Core *c, const char *what)
 {
@@ -152,7 +152,7 @@ copy_of(const IntVec *v)
 	return c;
 }
 
-/* log softmax of the row behind n tokens, in double; returns the row's logits in x */
+/* Compute the log softmax of the row after n tokens, in double; x gets the row's logits. */
 static inline void
 textbook(const int32_t *ids, int n, float *x, double *lp)
 {

@@ -1,13 +1,13 @@
 /*
  * invariance.h
- *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens, behind
- *	  another of the same prompt, with K and V that another core has left in a store, with drafts that are
- *	  right and wrong, preempted once, with 1 and 2 threads: identical logits, bit for bit.  So with adapters,
- *	  which requests beside it have, and perhaps itself.
+ *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens, after another one with
+ *	  the same prompt, with KV blocks that another core has left in a store, with right and wrong drafts,
+ *	  preempted once, with 1 and 2 threads: identical logits, bit for bit.  The same with adapters, of
+ *	  other requests in the batch and of its own.
  *
- * The includer gives a way to make a Core; every sampled row's logits of the
- * request under test are recorded through CoreOptions.tap and compared with
- * memcmp to those of the first run (alone, 1 thread).
+ * The includer gives a function that makes a Core; CoreOptions.tap records the logits of every sampled
+ * row of the request under test, which are compared with memcmp to those of the first run (alone, 1
+ * thread).
  */
 #ifndef VLLM_TESTS_UNIT_CORE_INVARIANCE_H
 #define VLLM_TESTS_UNIT_CORE_INVARIANCE_H
@@ -22,11 +22,12 @@
 #define INV_PROMPT	40
 #define INV_OUTPUT	24
 
-static bool inv_rows;			/* the prompt under test goes as its tokens' rows of the embedding */
-static bool inv_no_prompt;		/* nothing looks at the prompt's tokens */
-static bool inv_windows;		/* the model has some: what was to be preempted may fit */
+static bool inv_rows;			/* the prompt under test is given as the embedding rows of its tokens */
+static bool inv_no_prompt;		/* no parameter looks at the prompt's tokens */
+/* the model has layers with windows, so that a request may fit that would be preempted otherwise */
+static bool inv_windows;
 
-/* Adapters: the request under test has number inv_lora_target (-1 = none), the others take them in turn. */
+/* Adapters: the request under test has number inv_lora_target (-1 = none), the others take turns. */
 #define INV_LORAS	3
 static const LoraAdapter *inv_loras[INV_LORAS];
 static int	inv_n_loras;
@@ -40,16 +41,16 @@ inv_lora_of(int id)
 	return i >= 0 && i < inv_n_loras ? inv_loras[i] : NULL;
 }
 
-/* NULL = can't be made (already counted as failed or skipped) */
+/* NULL = can't be made (already counted as failed or skipped). */
 typedef Core *(*InvMaker) (void *ctx, const CoreOptions *opt, int n_threads);
 
 typedef struct InvRun
 {
-	Buf			logits;			/* all rows, one after the other */
+	Buf			logits;			/* all rows, concatenated */
 	Rec			rec;
 	int			rows;
 	int64_t		max_batch;
-	int			cached;			/* so many tokens are to be found */
+	int			cached;			/* number of cached tokens that must be found */
 } InvRun;
 
 typedef enum InvCase
@@ -64,9 +65,9 @@ static const char *const inv_names[INV_CASES] = {
 	"all of it, and what others have computed", "all of it, and drafts"
 };
 
-/* ---- drafts of the target: of 5 the fourth is wrong; of others nonsense ---- */
+/* ---- drafts for the target: of 5 the fourth is wrong; for other requests nonsense ---- */
 
-static const InvRun *inv_known;	/* the target's answer */
+static const InvRun *inv_known;	/* the target's output */
 
 static inline void
 inv_propose(void *p, SpecAsk *asks, int n)
@@ -134,7 +135,7 @@ inv_submit(Core *c, int id, int n_prompt, int n_output, double temperature, Rec 
 	p.has_seed = true;
 	p.seed = id;
 	p.detokenize = false;
-	/* with all that looks at the tokens so far */
+	/* with all parameters that look at the tokens so far */
 	if (temperature > 0)
 	{
 		LogitRules *r = genparams_rules(&p);
@@ -151,7 +152,7 @@ inv_submit(Core *c, int id, int n_prompt, int n_output, double temperature, Rec 
 	submit_rows = false;
 }
 
-/* Another request with the first n tokens of the target's prompt, to its end. */
+/* Run another request with the first n tokens of the target's prompt to its end. */
 static inline void
 inv_before(Core *c, int n, int n_output, Rec *rec)
 {
@@ -167,9 +168,9 @@ inv_before(Core *c, int n, int n_output, Rec *rec)
 }
 
 /*
- * Preempted once: an older request of 30 + 60 tokens and the target of 40 + 24
- * share 6 blocks of 16.  The target is the newer one: when the blocks run out it
- * gives way, and comes back when the older one is done (INV_ALL: beside others).
+ * Preempted once: an older request of 30 + 60 tokens and the target of 40 + 24 share 6 blocks of 16.
+ * The target is the newer one: when the blocks run out it is preempted, and resumes when the older one
+ * is done (INV_ALL: with other requests in the batch).
  */
 static inline void
 inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperature, InvRun *run)
@@ -200,7 +201,7 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 	}
 	if ((c = make(ctx, &opt, n_threads)) == NULL)
 		return;
-	/* all of its prompt, and the half of it */
+	/* all of its prompt, or half of it */
 	run->cached = opt.prefix_caching && prefix_cache_supported(core_info(c)) ? INV_PROMPT - 1 : 0;
 	if (which == INV_BACK)
 	{
@@ -208,7 +209,7 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 		core_free(c);
 		if ((c = make(ctx, &opt, n_threads)) == NULL)
 			return;
-		/* full blocks */
+		/* full blocks only */
 		run->cached = c->offload != NULL ? INV_PROMPT / 16 * 16 : 0;
 	}
 	if (opt.prefix_caching && which != INV_BACK)
@@ -247,7 +248,7 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 		rec_free(&mates[i]);
 }
 
-/* As often as it should have been?  With windows it may fit. */
+/* Was it preempted as often as expected?  With windows it may fit. */
 static inline bool
 inv_preempted(const InvRun *run, InvCase which)
 {
@@ -261,7 +262,7 @@ inv_run_free(InvRun *run)
 	rec_free(&run->rec);
 }
 
-/* A prompt as its tokens' rows of the embedding: what the tokens give. */
+/* A prompt as the embedding rows of its tokens gives the same as the tokens. */
 static inline void
 inv_check_rows(const char *label, InvMaker make, void *ctx)
 {
@@ -312,7 +313,7 @@ inv_check(const char *label, InvMaker make, void *ctx)
 			{
 				InvRun		run;
 
-				/* in turn: each case with both, one of them greedy and the other sampled */
+				/* alternate: each case runs with both, one of them greedy and the other sampled */
 				if (check_effort(1, 1, 2) == 1 && (which + sampled) % 2 == n_threads % 2)
 					continue;
 				inv_run(make, ctx, which, n_threads, temperature, &run);
@@ -324,7 +325,7 @@ inv_check(const char *label, InvMaker make, void *ctx)
 					  "%s, %s, %d threads: tokens differ", label, inv_names[which], n_threads);
 				if (which == INV_BATCH)
 					CHECK(run.max_batch == 16, "%s: a batch of %d", label, (int) run.max_batch);
-				/* who is ahead may be done before */
+				/* with drafts, a request may finish before the preemption */
 				CHECK(inv_preempted(&run, which) || which == INV_ALL_SPEC, "%s, %s: preempted %d times",
 					  label, inv_names[which], run.rec.preemptions);
 				CHECK(run.rec.cached == run.cached ||

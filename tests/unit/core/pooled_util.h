@@ -1,6 +1,6 @@
 /*
  * pooled_util.h
- *	  What the tests of pooled requests share: their specs, and results as their owner saw them.
+ *	  Helpers for tests of pooling requests: their specs, and results as their owner received them.
  */
 #ifndef VLLM_TESTS_UNIT_CORE_POOLED_UTIL_H
 #define VLLM_TESTS_UNIT_CORE_POOLED_UTIL_H
@@ -67,7 +67,7 @@ pooled_rec_free(PooledRec *r)
 	memset(r, 0, sizeof(*r));
 }
 
-/* Are the results of a request the same to the bit? */
+/* Are two results equal, bit for bit? */
 static inline bool
 pooled_same(const PooledRec *a, const PooledRec *b)
 {
@@ -94,7 +94,7 @@ add_seq(PoolSpec *p, IntVec ids)
 	return &p->seqs[p->n_seqs++];
 }
 
-/* A vector, or with task PT_TOKEN_EMBED one per token. */
+/* A vector; with task PT_TOKEN_EMBED a vector for each token. */
 static inline PoolSpec
 vector_spec(PoolTask task, IntVec ids)
 {
@@ -104,7 +104,7 @@ vector_spec(PoolTask task, IntVec ids)
 	return p;
 }
 
-/* How likely are the tokens of ids from scored_at on? */
+/* Log-probabilities of the tokens of ids from scored_at on. */
 static inline PoolSpec
 text_spec(IntVec ids, int scored_at)
 {
@@ -125,7 +125,7 @@ choices_spec(IntVec prompt, const int *lens, int n_choices, IntVec (*tokens) (ui
 	return p;
 }
 
-/* One of its choices as a request of its own, nothing shared. */
+/* One of its choices as a request of its own, with nothing shared. */
 static inline PoolSpec
 choice_alone(const PoolSpec *p, int i)
 {
@@ -160,7 +160,7 @@ poolspec_copy(const PoolSpec *p)
 	return c;
 }
 
-/* Step until nothing is left to do; false: an invariant is broken, or it never ends. */
+/* Step until there is no work.  Returns false if an invariant is broken, or if it never ends. */
 static inline bool
 pooled_run(Core *c)
 {

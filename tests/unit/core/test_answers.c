@@ -1,10 +1,9 @@
 /*
  * test_answers.c
- *	  Several answers to one prompt, and log-probabilities, over a fake model whose logits are
- *	  a hash of the tokens so far: answer i against a request of its own with seed + i, in
- *	  pools that preempt and in chunks; log-probabilities against a textbook's; what may not
- *	  be asked for; cancels in every state, errors, and random traffic with core_check() after
- *	  each step.
+ *	  Several choices of one prompt, and log-probabilities, with a fake model whose logits are a hash of
+ *	  the tokens so far: choice i against a request of its own with seed + i, in pools that preempt and
+ *	  in chunks; log-probabilities against a simple computation; parameters that are refused; cancels in
+ *	  every state, errors, and random traffic with core_check() after each step.
  */
 #include "tests/unit/core/answers_util.h"
 #include "core/core_internal.h"
@@ -12,8 +11,8 @@
 static KPool *pool;
 static bool overlap;
 static bool recurrent;
-static bool processed;			/* log-probabilities behind all stages */
-static int64_t max_entries;		/* log-probabilities of a request; 0 = the usual limit */
+static bool processed;			/* log-probabilities after all stages */
+static int64_t max_entries;		/* limit of log-probabilities of a request; 0 = the default */
 
 static Core *
 new_core(int seqs, int rows, int blocks, int chunk)
@@ -48,7 +47,7 @@ sampled(int n, int max_tokens, int64_t seed)
 	return p;
 }
 
-/* ---- answer i is that of seed + i ---- */
+/* ---- choice i equals that of seed + i ---- */
 
 static void
 test_alike(int n, int n_prompt, int max_tokens, int seqs, int blocks, int chunk)
@@ -91,7 +90,7 @@ test_alike(int n, int n_prompt, int max_tokens, int seqs, int blocks, int chunk)
 	core_free(c);
 }
 
-/* A stop string ends one of them, the others go on. */
+/* A stop string ends one choice, the others continue. */
 static void
 test_stop(void)
 {
@@ -105,7 +104,7 @@ test_stop(void)
 	answers_submit(c, 1, random_prompt(9, 20), sampled(6, 30, 3), &plain);
 	answers_run(c, "stop");
 	CHECK(plain.a[0].text.len > 10, "%zu bytes", plain.a[0].text.len);
-	/* a character of the third answer */
+	/* a character of the third choice */
 	for (size_t i = 4; i < plain.a[2].text.len && stop[0] == 0; i++)
 		if (plain.a[2].text.data[i] > ' ' && plain.a[2].text.data[i] < 127)
 			stop[0] = plain.a[2].text.data[i];
@@ -136,7 +135,7 @@ test_stop(void)
 
 /* ---- log-probabilities ---- */
 
-/* The entries of one position against the row behind n tokens. */
+/* Check the entries of one position against the row after n tokens. */
 static void
 check_position(const int32_t *ids, int n, int32_t own, int top, const Logprob *e, int count, const char *what)
 {
@@ -212,7 +211,7 @@ test_logprobs(int top, int n, int chunk, int blocks)
 	core_free(c);
 }
 
-/* Just these ids, in their order. */
+/* Only these ids, in their order. */
 static void
 test_ids(void)
 {
@@ -238,7 +237,7 @@ test_ids(void)
 	core_free(c);
 }
 
-/* ---- what may not be asked for ---- */
+/* ---- refused parameters ---- */
 
 static void
 refused(Core *c, GenParams p, const char *param, const char *words)
@@ -253,7 +252,7 @@ refused(Core *c, GenParams p, const char *param, const char *words)
 	genparams_free(&p);
 }
 
-/* The copies of a prompt that answers begin with. */
+/* The copies of the prompt's blocks that choices begin with. */
 static void
 test_copies(void)
 {
@@ -349,7 +348,7 @@ test_nan(void)
 	core_free(c);
 }
 
-/* The core is taken down with some in every state. */
+/* Free the core with requests in every state. */
 static void
 test_free(void)
 {
@@ -403,8 +402,8 @@ test_random(uint32_t seed)
 }
 
 /*
- * More answers, or hypotheses, than places: another session's request doesn't wait for all of them.
- * Of several that begin together each gets its turn.
+ * More choices, or hypotheses, than seats: another session's request doesn't wait for all of them.  If
+ * several begin together, each gets its turn.
  */
 static void
 test_fair(bool beams, int n_others)
@@ -453,7 +452,7 @@ test_fair(bool beams, int n_others)
 	core_free(c);
 }
 
-/* More log-probabilities than may be gathered end the request; those of a stream are told at once. */
+/* More log-probabilities than the limit end the request; those of a stream are emitted at once. */
 static void
 test_too_many(void)
 {
@@ -505,8 +504,8 @@ test_too_many(void)
 }
 
 /*
- * Log-probabilities behind all stages: of two tokens that top_k leaves, which share all there is; those of
- * an answer are those of a request of its own; of temperature 0 the greatest is the row's own.
+ * Log-probabilities after all stages: two tokens that top_k leaves share all probability; those of a
+ * choice are those of a request of its own; at temperature 0 the top token is the row's own.
  */
 static void
 test_processed(void)
@@ -558,7 +557,7 @@ test_processed(void)
 	processed = false;
 }
 
-/* All that was asked is each answer's, too: whose it is says whose tokens may be drafts. */
+/* Each choice has all parameters of the request, also its owner, who decides which tokens may be drafts. */
 static void
 test_asked(void)
 {

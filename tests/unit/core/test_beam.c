@@ -1,8 +1,8 @@
 /*
  * test_beam.c
- *	  Beam search over a fake model whose logits are a hash of the tokens so far: against a
- *	  plain search that computes every hypothesis anew, in pools that preempt, with others
- *	  beside it; width 1 against temperature 0; cancels in every state, errors.
+ *	  Beam search with a fake model whose logits are a hash of the tokens so far: against a plain search
+ *	  that computes every hypothesis anew, in pools that preempt, with other requests; width 1 against
+ *	  temperature 0; cancels in every state, errors.
  */
 #include "tests/unit/core/answers_util.h"
 #include "core/core_internal.h"
@@ -71,7 +71,7 @@ plain_done(Plain *s, Hyp h, int n_prompt, double penalty, ReqFinish finish)
 	s->done[s->n_done++] = h;
 }
 
-/* Stable: sorted by inserting from the front. */
+/* Stable insertion sort. */
 static void
 plain_sort(Hyp *h, int n, bool by_score)
 {
@@ -150,7 +150,7 @@ compare(const Answers *got, const Plain *want, int width, const char *what)
 		const Answer *a = &got->a[i];
 		const Hyp  *h = &want->done[i];
 
-		/* an empty answer has no data to compare */
+		/* an empty output has no data to compare */
 		bad += (int) a->ids.len != h->n ||
 			(h->n > 0 && memcmp(a->ids.data, h->ids, a->ids.len * sizeof(int32_t)) != 0) ||
 			fabs(a->cum - h->cum) > 1e-4 || fabs(a->score - h->score) > 1e-4 || a->ended != h->finish;
@@ -187,7 +187,7 @@ test_parity(int seqs, int rows, int blocks, const char *where)
 
 	for (int i = 0; i < 4; i++)
 	{
-		/* the EOS is seldom or often among the likeliest */
+		/* the EOS is rarely or often among the most likely tokens */
 		fake.bias_id = TINY_EOS;
 		fake.bias = (float) (i % 3) * 3;
 		test_one(c, 1, 5, 10, penalties[i], i == 1, where);
@@ -200,7 +200,7 @@ test_parity(int seqs, int rows, int blocks, const char *where)
 	core_free(c);
 }
 
-/* Nothing else is chosen than at temperature 0. */
+/* Width 1 gives the same as temperature 0. */
 static void
 test_width1(void)
 {
@@ -227,7 +227,7 @@ test_width1(void)
 	core_free(c);
 }
 
-/* With others that come and go; all of them as when they are alone. */
+/* With other requests that come and go; all outputs equal those of a run alone. */
 static void
 test_crowd(void)
 {
@@ -290,8 +290,8 @@ test_cancel(int after)
 }
 
 /*
- * Searches that take all seats, or nearly all blocks, for hundreds of steps: somebody new has his turn after
- * a bounded number of their rows, and they end nevertheless.
+ * Searches that take all seats, or nearly all blocks, for hundreds of steps: a new request gets its turn
+ * after a bounded number of their rows, and they end nevertheless.
  */
 static void
 test_newcomer(int searches, int seqs, int blocks, bool background)
@@ -354,7 +354,7 @@ test_nan(void)
 	core_free(c);
 }
 
-/* The core is taken down with hypotheses in every state. */
+/* Free the core with hypotheses in every state. */
 static void
 test_free(int after)
 {

@@ -1,8 +1,7 @@
 /*
  * test_block_pool.c
- *	  The block pool: order of reuse, limits, damage seen by kvpool_check(), and
- *	  10^5 random operations against a naive model (an array that plays the
- *	  free list, and an array of counts).
+ *	  The block pool: order of reuse, limits, damage detected by kvpool_check(), and 10^5 random
+ *	  operations against a naive model (an array as the free list, and an array of counts).
  */
 #include "core/kv/block_pool.h"
 
@@ -10,7 +9,7 @@
 
 #include "tests/unit/check_abort.h"
 
-#define BLOCKS 40				/* usable ones in the model test */
+#define BLOCKS 40				/* usable blocks in the model test */
 
 static void
 test_order(void)
@@ -31,7 +30,7 @@ test_order(void)
 		  "got %d %d %d %d", b[0], b[1], b[2], b[3]);
 	CHECK(kvpool_available(p) == 0 && kvpool_alloc(p, 0, b), "none left, none wanted");
 
-	/* a second reference keeps a block; taking up a free one removes it from the list */
+	/* a second reference keeps a block; reusing a free block removes it from the list */
 	kvpool_ref(p, 4);
 	kvpool_unref(p, 4);
 	CHECK(kvpool_refs(p, 4) == 1 && kvpool_available(p) == 0, "refs %d", kvpool_refs(p, 4));
@@ -66,7 +65,7 @@ count_lost(void *ctx, int32_t block)
 	++*(int *) ctx;
 }
 
-/* Pages come from what has been of no use for longest: windows as well as blocks. */
+/* Pages are taken from what was not used for the longest time: windows as well as blocks. */
 static void
 test_oldest(void)
 {
@@ -107,7 +106,7 @@ rnd(uint32_t n)
 
 typedef struct Naive
 {
-	int32_t		list[BLOCKS];	/* free blocks, next one to be used first */
+	int32_t		list[BLOCKS];	/* free blocks, the next one to be used first */
 	int			n;
 	int			refs[BLOCKS + 1];
 } Naive;

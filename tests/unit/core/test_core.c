@@ -1,8 +1,7 @@
 /*
  * test_core.c
- *	  The core over a fake model: life of a request, cancel at every state,
- *	  errors of one request alone, statistics, and random traffic with
- *	  core_check() after each step.
+ *	  The core with a fake model: life of a request, cancel in every state, errors of one request alone,
+ *	  statistics, and random traffic with core_check() after each step.
  */
 #include "core/core.h"
 
@@ -93,7 +92,7 @@ test_one(void)
 	rec_free(&rec);
 }
 
-/* Answers end at the context's length, and the last token of it is used. */
+/* Outputs end at the context's length, and its last token is used. */
 static void
 test_context_length(void)
 {
@@ -185,7 +184,7 @@ test_cancel(void)
 	core_free(c);
 }
 
-/* core_free() ends what is left. */
+/* core_free() ends the remaining requests. */
 static void
 test_free(void)
 {
@@ -222,7 +221,7 @@ no_stop(void *ctx, uint64_t id, int index)
 	(void) index;
 }
 
-/* A request that has its answer can't fail any more: not for a token computed in vain. */
+/* A request whose output is complete can't fail any more because of a token that was computed in vain. */
 static void
 test_late_error(void)
 {
@@ -283,7 +282,7 @@ test_nan(void)
 	rec_free(&b);
 }
 
-/* What core_normalize() would have refused is refused without harm. */
+/* core_submit() refuses requests that core_normalize() would have refused, and stays intact. */
 static void
 test_refused(void)
 {
@@ -381,7 +380,7 @@ submit_random(Core *c, uint64_t id, Rec *rec)
 	submit(c, id, rnd(5), random_prompt(rnd(1000), 1 + (int) rnd(80)), p, ~0u, rec);
 }
 
-/* Submits, steps and cancels in random order; a small pool preempts much. */
+/* Submits, steps and cancels in random order; a small pool preempts often. */
 static void
 test_random(CoreOptions opt)
 {
@@ -413,7 +412,7 @@ test_random(CoreOptions opt)
 	}
 	CHECK(bad == 0 && run_checked(c), "%s", e.msg);
 	core_stats(c, &st);
-	core_free(c);				/* and all events are out */
+	core_free(c);				/* and all events have been emitted */
 	for (int i = 0; i < N_RANDOM; i++)
 	{
 		unfinished += rec[i].finish == FIN_NONE;
@@ -436,7 +435,7 @@ test_random(CoreOptions opt)
 	mem_free(rec);
 }
 
-/* ---- output beside the steps ---- */
+/* ---- output thread next to the steps ---- */
 
 #define N_STOPPED 150
 
@@ -447,7 +446,7 @@ slow_sink(void *ctx, Req *r, const ReqEvent *ev)
 {
 	rec_sink(ctx, r, ev);
 	if (r->in.id % 3 == 0)
-		usleep(300);			/* the steps run ahead */
+		usleep(300);			/* so that the steps run ahead */
 	atomic_fetch_add(&slow_ends, ev->finish != FIN_NONE);
 }
 
@@ -483,7 +482,7 @@ submit_stopped(Core *c, uint64_t id, Rec *rec, bool slow)
 	core_submit(c, &spec);
 }
 
-/* All of them, with core_check() after each step; the statistics of the end. */
+/* Run all of them, with core_check() after each step; *st: the statistics at the end. */
 static Rec *
 run_stopped(CoreOptions opt, CoreStats *st)
 {
@@ -502,7 +501,7 @@ run_stopped(CoreOptions opt, CoreStats *st)
 	return rec;
 }
 
-/* Tokens behind a stop string that was found late are never seen nor counted. */
+/* Tokens after a stop string that was found late are never emitted nor counted. */
 static void
 test_overlap(CoreOptions opt)
 {
@@ -609,8 +608,10 @@ test_threads(void)
 	mem_free(sub);
 }
 
-/* Steps stay near the target while an answer is streamed, near 16 times of it else:
- * a long prompt is cut by the measured speed.  Gives the largest step's rows. */
+/*
+ * Steps stay near the target while an output is streamed, else near 16 times the target: a long prompt
+ * is split by the measured speed.  Returns the largest step's rows.
+ */
 static int
 long_prompt(bool watched)
 {
@@ -629,7 +630,7 @@ long_prompt(bool watched)
 	if (watched)
 	{
 		core_submit(c, &spec);
-		/* until the time of its steps is known */
+		/* until the time of its steps has been learnt */
 		for (int i = 0; i < 10; i++)
 			core_step(c);
 	}
@@ -690,7 +691,7 @@ main(void)
 	chunked.overlap = beside.overlap = true;
 	RUN(test_random(chunked));
 	RUN(test_random(beside));
-	/* a model with nothing but state: blocks only count */
+	/* a model with recurrent state only: blocks only count requests */
 	fake.no_kv = true;
 	RUN(test_one());
 	RUN(test_cancel());

@@ -1,7 +1,7 @@
 /*
  * test_embeds.c
- *	  Prompts that are embeddings, on the fake model: what the same prompt of tokens gives, in all
- *	  the ways that a request can take, but for what looks at the prompt's tokens.
+ *	  Prompts that are embeddings, on the fake model: the same results as the prompt's tokens, in all
+ *	  ways that a request can take, except for parameters that look at the prompt's tokens.
  *
  * Batches, chunks and preemption: test_invariance.c; real models: test_invariance_model.c.
  */
@@ -115,7 +115,7 @@ test_same(bool overlap)
 		}
 }
 
-/* A word behind a prompt keeps the space before it, though nobody knows the prompt's tokens. */
+/* A word after the prompt keeps the space before it, though the prompt's tokens are unknown. */
 static void
 test_text(void)
 {
@@ -141,7 +141,7 @@ test_text(void)
 	core_free(c);
 }
 
-/* Of a prompt without tokens none is repeated: the placeholders are no tokens either. */
+/* A prompt without tokens has no repetitions: the placeholders don't count as tokens. */
 static void
 test_penalty(void)
 {
@@ -165,7 +165,7 @@ test_penalty(void)
 	core_free(c);
 }
 
-/* The answer of a core of its own. */
+/* Run the request on a core of its own. */
 static void
 ask_alone(bool rows, const IntVec *prompt, GenParams p, Answers *to)
 {
@@ -180,8 +180,8 @@ ask_alone(bool rows, const IntVec *prompt, GenParams p, Answers *to)
 }
 
 /*
- * What has been computed of rows is shared with nobody: not with other rows, of which there are as many, and
- * not with tokens that the placeholders look like.
+ * KV blocks of rows are never shared: not with other rows of the same number, and not with tokens whose
+ * ids are the placeholders.
  */
 static void
 test_shared(void)
@@ -190,7 +190,7 @@ test_shared(void)
 	uint64_t	id = 1;
 
 	prefix_caching = true;
-	fake.no_state = true;		/* which can't be shared */
+	fake.no_state = true;		/* recurrent state can't be shared */
 	c = make_core(false);
 	for (int round = 0; round < 2; round++)
 		for (int kind = 0; kind < 4; kind++)
@@ -200,7 +200,7 @@ test_shared(void)
 				Answers		b = {0};
 				IntVec		prompt = random_prompt((uint32_t) which, 60);
 
-				/* the last one is of the ids that stand for rows */
+				/* the last one has the ids of the placeholders */
 				for (size_t i = 0; i < prompt.len && which == 3; i++)
 					prompt.data[i] = 0;
 				ask_alone(false, &prompt, params_of(kind), &b);
@@ -229,7 +229,7 @@ test_refused(void)
 	core_free(c);
 }
 
-/* Cancelled in any state, or with the core: nothing is left (the sanitizers count). */
+/* Cancelled in any state, or freed with the core: no memory is left (the sanitizers check). */
 static void
 test_cancel(void)
 {

@@ -1,10 +1,10 @@
 /*
  * test_interrupted.c
- *	  Steps that stand still for the sake of another model's: the same answers as alone, and each step's own
+ *	  Steps that are paused for another model's step: the same outputs as alone, and each step's own
  *	  time.
  *
- * Two cores of the bundled model, on the same compute threads.  One has long prompts; whenever its step is
- * between two operations, the other one makes a step.
+ * Two cores of the bundled model, on the same compute threads.  One has long prompts; whenever its step
+ * is between two operations, the other one makes a step.
  */
 #include "base/clock.h"
 #include "backend/weight_source.h"
@@ -18,8 +18,8 @@
 typedef struct Interrupter
 {
 	Core	   *other;
-	int			asked;			/* between two operations */
-	int			steps;			/* of the other's that were made then */
+	int			asked;			/* calls between two operations */
+	int			steps;			/* steps of the other core made there */
 } Interrupter;
 
 static Core *

@@ -1,8 +1,7 @@
 /*
  * test_invariance.c
- *	  Promise 3 on the fake model, whose logits depend on every slot of the KV:
- *	  what the scheduler, the blocks and the sampler could break.  The same on
- *	  real models: test_invariance_model.c.
+ *	  Promise 3 on the fake model, whose logits depend on every slot of the KV cache: finds faults of the
+ *	  scheduler, the blocks and the sampler.  The same on real models: test_invariance_model.c.
  */
 #include "tests/unit/core/invariance.h"
 

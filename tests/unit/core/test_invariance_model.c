@@ -1,11 +1,11 @@
 /*
  * test_invariance_model.c
- *	  Promise 3 on the tiny models of build/fixtures/models, with every Kernels
- *	  that this CPU can run and every type of KV, one after the other.  The reference,
- *	  which is slow, takes every 32nd model, portable C every second one.
+ *	  Promise 3 on the tiny models of build/fixtures/models, with every Kernels that this CPU can run and
+ *	  every KV type, one after the other.  The slow reference takes every 32nd model, portable C every
+ *	  second one.
  *
- * With one Kernels for each model: prompts that are embeddings, those of the tokens (what the tokens
- * give), and numbers that no model has seen (an error at worst).
+ * With one Kernels for each model: prompts that are embeddings, those of the prompt's tokens (the same
+ * as the tokens), and numbers that no model was trained with (an error at worst).
  */
 #include <dirent.h>
 
@@ -24,11 +24,11 @@ typedef struct Case
 	char		path[512];
 	const Kernels *kernels;
 	KType		kv_type;
-	/* [INV_LORAS] adapters that inv_loras shall be, NULL behind the last; NULL = none */
+	/* [INV_LORAS] names of the adapters for inv_loras, NULL after the last; NULL = none */
 	const char *const *loras;
 } Case;
 
-/* They outlive the model: others of the same files take them, too. */
+/* The adapters outlive the model: other loads of the same files use them, too. */
 static void
 add_lora(const Model *m, const char *name)
 {
@@ -68,7 +68,7 @@ make_real(void *ctx, const CoreOptions *opt, int n_threads)
 	o.kernels = k->kernels;
 	o.pool = pools[n_threads];
 	o.kv_type = k->kv_type;
-	/* the answer that all are compared with keeps everything */
+	/* the reference run keeps all blocks */
 	o.no_windows = n_threads == 1 && o.max_chunk == 0 && !o.prefix_caching && o.kv_blocks > 6;
 	inv_windows = m != NULL && model_info(m)->n_kv_windows > 0;
 	if (m != NULL && o.max_model_len > model_info(m)->max_model_len)
@@ -86,7 +86,7 @@ make_real(void *ctx, const CoreOptions *opt, int n_threads)
 	return c;
 }
 
-/* Rows as large as floats are: the model's numbers overflow, and nothing else. */
+/* Rows as large as floats can be: the model's numbers overflow, but nothing else. */
 static void
 check_huge(const char *label, const Case *k)
 {
@@ -129,7 +129,7 @@ check_huge(const char *label, const Case *k)
 	core_free(c);
 }
 
-/* the implementation can multiply with all matrices of a model */
+/* Can the implementation multiply with all matrix types of the model? */
 static bool
 has_all_types(const Case *k)
 {
@@ -145,7 +145,10 @@ has_all_types(const Case *k)
 	return ok;
 }
 
-/* Models with adapters: the request under test with the first, and without one beside others that have. */
+/*
+ * Models with adapters: the request under test with the first one, and without one next to others that
+ * have adapters.
+ */
 static void
 check_loras(const Case *base)
 {
@@ -188,8 +191,8 @@ by_name(const struct dirent **a, const struct dirent **b)
 
 /* argv: names of models, or none for all */
 /*
- * Which kernels run model i: the machine's best ones, and of the others some in turn, as conform shows of
- * each that rows don't depend on their company.
+ * Choose the kernels for model i: the machine's best ones, and some of the others in turn, since conform
+ * shows for each that rows don't depend on their batch.
  */
 static bool
 in_turn(int i, const Kernels *const *kp)
@@ -225,7 +228,7 @@ main(int argc, char **argv)
 		Case		k;
 		bool		rows = false;
 
-		/* the suite gives the engine's path, which is no model's name */
+		/* the suite passes the engine's path, which is not a model's name */
 		if (i % parts != part ||
 			(argc > 1 && strchr(argv[1], '/') == NULL && strcmp(argv[1], names[i]->d_name) != 0))
 		{
@@ -250,7 +253,7 @@ main(int argc, char **argv)
 				check_skip(1, "not all types of a model");
 				continue;
 			}
-			/* all types with each Kernels, whichever models have their turn */
+			/* all KV types with each Kernels, over all models */
 			k.kv_type = kv_types[(i * 7 + (int) (kp - kernels_all())) / 3 % 6];
 			n_models++;
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name,

@@ -1,6 +1,7 @@
 /*
  * test_kvlife.c
- *	  Lives of blocks: 10^5 random events against a naive model that keeps every find, and how many are drawn.
+ *	  Histograms of the lives of blocks: 10^5 random events against a naive model that records every hit,
+ *	  and the sampling of blocks.
  */
 #include "core/kv/block_lifetime.h"
 
@@ -23,10 +24,7 @@ count(const WireHist *h)
 	return n;
 }
 
-/*
- * What is known of a block: how often it was found, and between which two moments it was taken, and found
- * last.
- */
+/* What is known of a block: how often it was hit, and bounds of the times when it was taken, and hit last. */
 typedef struct Naive
 {
 	bool		lives;
@@ -50,7 +48,7 @@ naive_ends(int b, const int64_t *now)
 		return;
 	lives++;
 	gaps += n->found > 4 ? 3 : n->found > 1 ? n->found - 1 : 0;
-	/* at least, and at most */
+	/* lower and upper bound */
 	life[0] += now[0] - n->begun[1];
 	life[1] += now[1] - n->begun[0];
 	idle[0] += now[0] - n->last[1];

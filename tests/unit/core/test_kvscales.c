@@ -1,10 +1,10 @@
 /*
  * test_kvscales.c
- *	  Scales of an FP8 KV cache: a checkpoint's under all their names, computed ones, none.
+ *	  Scales of an FP8 KV cache: from a checkpoint under all their names, computed ones, none.
  *
- * A model whose V is 2^-14 of another's, and whose output matrix gives that back, computes the same
- * bits; so it does in FP8 when its scales are computed, as they are 2^-14 of the others too.
- * With scales of 1 nearly all of V is 0.
+ * A model whose V is 2^-14 of another's, and whose output matrix compensates that, computes the same
+ * bits.  The same holds in FP8 if its scales are computed, as they are 2^-14 of the others too.  With
+ * scales of 1 nearly all of V is 0.
  */
 #include <math.h>
 
@@ -71,7 +71,7 @@ altered_find(void *ctx, const char *name)
 	return t;
 }
 
-/* only what was added: it must have its place */
+/* called only for added tensors, which must have a place */
 static const KTensor *
 altered_at(void *ctx, size_t i)
 {
@@ -149,7 +149,7 @@ block_bytes(KType t, int head_dim)
 	return kv_layout(&kv);
 }
 
-/* Blocks in the same memory. */
+/* The number of blocks in the same memory. */
 static void
 check_sizes(void)
 {

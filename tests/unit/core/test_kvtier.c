@@ -1,10 +1,10 @@
 /*
  * test_kvtier.c
- *	  The offload tier's store: order and limits, what comes back is what was put, holds, resets; files that
+ *	  The offload tier's store: order and limits, blocks come back unchanged, holds, resets; files that
  *	  are found again, are damaged, can't be written, belong to another store; many threads.
  *
- * Random operations are compared with a naive model of the memory, a list in order of use.  Every block that
- * comes back is compared byte for byte with what its number stands for.
+ * Random operations are compared with a naive model of the memory, a list in order of use.  Every block
+ * that comes back is compared byte for byte with the content that belongs to its number.
  */
 #include "core/offload/tier.h"
 
@@ -29,7 +29,7 @@
 #define BYTES 4000
 #define SLOT 4096
 
-/* The key and the bytes of block number i. */
+/* Make the key and the bytes of block number i. */
 static void
 key_of(int i, unsigned char key[KVTIER_KEY])
 {
@@ -117,7 +117,7 @@ test_memory(void)
 
 	for (int i = 0; i < 4; i++)
 		CHECK(put(t, m, i, BYTES), "block %d", i);
-	CHECK(!put(t, m, 1, BYTES), "it is there");	/* a use: 0, 2, 3, 1 */
+	CHECK(!put(t, m, 1, BYTES), "it is there");	/* in order of use: 0, 2, 3, 1 */
 	h = fetch(t, m, 0);			/* held: 2, 3, 1 */
 	CHECK(h != NULL && kvtier_state(h) == KVH_READY && is_block(0, kvtier_bytes(h), BYTES), "block 0");
 	CHECK(put(t, m, 4, BYTES) && put(t, m, 5, BYTES), "two more");
@@ -156,7 +156,7 @@ rnd(uint32_t n)
 	return (rnd_state >> 8) % n;
 }
 
-/* Memory as it should be: entries in order of use, oldest first. */
+/* The expected memory: entries in order of use, oldest first. */
 typedef struct Naive
 {
 	int			model[RANDOM_KEYS * 2];
@@ -192,7 +192,7 @@ naive_add(Naive *v, int model, int key)
 	v->key[v->n++] = key;
 }
 
-/* held: an entry that may not go, -1 = none; false: no room */
+/* held: an entry that may not be evicted; -1 = none.  Returns false if there is no space. */
 static bool
 naive_room(Naive *v, int model, int held_model, int held_key)
 {
@@ -237,7 +237,7 @@ test_random(void)
 	for (int i = 0; i < 2; i++)
 		m[i] = kvtier_join(t, ids[i], bytes[i], &e);
 	CHECK(kvtier_join(t, ids[0], bytes[0], &e) == m[0], "the same model");
-	/* keeps each model's memory from going back when its last entry goes */
+	/* keeps each model's memory from being freed when its last entry is evicted */
 	for (int i = 0; i < 2; i++)
 		put(t, m[i], RANDOM_KEYS + i, bytes[i]);
 	for (int i = 0; i < 2; i++)
@@ -280,7 +280,7 @@ test_random(void)
 				naive_remove(&v, at);
 				naive_add(&v, k, i);
 				break;
-			default:			/* hold one for a while */
+			default:			/* hold an entry for a while */
 				if (held != NULL)
 				{
 					wrong += !is_block(held_key, kvtier_bytes(held), bytes[held_model]);
@@ -297,7 +297,7 @@ test_random(void)
 				}
 				break;
 		}
-		/* the last one of a model would let its memory go, at a time of the thread's choosing */
+		/* the last entry of a model would free its memory, at an unpredictable time on the store's thread */
 		for (int j = 0; j < 2; j++)
 			if (rnd(4) == 0 && naive_at(&v, j, RANDOM_KEYS + j) >= 0 && held_key != RANDOM_KEYS + j)
 			{
@@ -351,7 +351,7 @@ new_dir(void)
 	return dir;
 }
 
-/* Files of the one model, or -1. */
+/* Count the files of the one model; -1: there is no folder. */
 static int
 count_files(char *first)
 {
@@ -399,7 +399,7 @@ soon(void)
 	return clock_us() + 20 * 1000000;
 }
 
-/* Wait for it and say whether it is the block; releases it. */
+/* Wait for the block; returns whether it has the right content.  Releases it. */
 static bool
 comes_back(KvTier *t, KvTierModel *m, int i, size_t n)
 {
@@ -435,7 +435,7 @@ test_restart(void)
 		if (i % 8 == 0)
 			usleep(1000);
 	}
-	/* a quarter is written ahead, at least */
+	/* at least a quarter is written ahead */
 	for (int i = 0; i < 2000; i++)
 	{
 		kvtier_stats(t, &st);
@@ -471,7 +471,7 @@ test_restart(void)
 	CHECK(st.n_read == 64 && st.n_file_hits == 64 && st.memory_bytes == 8 * SLOT && st.read_rate > 0,
 		  "%d read", (int) st.n_read);
 	check_all(t);
-	/* what is in a file isn't put again; what goes out of memory is still in its file */
+	/* a block that is in a file isn't put again; one that is evicted from memory is still in its file */
 	CHECK(!put(t, m, 3, BYTES) && place(t, m, 3) == KVT_FILE, "it is there");
 	kvtier_reset(t, m);
 	CHECK(place(t, m, 3) == KVT_NONE && !comes_back(t, m, 63, BYTES), "reset");
@@ -484,7 +484,10 @@ test_restart(void)
 	kvtier_close(t);
 }
 
-/* Reads that nobody waits for any more are not counted: nobody else would wait for them. */
+/*
+ * Reads that no request waits for any more are not counted, since otherwise no later request would wait
+ * for them.
+ */
 static void
 test_given_up(void)
 {
@@ -521,7 +524,7 @@ test_given_up(void)
 	kvtier_close(t);
 }
 
-/* What shall have a file leaves memory when it is written, unless its model is used meanwhile. */
+/* A block that must get a file leaves memory when it is written, unless its model is used meanwhile. */
 static void
 test_shed(void)
 {
@@ -557,7 +560,7 @@ test_shed(void)
 	kvtier_close(t);
 }
 
-/* The files used longest ago go, by this start and by the one before. */
+/* The least recently used files are removed, by this process's uses and by those of the process before. */
 static void
 test_disk_limit(void)
 {
@@ -584,7 +587,7 @@ test_disk_limit(void)
 	check_all(t);
 	kvtier_close(t);
 
-	/* half as much: by the time of their use */
+	/* half as much: by the time of their last use */
 	t = open_tier(4 * SLOT, dir, limit / 2);
 	m = kvtier_join(t, id1, BYTES, &e);
 	CHECK(wait_files(t, KVF_READY), "open");
@@ -604,7 +607,7 @@ test_disk_limit(void)
 	kvtier_close(t);
 }
 
-/* What an entry's file may become; the last one stays what it was. */
+/* Ways to damage an entry's file; the last one leaves it unchanged. */
 typedef enum Damage
 {
 	TORN, EMPTY, LONGER, MAGIC, VERSION, ORDER, LENGTH, SUM, ID, KEY, UNUSED, FIRST, LAST, HOLE, LINK, WIDE,
@@ -652,7 +655,7 @@ test_damage(void)
 	Err			e;
 
 	for (int what = 0; what <= NO_DAMAGE; what++)
-		for (int before = 0; before < 2; before++)	/* the store is opened */
+		for (int before = 0; before < 2; before++)	/* damaged before or after the store is opened */
 		{
 			KvTier	   *t = open_tier(8 * SLOT, new_dir(), 100 * SLOT);
 			KvTierModel *m = kvtier_join(t, id1, BYTES, &e);
@@ -689,7 +692,7 @@ test_damage(void)
 		}
 }
 
-/* Files that aren't ours stay; what is left of a write goes. */
+/* Foreign files stay; the rest of an interrupted write is removed. */
 static void
 test_foreign(void)
 {
@@ -717,7 +720,7 @@ test_foreign(void)
 	close(open(name, O_CREAT | O_WRONLY, 0600));
 	snprintf(name, sizeof(name), "%s/lost+found", dir);
 	mkdir(name, 0700);
-	t = open_tier(8 * SLOT, dir, 0);	/* no room for any file of ours */
+	t = open_tier(8 * SLOT, dir, 0);	/* no space for any file of ours */
 	CHECK(wait_files(t, KVF_READY), "open");
 	for (int i = 0; i < 2000 && count_files(NULL) > 1; i++)
 		usleep(5000);
@@ -728,7 +731,7 @@ test_foreign(void)
 	}
 	snprintf(name, sizeof(name), "%s/new", folder);
 	CHECK(access(name, F_OK) != 0, "a write that did not end");
-	CHECK(count_files(NULL) == 1, "ours are gone");	/* the one in capitals has as long a name */
+	CHECK(count_files(NULL) == 1, "ours are gone");	/* the file in capitals has a name of the same length */
 	kvtier_close(t);
 }
 
@@ -787,7 +790,8 @@ test_directory(void)
 }
 
 /*
- * Two stores, one directory: the second has memory only, until the first has ended; then it finds its files.
+ * Two stores with one directory: the second one has only memory until the first one has ended; then it
+ * finds the files.
  */
 static void
 test_two(void)
@@ -800,7 +804,7 @@ test_two(void)
 	KvTierStats st;
 
 	CHECK(memcmp(kvtier_secret(a), kvtier_secret(b), KVTIER_KEY) == 0, "one secret");
-	for (int i = 0; i < 2000; i++)	/* either may be first */
+	for (int i = 0; i < 2000; i++)	/* either may get the directory first */
 	{
 		kvtier_stats(a, &st);
 		if (st.files == KVF_READY)
@@ -838,7 +842,7 @@ test_two(void)
 	kvtier_close(b);
 }
 
-/* A reset counts for the files that another store has, too. */
+/* A reset also applies to the files that another store has open. */
 static void
 test_reset_locked(void)
 {
@@ -870,7 +874,7 @@ test_reset_locked(void)
 
 /* ---- failures ---- */
 
-/* Files can't be written; memory goes on, and so do files when they can. */
+/* Files can't be written: memory still works, and so do files when they can be written again. */
 static void
 test_write_fails(void)
 {
@@ -900,7 +904,7 @@ test_write_fails(void)
 	CHECK(kvtier_flush(t, soon()) == 0 && count_files(NULL) == 8, "%d files", count_files(NULL));
 	kvtier_stats(t, &st);
 	CHECK(st.files == KVF_READY, "state %d", st.files);
-	/* who sleeps has no memory for that */
+	/* a sleeping model has no memory for that */
 	CHECK(setrlimit(RLIMIT_FSIZE, &(struct rlimit) {1000, old.rlim_max}) == 0, "a limit");
 	put(t, m, 20, BYTES);
 	CHECK(kvtier_flush(t, soon()) == 1 && place(t, m, 20) == KVT_MEMORY, "it isn't written");
@@ -913,7 +917,7 @@ test_write_fails(void)
 	kvtier_close(t);
 }
 
-/* A disk that is full, and has room again; in a process with mounts of its own. */
+/* A disk that is full, and has space again; in a process with its own mounts. */
 static void
 fill_disk(void)
 {
@@ -934,7 +938,7 @@ fill_disk(void)
 		  count_files(path) == (int) st.n_written, "%d written", (int) st.n_written);
 	check_all(t);
 	CHECK(kvtier_flush(t, soon()) > 0, "neither now");
-	kvtier_reset(t, m);			/* which makes room */
+	kvtier_reset(t, m);			/* which frees space */
 	for (int i = 0; i < 2000 && count_files(NULL) > 0; i++)
 		usleep(5000);
 	put(t, m, 5, BYTES);
@@ -968,7 +972,7 @@ test_disk_full(void)
 		CHECK(status == 0, "a full disk: status %d", status);
 }
 
-/* The directory is removed while it is in use, and made again. */
+/* The directory is removed while it is in use, and created again. */
 static void
 test_vanished(void)
 {
@@ -996,7 +1000,7 @@ test_vanished(void)
 	CHECK(st.files != KVF_READY && st.file_entries == 0 && st.file_bytes == 0, "%d files",
 		  (int) st.file_entries);
 	check_all(t);
-	/* it comes back by itself, as its folder is there */
+	/* it is opened again automatically, since its folder exists */
 	CHECK(wait_files(t, KVF_READY), "open");
 	CHECK(kvtier_flush(t, soon()) == 0, "flush");
 	put(t, m, 3, BYTES);
@@ -1005,7 +1009,7 @@ test_vanished(void)
 	kvtier_close(t);
 }
 
-/* Killed in the middle: what comes back is right. */
+/* Killed in the middle: blocks that come back are intact. */
 static void
 test_killed(void)
 {
@@ -1147,7 +1151,7 @@ test_threads(void)
 	new_dir();
 	for (int round = 0; round < 3; round++)
 	{
-		/* the third without files */
+		/* the third round without files */
 		KvTierOptions o = {.memory_bytes = 150000,.directory = round < 2 ? dir : NULL,.disk_bytes = 400000,
 						   .notify = told,.notify_ctx = &stress};
 

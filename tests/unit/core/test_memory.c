@@ -1,6 +1,6 @@
 /*
  * test_memory.c
- *	  What a core tells of its memory against what the operating system says.
+ *	  The memory that a core reports, against the operating system's numbers.
  */
 #include <dirent.h>
 
@@ -12,7 +12,7 @@
 #define MODEL	"models/tickets-2m"
 #define REQS	64
 
-/* Memory of this process, in bytes. */
+/* Return the resident memory of this process, in bytes. */
 static int64_t
 resident(void)
 {
@@ -62,13 +62,13 @@ compare(const CoreStats *st, int64_t before, const char *when)
 {
 	int64_t		real = resident() - before;
 
-	/* the process has a little of its own by now */
+	/* the process itself needs a little by now */
 	CHECK(told(st) > real - (4 << 20) && told(st) < real + (4 << 20),
 		  "%s %lld bytes are told, %lld are resident", when, (long long) told(st), (long long) real);
 	printf("%s: told %lld kB, resident %lld kB\n", when, (long long) told(st) >> 10, (long long) real >> 10);
 }
 
-/* What a load will take is known before it. */
+/* The memory of a load is known before it. */
 static void
 test_work(KPool *pool)
 {
@@ -131,7 +131,7 @@ main(void)
 	core_stats(c, &st);
 	CHECK(st.mem_weights > 0 && st.mem_work > 0 && st.mem_kv == 0 && st.kv_bytes > 100 << 20 &&
 		  st.kv_tokens > 1000, "at first %lld bytes of KV are in use", (long long) st.mem_kv);
-	/* until all blocks have been in use */
+	/* until all blocks have been used */
 	do
 	{
 		for (int i = 0; i < REQS; i++)

@@ -1,11 +1,11 @@
 /*
  * test_offload.c
- *	  The offload tier of a core: what one core has computed another one finds, in memory and in files, if it
- *	  is the same model, owner, salt and adapter; what becomes of it when a core rests, forgets, or the disk
- *	  is lost.
+ *	  The offload tier of a core: blocks that one core has computed are found by another one, in memory
+ *	  and in files, if model, owner, salt and adapter are the same; what happens to them when a core
+ *	  sleeps, drops its weights, or the disk is lost.
  *
- * Blocks under random schedules are test_prefix_cache.c's and test_sim.c's, real models' bits
- * test_invariance_model.c's.
+ * test_prefix_cache.c and test_sim.c test blocks under random schedules, test_invariance_model.c the
+ * bits of real models.
  */
 #include "core/offload/offload.h"
 
@@ -30,8 +30,8 @@
 #define FULL	96				/* its tokens in full blocks */
 
 /*
- * Of Python's hashlib.blake2b(data[:n], key=key[:k], digest_size=32), of bytes 0, 7, 14 ... and a key of 0,
- * 1, 2 ...
+ * Results of Python's hashlib.blake2b(data[:n], key=key[:k], digest_size=32), for bytes 0, 7, 14 ... and
+ * a key of 0, 1, 2 ...
  */
 static void
 test_blake2(void)
@@ -78,7 +78,7 @@ test_blake2(void)
 
 static KvTier *tier;
 static uint64_t next_id = 1;
-static Buf	expected;			/* what the prompt says, without a tier */
+static Buf	expected;			/* output of the prompt without a tier */
 
 static bool locked;				/* another store has the directory */
 
@@ -99,7 +99,7 @@ a_tier(const char *dir)
 	return t;
 }
 
-/* A core with this number for a name, and so many blocks. */
+/* Make a core named by this number, with `blocks` blocks. */
 static Core *
 a_core(int id, int blocks)
 {
@@ -118,10 +118,10 @@ typedef struct Ask
 	uint64_t	owner;
 	const char *salt;
 	const LoraAdapter *lora;
-	void		(*meanwhile) (Core *c);	/* behind its first step */
+	void		(*meanwhile) (Core *c);	/* called after its first step */
 } Ask;
 
-/* How many of its tokens were there? */
+/* Run a request; returns how many of its tokens were found. */
 static int
 ask(Core *c, Ask a)
 {
@@ -166,7 +166,7 @@ expect(Core *c, Ask a, int tokens, const char *what)
 	CHECK(n == tokens, "%s: %d tokens were found, not %d", what, n, tokens);
 }
 
-/* What the store has is who's it is. */
+/* Blocks in the store belong to their owner. */
 static void
 test_names(void)
 {
@@ -201,7 +201,7 @@ test_names(void)
 	kvtier_close(tier);
 }
 
-/* A core that rests, forgets, gets other weights. */
+/* A core that sleeps, drops its weights, gets other weights. */
 static void
 test_rest(void)
 {
@@ -244,7 +244,7 @@ test_rest(void)
 	kvtier_close(tier);
 }
 
-/* Steps without work, as long as they are due. */
+/* Make steps without work, as long as they are due. */
 static void
 be_idle(Core *c)
 {
@@ -259,7 +259,7 @@ be_idle(Core *c)
 	CHECK(core_next_due(c) == INT64_MAX, "it is never idle");
 }
 
-/* Nobody waits for files that another process has. */
+/* No request waits for files that another process has. */
 static void
 test_locked(const char *dir)
 {
@@ -280,7 +280,7 @@ test_locked(const char *dir)
 	locked = false;
 }
 
-/* They write what is there; another process finds it. */
+/* The store writes its blocks when idle; another process finds them. */
 static void
 test_idle(const char *dir)
 {
@@ -299,7 +299,7 @@ test_idle(const char *dir)
 	tier = a_tier(dir);
 	c = a_core(1, 100);
 	expect(c, (Ask) {.seed = 1}, FULL, "from files");
-	/* the disk is lost while somebody wants what was there */
+	/* the disk is lost while a request reads from it */
 	for (uint32_t k = 2; k < 6; k++)
 		expect(c, (Ask) {.seed = k}, 0, "others");
 	core_suspend(c, true);
@@ -321,7 +321,7 @@ test_idle(const char *dir)
 	kvtier_close(tier);
 }
 
-static bool waited;				/* something was on its way when it happened */
+static bool waited;				/* reads or writes were in progress when it happened */
 
 static void
 forget_meanwhile(Core *c)
@@ -340,12 +340,12 @@ rest_meanwhile(Core *c)
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	kvtier_stats(tier, &st);
-	/* one may be read just now */
+	/* one may be being read */
 	CHECK(st.memory_entries <= 1, "%d blocks are in memory", (int) st.memory_entries);
 	core_resume(c, &(Err) {0});
 }
 
-/* A core rests, or forgets, while blocks are read for a request that waits for them. */
+/* A core sleeps, or drops its weights, while blocks are read for a request that waits for them. */
 static void
 test_on_the_way(const char *dir)
 {
@@ -378,10 +378,10 @@ test_on_the_way(const char *dir)
 #define OVERLAP_SEEDS	6
 #define OVERLAP_AT_ONCE	4
 
-static KDeviceOps slow;			/* a device whose copies don't come before a step has begun */
+static KDeviceOps slow;			/* a device whose copies take effect only after a step has begun */
 static bool in_step;
-static int	looks;				/* in vain, since the last step: number of looks */
-static bool hung;				/* somebody waits for a copy there */
+static int	looks;				/* polls in vain since the last step */
+static bool hung;				/* a thread waits for a copy there */
 static uint64_t in_steps;		/* blocks that got into the store while steps were running */
 
 static bool
@@ -400,7 +400,7 @@ slow_step_done(KDevice *d)
 	return !in_step;
 }
 
-/* What a model does that waits for a device. */
+/* Does what a model does while it waits for a device. */
 static void
 slow_forward(const Batch *b)
 {
@@ -410,7 +410,7 @@ slow_forward(const Batch *b)
 	kvtier_stats(tier, &before);
 	in_step = true;
 	looks = 0;
-	/* done is what has been asked about twice */
+	/* a copy is done when it has been polled twice */
 	for (int i = 0; i < 100 && b->work != NULL; i++)
 		(void) b->work(b->wait_ctx);
 	in_step = false;
@@ -418,7 +418,7 @@ slow_forward(const Batch *b)
 	in_steps += st.n_put - before.n_put;
 }
 
-/* Requests of so many prompts at once, and as they were answered before. */
+/* Run requests for these prompts at once, and compare with the earlier outputs. */
 static void
 ask_all(Core *c, const int *seeds, int n, Rec answers[OVERLAP_SEEDS])
 {
@@ -429,7 +429,10 @@ ask_all(Core *c, const int *seeds, int n, Rec answers[OVERLAP_SEEDS])
 	{
 		ReqSpec		spec = {.id = next_id++, .sink = rec_sink, .sink_ctx = &recs[i]};
 
-		/* of every second one the last block comes back whole, and is wanted in part: it is copied */
+		/*
+		 * for every second one only a part of the last block is needed, so it is copied after it has
+		 * been restored
+		 */
 		spec.prompt = random_prompt((uint32_t) seeds[i] + 1, seeds[i] % 2 == 0 ? PROMPT : FULL);
 		spec.params = greedy_params(5);
 		CHECK(core_normalize(c, &spec.params, ~0u, &spec.prompt, &e), "%s", e.msg);
@@ -456,9 +459,9 @@ ask_all(Core *c, const int *seeds, int n, Rec answers[OVERLAP_SEEDS])
 }
 
 /*
- * Nobody waits for copies but steps, on the device: those of a step come while it runs, and what went out is
- * in the store then.  The pool has room for two prompts and a bit, so what some ask for takes the blocks of
- * others, which come back at the same time.
+ * Only steps wait for copies, on the device: the copies that a step needs arrive while it runs, and
+ * copied-out blocks are in the store then.  The pool has space for two prompts and a bit, so some
+ * requests take the blocks of others, which are restored at the same time.
  */
 static void
 test_overlap(void)
@@ -504,7 +507,7 @@ test_overlap(void)
 	CHECK(st.external_hits > 100 * FULL && st.offload_out_bytes > 0 && fake.bad_slots == 0,
 		  "%d tokens came back, %d slots are wrong", (int) st.external_hits, fake.bad_slots);
 	fake.forward = NULL;
-	in_step = true;				/* at rest it is waited for */
+	in_step = true;				/* when idle the core waits for it */
 	core_free(c);
 	for (int i = 0; i < OVERLAP_SEEDS; i++)
 		rec_free(&answers[i]);
@@ -520,7 +523,10 @@ lost_wait(KDevice *d, char *err, size_t errlen)
 	return false;
 }
 
-/* A block is on its way from a device when that is lost: the process ends, and nothing is kept. */
+/*
+ * A block is being copied from a device when the device is lost: the process ends, and the block is not
+ * kept.
+ */
 static void
 test_lost(void)
 {

@@ -1,13 +1,13 @@
 /*
  * test_output.c
- *	  What each new token means: order of the stop rules, hidden and shown text,
- *	  hold-back and flush, min_tokens, characters split over tokens.
+ *	  The effects of each new token: order of the stop rules, hidden and shown text, held-back text and
+ *	  flush, min_tokens, characters split over tokens.
  *
- * A case is a list of output ids and what must come of it.  In `ids` a letter
- * stands for the byte token of that letter; the words of core_util.h are
- * H (" hello"), W (" world"), S ("stop"), P ("ping"); . is EOS, , is id 290.
+ * A case is a list of output ids and the expected result.  In `ids` a letter stands for the byte token
+ * of that letter; the words of core_util.h are H (" hello"), W (" world"), S ("stop"), P ("ping"); . is
+ * EOS, , is id 290.
  *
- * Beside those written here, 600 of a plain model of the rules (tests/golden/stopping.py).
+ * In addition to these cases, 600 from a plain model of the rules (tests/golden/stopping.py).
  */
 #include "base/json/json.h"
 #include "core/core_internal.h"
@@ -36,7 +36,7 @@ typedef struct Case
 	ReqFinish	finish;
 	const char *reason;
 	const char *text;
-	const char *shown_before;	/* text shown before the last token; NULL = don't care */
+	const char *shown_before;	/* text emitted before the last token; NULL = any */
 } Case;
 
 static const Case cases[] = {
@@ -44,7 +44,7 @@ static const Case cases[] = {
 	{.ids = "HWHWH", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = " hello world hello"},
 	{.ids = "HWHWH", .max_tokens = 9, .max_model_len = 6, .n_ids = 4, .finish = FIN_LENGTH,
 	.text = " hello world hello world"},
-	/* EOS: reason NULL, even on the last allowed token; no text of it */
+	/* EOS: reason NULL, also as the last allowed token; its text is not shown */
 	{.ids = "HW.HW", .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .text = " hello world"},
 	{.ids = "HW.", .max_tokens = 3, .n_ids = 3, .finish = FIN_STOP, .text = " hello world"},
 	{.ids = "HW.HW", .max_tokens = 5, .ignore_eos = true, .n_ids = 5, .finish = FIN_LENGTH,
@@ -60,7 +60,7 @@ static const Case cases[] = {
 	{.ids = "H,", .max_tokens = 2, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP, .reason = "290",
 	.text = " hello"},
 	{.ids = "H,W", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = " hellow290 world"},
-	/* stop strings: over tokens, in the middle of one, kept or cut */
+	/* stop strings: over several tokens, in the middle of one, kept or cut */
 	{.ids = "HSPW", .stop = {"stopping"}, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP,
 	 .reason = "stopping",
 	.text = " hello", .shown_before = " hello"},
@@ -73,7 +73,7 @@ static const Case cases[] = {
 	.reason = "wor", .text = " hello wor"},
 	{.ids = "HW", .stop = {"xyz", "lo w"}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP, .reason = "lo w",
 	.text = " hel", .shown_before = " hel"},
-	/* held back, then it was none: flushed */
+	/* held back, then it was no stop string: flushed */
 	{.ids = "HSab", .stop = {"stopping"}, .max_tokens = 4, .n_ids = 4, .finish = FIN_LENGTH,
 	 .text = " hellostopab"},
 	{.ids = "HS", .stop = {"stopping"}, .max_tokens = 2, .n_ids = 2, .finish = FIN_LENGTH,
@@ -85,20 +85,22 @@ static const Case cases[] = {
 	{.ids = "HSP", .stop = {"stopping"}, .max_tokens = 3, .n_ids = 3, .finish = FIN_STOP,
 	 .reason = "stopping",
 	.text = " hello"},
-	/* the text of a hidden stop token doesn't complete a stop string; shown, it does */
+	/* the text of a hidden stop token doesn't complete a stop string; if shown, it does */
 	{.ids = "H,", .stop = {"w290"}, .max_tokens = 9, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP,
 	.reason = "290", .text = " hello"},
 	{.ids = "H,", .stop = {"w290"}, .max_tokens = 9, .extra_stop_id = true, .include_stop = true, .n_ids = 2,
 	.finish = FIN_STOP, .reason = "w290", .text = " hellow290"},
-	/* min_tokens: neither ids nor strings; early text is outside the window */
+	/* min_tokens: neither ids nor strings count; early text is not searched later */
 	{.ids = "H.H.W", .max_tokens = 9, .min_tokens = 3, .n_ids = 4, .finish = FIN_STOP,
 	 .text = " hello hello"},
 	{.ids = "SSSW", .stop = {"stop"}, .max_tokens = 9, .min_tokens = 2, .n_ids = 3, .finish = FIN_STOP,
 	.reason = "stop", .text = "stopstop"},
 	{.ids = "SPW", .stop = {"pping"}, .max_tokens = 3, .min_tokens = 1, .n_ids = 3, .finish = FIN_LENGTH,
 	.text = "stopping world"},
-	/* characters: three bytes of a euro sign, one by one; an incomplete one at the
-	 * end, of which each byte becomes U+FFFD (as Hugging Face does it) */
+	/*
+	 * characters: three bytes of a euro sign, one by one; an incomplete one at the end, of which each
+	 * byte becomes U+FFFD (as in Hugging Face)
+	 */
 	{.ids = "a\342\202\254b", .max_tokens = 5, .n_ids = 5, .finish = FIN_LENGTH, .text = "a\342\202\254b"},
 	{.ids = "a\342\202\254", .max_tokens = 4, .n_ids = 4, .finish = FIN_LENGTH, .text = "a\342\202\254",
 	.shown_before = "a"},
@@ -107,7 +109,7 @@ static const Case cases[] = {
 	.shown_before = "a"},
 	{.ids = "a\342\202\254b", .stop = {"\342\202\254"}, .max_tokens = 9, .n_ids = 4, .finish = FIN_STOP,
 	.reason = "\342\202\254", .text = "a"},
-	/* repeated patterns: of one token, of two, too short, the shortest that counts is not the first seen */
+	/* repeated patterns: of one token, of two, too short, the shortest matching one is not the first seen */
 	{.ids = "HWaaab", .repeat = {1, 1, 3}, .max_tokens = 9, .n_ids = 5, .finish = FIN_REPETITION,
 	.reason = "repetition_detected", .text = " hello worldaaa"},
 	{.ids = "xHWHWHWHW", .repeat = {4, 2, 3}, .max_tokens = 20, .n_ids = 7, .finish = FIN_REPETITION,
@@ -119,7 +121,7 @@ static const Case cases[] = {
 	{.ids = "abcabcd", .repeat = {3, 1, 2}, .max_tokens = 9, .n_ids = 6, .finish = FIN_REPETITION,
 	.reason = "repetition_detected", .text = "abcabc"},
 	/*
-	 * the prompt (it ends with q) is not looked at; length and a stop string come first; not before
+	 * the prompt (it ends with q) is not considered; length and a stop string come first; not before
 	 * min_tokens
 	 */
 	{.ids = "qHW", .repeat = {1, 1, 2}, .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH,
@@ -159,7 +161,7 @@ id_of(char c)
 	return TINY_BYTE(c);
 }
 
-/* the third prompt token keeps the first space of the answer alive */
+/* the third prompt token keeps the first space of the output */
 static Req *
 new_req(const Case *k, const Tok *tok)
 {
@@ -261,7 +263,7 @@ run_golden(size_t i, const Json *c, const Tok *tok)
 	n = 0;
 	for (const Json *x = json_get(c, "repeat")->child; x != NULL; x = x->next)
 		k.repeat[n++] = json_to_int(x);
-	/* core_normalize()'s */
+	/* as core_normalize() does */
 	if (k.repeat[0] > 0 && k.repeat[1] == 0)
 		k.repeat[1] = 1;
 	run_case(1000 + i, &k, tok);

@@ -1,6 +1,6 @@
 /*
  * test_perf.c
- *	  What steps take, against sums over each row and each position that it looks at.
+ *	  The estimated work of steps, against sums over each row and each position that it attends to.
  */
 #include "core/core_state.h"
 
@@ -20,7 +20,7 @@ naive(const ModelInfo *f, const Plan *plan, int64_t kv_token)
 			int64_t		window = f->kv_windows != NULL ? f->kv_windows[layer] : 0;
 			int			from = plan->e[i].r->kv.computed;
 			int			end = from + plan->e[i].n;
-			int			first = end;	/* position that is looked at */
+			int			first = end;	/* position that is attended to */
 
 			for (int row = from; row < end; row++)
 				for (int at = 0; at < (f->both_ways ? end : row + 1); at++)

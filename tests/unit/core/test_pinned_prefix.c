@@ -1,7 +1,7 @@
 /*
  * test_pinned_prefix.c
- *	  Prompts that stay computed, with the fake model: what is found of them, who may, how much, and who
- *	  gets their memory in the end.
+ *	  Pinned prefixes, with the fake model: whether they are found, who may pin, how much, and what
+ *	  happens when their memory is needed.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/core_util.h"
@@ -24,9 +24,9 @@ make(int blocks)
 	return core_for_grammars(fake_model(320), tiny_tok(), o);
 }
 
-static const LoraAdapter *lora; /* of what is asked from now on */
-static int	n_answers = 1;		/* of what is asked from now on */
-static Grammar *grammar;		/* of what is asked from now on; owned */
+static const LoraAdapter *lora; /* for requests from now on */
+static int	n_answers = 1;		/* for requests from now on */
+static Grammar *grammar;		/* for requests from now on; owned */
 
 static void
 submit_kind(Core *c, uint64_t id, int kind, int n, int pin, uint64_t owner, Rec *rec)
@@ -61,7 +61,7 @@ run(Core *c)
 	}
 }
 
-/* A prompt of n tokens of some kind; pin: as GenParams.pin.  Returns what was found of it. */
+/* Run a prompt of n tokens of some kind; pin: GenParams.pin.  Returns how many of its tokens were found. */
 static int
 ask(Core *c, int kind, int n, int pin, uint64_t owner, Rec *rec)
 {
@@ -81,7 +81,7 @@ check_pinned(const Core *c, int tokens, int blocks)
 		  (long long) st.kv_blocks_used, tokens, blocks);
 }
 
-/* A reported pin holds. */
+/* A reported pin is really pinned. */
 static void
 test_told(void)
 {
@@ -92,7 +92,7 @@ test_told(void)
 				b;
 	Err			e = {0};
 
-	/* two at once, where there is room for one */
+	/* two at once, when there is space for one */
 	submit_kind(c, 1, 1, 97, 1, 1, &a);
 	submit_kind(c, 2, 2, 97, 1, 1, &b);
 	run(c);
@@ -103,7 +103,7 @@ test_told(void)
 	check_pinned(c, 96, 6);
 	rec_free(&a);
 	rec_free(&b);
-	/* the cache is reset on the way: it isn't pinned, but can be */
+	/* the cache is reset meanwhile: the prompt isn't pinned, but can be */
 	core_reset_prefix_cache(c);
 	submit_kind(c, 1, 3, 97, 1, 1, &a);
 	core_step(c);
@@ -114,7 +114,7 @@ test_told(void)
 	ask(c, 3, 97, 1, 1, &a);
 	rec_free(&a);
 	check_pinned(c, 96, 6);
-	/* a grammar that knows the answer beforehand: the prompt is computed nevertheless */
+	/* a grammar that forces the whole output: the prompt is computed nevertheless */
 	core_reset_prefix_cache(c);
 	grammar = grammar_new(&s, &e);
 	CHECK(grammar != NULL, "%s", e.msg);
@@ -145,7 +145,7 @@ tell(void *ctx, const PinInfo *i)
 		l->pins[l->n++] = *i;
 }
 
-/* What several have in common counts once, whichever of them goes. */
+/* Common blocks count once, whichever pin is released. */
 static void
 test_common(void)
 {
@@ -175,7 +175,7 @@ test_common(void)
 			  l.pins[i].lora == NULL && !l.pins[i].salted &&
 			  l.pins[i].bytes * l.pins[0].tokens == l.pins[0].bytes * l.pins[i].tokens,
 			  "pin %d has %d tokens in %lld bytes", i, l.pins[i].tokens, (long long) l.pins[i].bytes);
-	/* the longest, one in the middle, the shortest; nobody has such a number */
+	/* the longest, one in the middle, the shortest; a number that does not exist */
 	CHECK(core_unpin(c, l.pins[4].id), "no pin %llu", (unsigned long long) l.pins[4].id);
 	check_pinned(c, 144, 9);
 	CHECK(core_unpin(c, l.pins[1].id) && core_unpin(c, l.pins[0].id) && !core_unpin(c, l.pins[0].id),
@@ -184,7 +184,7 @@ test_common(void)
 	CHECK(core_check(c, &e), "%s", e.msg);
 	CHECK(core_unpin(c, l.pins[3].id), "no pin %llu", (unsigned long long) l.pins[3].id);
 	check_pinned(c, 128, 8);
-	/* who needs all of it takes the rest */
+	/* a request that needs all of the pool takes the rest */
 	ask(c, 4, 18 * 16, 0, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "18 of 20 blocks: finish %d, %s", r.finish, r.err.msg);
 	rec_free(&r);
@@ -192,7 +192,7 @@ test_common(void)
 	core_free(c);
 }
 
-/* An adapter whose place others have taken meanwhile has the same K and V when it is loaded again. */
+/* An adapter that was evicted meanwhile has the same KV blocks when it is loaded again. */
 static void
 test_adapters(void)
 {
@@ -234,7 +234,7 @@ main(void)
 	pool = kpool_new(1);
 	fake.no_state = true;
 	c = make(BLOCKS);
-	/* what is not pinned is overwritten by a prompt that takes everything, what is pinned is not */
+	/* blocks that are not pinned are overwritten by a prompt that takes everything, pinned ones are not */
 	ask(c, 1, 50, 0, 1, &r);
 	rec_free(&r);
 	ask(c, 9, 300, 0, 1, &r);
@@ -254,14 +254,14 @@ main(void)
 	rec_free(&r);
 	CHECK(ask(c, 1, 50, 0, 2, &r) == 0, "another owner finds %d tokens", r.cached);
 	rec_free(&r);
-	/* again: one pin; unpinned by another owner: it stays */
+	/* pinned twice: one pin; another owner can't unpin it */
 	ask(c, 1, 50, 1, 1, &r);
 	rec_free(&r);
 	ask(c, 1, 50, -1, 2, &r);
 	rec_free(&r);
 	core_stats(c, &st);
 	CHECK(st.kv_pinned_tokens == 48, "%lld tokens are pinned", (long long) st.kv_pinned_tokens);
-	/* half of the pool and no more; too short; too long */
+	/* half of the pool at most; too short; too long */
 	ask(c, 2, 7 * 16, 1, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "7 blocks more: finish %d", r.finish);
 	rec_free(&r);
@@ -277,7 +277,7 @@ main(void)
 	core_stats(c, &st);
 	CHECK(st.kv_pinned_tokens == 7 * 16 && st.kv_blocks_used == 7, "unpinned: %lld tokens are pinned",
 		  (long long) st.kv_pinned_tokens);
-	/* who needs all of the pool gets it */
+	/* a request that needs all of the pool gets it */
 	ask(c, 4, 18 * 16, 0, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "18 of 20 blocks: finish %d, %s", r.finish, r.err.msg);
 	rec_free(&r);

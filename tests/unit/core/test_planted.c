@@ -1,7 +1,7 @@
 /*
  * test_planted.c
- *	  Faults that are planted into the pool of blocks, the index of their contents, the scheduler and a core,
- *	  most in a process of its own: an assertion (base/assert.h) or a check sees each, and says which it is.
+ *	  Faults that are planted into the block pool, the prefix index, the scheduler and a core, most of
+ *	  them in a child process: an assertion (base/assert.h) or a check detects and names each one.
  */
 #include "core/kv/block_pool.c"
 #include "core/kv/prefix_index.c"
@@ -12,7 +12,7 @@
 #include "tests/unit/core_util.h"
 #include "tests/unit/fake_model.h"
 
-/* A check's answer, where the fault would be seen by nothing else. */
+/* Test the result of a check, for faults that no assertion detects. */
 #define CHECK_SEEN(check, what) \
 	CHECK(!(check) && strstr(e.msg, what) != NULL, "not seen: %s; said: %s", what, e.msg)
 
@@ -32,9 +32,9 @@ test_blocks(void)
 	CHECK_ABORTS(kvpool_unref(p, 8), "block < p->n_blocks");
 	CHECK_ABORTS(kvpool_ref(p, NULL_BLOCK), "block > NULL_BLOCK");
 	CHECK_ABORTS((p->blocks[b[1]].refs = -1, kvpool_ref(p, b[1])), "refs >= 0");
-	/* a block that is in use stands on the free list */
+	/* a block in use is on the free list */
 	CHECK_ABORTS((list_prepend(p, b[0]), kvpool_alloc(p, 1, b)), "refs == 0");
-	/* there are fewer than are counted */
+	/* the free list is shorter than its count */
 	CHECK_ABORTS((p->blocks[NULL_BLOCK].next = NULL_BLOCK, kvpool_alloc(p, 1, b)), "b != NULL_BLOCK");
 	CHECK_ABORTS((p->blocks[b[1]].prev = b[0], kvpool_ref(p, b[1])), ".next == b");
 	CHECK_ABORTS((p->available = 0, kvpool_ref(p, b[1])), "available > 0");
@@ -71,7 +71,7 @@ test_pages(void)
 	kvpool_free(p);
 }
 
-/* ---- the index of what is in them ---- */
+/* ---- the index of block contents ---- */
 
 static void
 test_index(void)
@@ -99,7 +99,7 @@ test_index(void)
 	p->nodes[1].chain = 0;
 	CHECK_SEEN(prefix_check(p, &e), "as a full one");
 	p->nodes[1].chain = chain;
-	/* another one with the same content */
+	/* another block with the same content */
 	link_node(p, WHOLE, p->nodes[2].slot[WHOLE], 4);
 	p->nodes[4].n = 4;
 	p->nodes[4].parent = chain;
@@ -172,7 +172,7 @@ test_plans(Sched *s, Req *runs)
 	CHECK_ABORTS(sched_preempt(s, s->n_running), "at < s->n_running");
 	child.sched.parent = runs;
 	CHECK_ABORTS(sched_leave_parent(s, &child), "n_forks > 0");
-	/* a slot that is given back without having been taken */
+	/* a slot that is freed without having been taken */
 	CHECK_ABORTS((s->n_free_slots = s->opt.max_seqs, runs->kv.slot = 0, end_req(s, runs)), "n_free_slots");
 }
 
@@ -215,7 +215,7 @@ test_sched(void)
 	kvpool_free(pool);
 }
 
-/* ---- what else stands between requests and steps ---- */
+/* ---- other state between requests and steps ---- */
 
 static void
 test_rows(void)
@@ -242,7 +242,7 @@ steps(Core *c, int n)
 		core_step(c);
 }
 
-/* A core looks at all of it now and then, and nobody else may step it. */
+/* A core checks all of it now and then, and no other thread may step it. */
 static void
 test_core(void)
 {

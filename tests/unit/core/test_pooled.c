@@ -1,9 +1,9 @@
 /*
  * test_pooled.c
- *	  Pooled requests in the core, over a fake model whose rows are a hash of the tokens
- *	  so far: vectors and log-probabilities against that hash, choices that share their
- *	  prompt, cancel at every state, errors of one request alone, tiny pools, and random
- *	  traffic with core_check() after each step.  On real models: test_pooled_model.c.
+ *	  Pooling requests in the core, with a fake model whose rows are a hash of the tokens so far: vectors
+ *	  and log-probabilities against that hash, choices that share their prompt, cancel in every state,
+ *	  errors of one request alone, tiny pools, and random traffic with core_check() after each step.  On
+ *	  real models: test_pooled_model.c.
  */
 #include "core/core.h"
 
@@ -16,7 +16,7 @@
 
 static KPool *pool;
 
-static bool overlap;			/* of cores made from now on */
+static bool overlap;			/* for cores made from now on */
 
 static Core *
 new_core(int seqs, int rows, int blocks)
@@ -34,7 +34,7 @@ new_core(int seqs, int rows, int blocks)
 	return c;
 }
 
-/* The fake model's row behind n tokens. */
+/* The fake model's row after n tokens. */
 static void
 row_of(const int32_t *ids, int n, float *row)
 {
@@ -45,7 +45,7 @@ row_of(const int32_t *ids, int n, float *row)
 	fake_logits(h, false, row);
 }
 
-/* log softmax in double, as a textbook has it */
+/* Log softmax in double, computed in the simplest way. */
 static double
 logprob_of(const int32_t *ids, int n, int32_t next, bool *best)
 {
@@ -57,7 +57,7 @@ logprob_of(const int32_t *ids, int n, int32_t next, bool *best)
 	for (int i = 0; i < FAKE_VOCAB; i++)
 	{
 		sum += exp((double) row[i]);
-		/* ids that the tokenizer doesn't know are never said */
+		/* ids that the tokenizer doesn't know are never the best */
 		if (i < TINY_VOCAB && (row[i] > row[next] || (row[i] == row[next] && i < next)))
 			*best = false;
 	}
@@ -74,7 +74,7 @@ joined(const IntVec *a, const IntVec *b)
 	return v;
 }
 
-/* A request's numbers against the hash; spec is as it was submitted. */
+/* Check a request's numbers against the hash; spec: as it was submitted. */
 static void
 check_logprobs(const PoolSpec *spec, const PooledRec *rec, const char *what)
 {
@@ -105,7 +105,7 @@ check_logprobs(const PoolSpec *spec, const PooledRec *rec, const char *what)
 	CHECK(bad == 0 && at == rec->n_values, "%s: %d of %d numbers are wrong", what, bad, at);
 }
 
-/* Submit a copy, run all that is there, compare. */
+/* Submit a copy, run everything, compare. */
 static void
 check_one(Core *c, const PoolSpec *spec, const char *what)
 {
@@ -149,7 +149,7 @@ test_vectors(void)
 	core_free(c);
 }
 
-/* Chunks of a text: their mean, by tokens. */
+/* Chunks of a text: their mean, weighted by tokens. */
 static void
 test_chunks(void)
 {
@@ -195,7 +195,7 @@ test_text(void)
 	core_free(c);
 }
 
-/* Prompts of all lengths around a block's end; labels of one and more tokens. */
+/* Prompts of all lengths around a block's end; choices of one and several tokens. */
 static void
 test_choices(void)
 {
@@ -214,7 +214,7 @@ test_choices(void)
 	core_free(c);
 }
 
-/* What is shared isn't computed twice: rows are counted. */
+/* Shared rows aren't computed twice: rows are counted. */
 static void
 test_rows(void)
 {
@@ -233,14 +233,14 @@ test_rows(void)
 	spec = choices_spec(random_prompt(1, 40), more, 4, random_prompt);
 	check_one(c, &spec, "longer labels");
 	core_stats(c, &st);
-	/* the prompt once, then all but the last token of each in one step */
+	/* the prompt once, then all but the last token of each choice in one step */
 	CHECK(st.step_rows == (fake.no_state ? 40 + 40 + 6 : 40 + 40 + 3 * 40 + 6) &&
 		  st.steps <= (fake.no_state ? 3 : 5), "%d rows in %d steps", (int) st.step_rows, (int) st.steps);
 	poolspec_free(&spec);
 	core_free(c);
 }
 
-/* One sequence at a time, steps of few rows, and pools in which nothing can be shared for long. */
+/* One sequence at a time, steps of few rows, and pools in which nothing stays shared for long. */
 static void
 test_tight(void)
 {
@@ -275,7 +275,7 @@ test_tight(void)
 	poolspec_free(&spec);
 }
 
-/* Older answers grow, and take the blocks of what came later. */
+/* Older requests grow, and take the blocks of newer ones. */
 static void
 test_preempted(void)
 {
@@ -298,7 +298,7 @@ test_preempted(void)
 	core_free(c);
 }
 
-/* A sequence that is preempted when some of its rows have been pooled: each counts once. */
+/* A sequence that is preempted when some of its rows have been pooled: each row counts once. */
 static void
 test_restarted(PoolTask task)
 {
@@ -341,7 +341,7 @@ test_restarted(PoolTask task)
 	core_free(c);
 }
 
-/* ---- ends ---- */
+/* ---- ends of requests ---- */
 
 static Core *hook_core;
 
@@ -351,7 +351,7 @@ cancel_hook(void)
 	core_cancel(hook_core, 1);
 }
 
-/* Cancelled before step n, or in its forward: no number of blocks, no memory stays. */
+/* Cancelled before step n, or in its forward pass: no block and no memory is left. */
 static void
 test_cancel(void)
 {
@@ -405,12 +405,12 @@ count_progress(void *ctx, bool between)
 }
 
 static int	hooks;
-static int	cancel_in;			/* forward */
+static int	cancel_in;			/* cancel in the forward pass */
 
 static void
 cancel_both_hook(void)
 {
-	usleep(2000);				/* the way of a step is told each millisecond */
+	usleep(2000);				/* progress of a step is reported each millisecond */
 	if (++hooks == cancel_in)
 	{
 		core_cancel(hook_core, 1);
@@ -419,8 +419,8 @@ cancel_both_hook(void)
 }
 
 /*
- * A step of a model both ways, all of whose sequences are cancelled on its way, ends there, and nothing of it
- * counts; if others are in it, it goes on, with their values.
+ * A step of a bidirectional model ends early if all its sequences are cancelled, and nothing of it
+ * counts; if other sequences are in it, it continues with their values.
  */
 static void
 test_stopped(void)
@@ -467,7 +467,7 @@ test_stopped(void)
 	core_free(c);
 }
 
-/* core_free() ends what is left, in any state. */
+/* core_free() ends the remaining requests, in any state. */
 static void
 test_free(void)
 {
@@ -524,7 +524,7 @@ test_nan(void)
 	core_free(c);
 }
 
-/* What pool() would have refused is refused without harm, whole. */
+/* The core refuses requests that pool() would have refused, and stays intact. */
 static void
 test_refused(void)
 {
@@ -586,7 +586,7 @@ random_spec(void)
 	}
 }
 
-/* Submits, cancels and steps in any order, beside requests that generate. */
+/* Submits, cancels and steps in any order, together with requests that generate. */
 static void
 test_random(int blocks)
 {
@@ -643,7 +643,7 @@ test_random(int blocks)
 	rec_free(&gen);
 }
 
-/* Results are made by the output's thread, beside the next steps. */
+/* The output thread makes results, in parallel with the next steps. */
 static void
 test_overlap(void)
 {

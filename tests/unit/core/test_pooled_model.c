@@ -1,10 +1,9 @@
 /*
  * test_pooled_model.c
- *	  Pooled requests on the tiny models of build/fixtures/models, with every Kernels that
- *	  this CPU can run and every type of KV, one after the other: vectors and
- *	  log-probabilities as plain forward passes of the model give them, and the same to the
- *	  bit whatever else is in the batch, however the steps are cut, and whether choices
- *	  share their prompt's blocks.
+ *	  Pooling requests on the tiny models of build/fixtures/models, with every Kernels that this CPU can
+ *	  run and every KV type, one after the other: vectors and log-probabilities equal those of plain
+ *	  forward passes of the model, bit for bit, whatever else is in the batch, however the steps are
+ *	  split, and whether choices share their prompt's blocks.
  */
 #include <dirent.h>
 #include <math.h>
@@ -14,7 +13,7 @@
 #include "tests/unit/core/pooled_util.h"
 
 #define MODELS	"build/fixtures/models"
-#define PROMPT	37				/* two full blocks of 16 and some more */
+#define PROMPT	37				/* two full blocks of 16 and a part */
 #define N_LABELS 5
 #define BLOCKS	30
 
@@ -28,7 +27,7 @@ typedef struct Case
 	KType		kv_type;
 } Case;
 
-/* With tok: and its tokenizer. */
+/* tok not NULL: open its tokenizer, too. */
 static Model *
 open_model(const Case *k, Tok **tok)
 {
@@ -83,7 +82,7 @@ tokens(uint32_t seed, int n)
 	return v;
 }
 
-/* ---- the reference: one forward of all rows, without the core ---- */
+/* ---- the reference: one forward pass of all rows, without the core ---- */
 
 typedef struct Forward
 {
@@ -115,7 +114,7 @@ forward(Model *m, const Case *k, const IntVec *ids, float *out, bool hidden)
 	memset(kv.base, 0, size);
 	for (int i = 0; i <= n; i++)
 		iota[i] = i;
-	/* blocks 1, 2, ...; 16 logits at a time */
+	/* blocks 1, 2, ...; 16 rows of logits at a time */
 	tables[0] = iota + 1;
 	b.rows.pos = iota;
 	for (int from = 0; from < n; from += 16)
@@ -143,7 +142,7 @@ reference(const float *logits, int vocab, int32_t id)
 	return (double) logits[id] - most - log(sum);
 }
 
-/* Log-probabilities of a text's own tokens, and the vector of its last row. */
+/* Check the log-probabilities of a text's own tokens, and the vector of its last row. */
 static void
 check_plain(const Case *k, const char *label)
 {
@@ -187,7 +186,7 @@ check_plain(const Case *k, const char *label)
 		model_free(m);
 }
 
-/* Each choice as a text of its own, scored from the prompt's end. */
+/* Run each choice as a text of its own, scored from the prompt's end. */
 static PooledRec
 each_alone(const Case *k, const PoolSpec *spec)
 {
@@ -218,7 +217,7 @@ each_alone(const Case *k, const PoolSpec *spec)
 	return all;
 }
 
-/* The request among others, with steps of so many rows and a pool of so many blocks. */
+/* Run the request among others, with steps of `rows` rows and a pool of `blocks` blocks. */
 static void
 check_shared(const Case *k, const PoolSpec *spec, const PooledRec *want, int seqs, int rows, int blocks,
 			 const char *label)
@@ -264,7 +263,7 @@ check_case(const Case *k, const char *label)
 	poolspec_free(&spec);
 }
 
-/* the implementation can multiply with all matrices of a model */
+/* Can the implementation multiply with all matrix types of the model? */
 static bool
 has_all_types(const Case *k)
 {
@@ -286,7 +285,7 @@ by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Does it say what comes next?  (An encoder doesn't.) */
+/* Does the model predict the next token?  (An encoder doesn't.) */
 static bool
 generates(const Case *k)
 {
@@ -319,7 +318,7 @@ main(void)
 		{
 			char		label[600];
 
-			/* each model with one of the implementations, the slow reference rarely */
+			/* each model with one of the implementations, rarely with the slow reference */
 			k.kernels = *kp;
 			if ((i + which) % 4 != 0 || (strcmp((*kp)->name, "ref") == 0 && i % 32 != 0))
 				continue;
@@ -328,7 +327,7 @@ main(void)
 				check_skip(1, (*kp)->name);
 				continue;
 			}
-			/* quantized types that it doesn't know; encoders */
+			/* quantized types that it doesn't support; encoders */
 			if (!has_all_types(&k) || !generates(&k))
 				continue;
 			k.kv_type = kv_types[n_models++ % 6];

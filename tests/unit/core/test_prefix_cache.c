@@ -1,15 +1,16 @@
 /*
  * test_prefix_cache.c
- *	  Blocks that requests share, without a model: a world that knows what is in each block.
+ *	  Blocks that requests share, without a model: a simulated world that knows the content of each
+ *	  block.
  *
  *	1. prefix_index.c against a naive list, random operations;
  *	2. hand-written traces: what is found, what is computed once, salts, order of reuse;
- *	3. random requests with common beginnings in tiny pools, cancelled, preempted, with forks:
- *	   whoever reads a block finds what its own tokens would have put there;
- *	4. the same with a store behind the pool, in memory and in files, that forgets now and then.
+ *	3. random requests with common prefixes in tiny pools, cancelled, preempted, with forks:
+ *	   a request that reads a block finds what its own tokens would have written;
+ *	4. the same with a store below the pool, in memory and in files, that drops entries now and then.
  *
- * A place in a block holds a hash of the token there and all before it, as K and V do.  What drafts has of
- * it, with a store, is the same the other way round.
+ * A slot of a block holds a hash of the token there and all tokens before it, as K and V do.  With a
+ * store, the draft model's KV has the complement.
  */
 #include "core/offload/offload.h"
 #include "core/sched/sched_internal.h"
@@ -89,7 +90,7 @@ test_prefix(void)
 				found = i;
 		}
 		bad += prefix_find(p, chain, tokens, &next) != found || (found != 0 && next != have[found].chain);
-		/* of many that begin alike only some are looked at, so the best may be missed */
+		/* only some of many blocks with the same beginning are compared, so the best one may be missed */
 		if (prefix_find_part(p, chain, tokens, n, &same) == 0)
 			bad += most != 0 || same != 0;
 		else
@@ -127,7 +128,7 @@ test_prefix(void)
 	prefix_free(p);
 }
 
-/* ---- a world ---- */
+/* ---- the simulated world ---- */
 
 #define MAX_REQS 512
 
@@ -140,7 +141,7 @@ typedef struct World
 	int			n_blocks;
 	uint64_t   *held;			/* [n_blocks][block] */
 	uint64_t   *draft;			/* [n_blocks][block]; NULL without a store */
-	KvView	   *kv;				/* of both */
+	KvView	   *kv;				/* views of both */
 	KvTier	   *tier;			/* NULL = none */
 	Offload    *offload;
 	Req		   *reqs[MAX_REQS];
@@ -152,7 +153,7 @@ typedef struct World
 	int			copies;
 } World;
 
-/* A store of so many blocks behind the pool, and in dir (NULL: no files). */
+/* Open a store of `blocks` blocks below the pool, with files in dir (NULL: no files). */
 static void
 world_tier(World *w, SchedOptions *opt, int blocks, const char *dir)
 {
@@ -227,7 +228,10 @@ root(World *w, Req *r, uint64_t owner)
 		offload_begin(w->offload, r);
 }
 
-/* Its first `common` tokens are those of all requests with this seed; max_tokens more will come. */
+/*
+ * Add a request whose first `common` tokens are those of all requests with this seed; it generates
+ * max_tokens.
+ */
 static Req *
 add(World *w, int id, int n_prompt, int common, uint32_t seed, int max_tokens)
 {
@@ -358,7 +362,7 @@ step(World *w)
 		r->kv.computed += p->e[i].n;
 		if (!p->e[i].sample)
 			continue;
-		/* the next token depends on nothing but those before it */
+		/* the next token depends only on the tokens before it */
 		for (size_t k = 0; k < r->tokens.len; k++)
 			h = mix(h, r->tokens.data[k]);
 		intvec_push(&r->tokens, (int32_t) (h >> 40) % w->n_vocab);
@@ -379,7 +383,7 @@ run_all(World *w)
 
 static const SchedOptions plain = {.max_seqs = 8, .max_rows = 256};
 
-/* A prompt that has been there costs one row; what was answered counts as well. */
+/* A prompt that has been computed costs one row; its output counts as well. */
 static void
 test_again(void)
 {
@@ -393,7 +397,7 @@ test_again(void)
 	r = add(&w, 2, 70, 70, 7, 1);
 	step(&w);
 	CHECK(w.computed == 1 && w.copies == 1, "%d rows, %d copies", w.computed, w.copies);
-	/* the same prompt and its whole answer, and what is said to it */
+	/* the same prompt with its whole output, and a following message */
 	w.computed = 0;
 	r = add(&w, 3, 70, 70, 7, 50);
 	for (int i = 0; i < 10; i++)
@@ -423,7 +427,7 @@ test_together(int rows, int common)
 	run_all(&w);
 	for (; n_steps < 1000 && sched_n_running(w.s) > 0; n_steps++)
 		step(&w);
-	/* what is behind the last full block when they come is each one's own */
+	/* tokens after the last full common block are computed by each request */
 	CHECK(w.computed >= common + tails && w.computed <= common + tails + 16 * 16,
 		  "%d rows a step: %d rows, %d in common, %d not", rows, w.computed, common, tails);
 	CHECK(w.bad == 0, "%d places hold something else", w.bad);
@@ -456,7 +460,7 @@ test_owners(void)
 	world_free(&w);
 }
 
-/* The longest unused goes first, a sequence's end before its beginning. */
+/* The least recently used block is reused first, a sequence's end before its beginning. */
 static void
 test_lru(void)
 {
@@ -467,9 +471,9 @@ test_lru(void)
 	run_all(&w);
 	add(&w, 2, 64, 64, 2, 1);
 	run_all(&w);
-	add(&w, 3, 40, 40, 1, 1);	/* uses the beginning of the first */
+	add(&w, 3, 40, 40, 1, 1);	/* uses the beginning of the first one */
 	run_all(&w);
-	add(&w, 4, 96, 0, 9, 1);	/* six blocks: four that were empty, two of those unused longest */
+	add(&w, 4, 96, 0, 9, 1);	/* six blocks: four that were empty, the two least recently used */
 	run_all(&w);
 	r = add(&w, 5, 64, 64, 1, 5);
 	step(&w);
@@ -481,7 +485,7 @@ test_lru(void)
 	world_free(&w);
 }
 
-/* One of a statement's rows; four prompts in turn. */
+/* Add one of a statement's rows; four prompts in turn. */
 static void
 add_row(World *w, int id, int row, WorkClass work)
 {
@@ -496,8 +500,8 @@ add_row(World *w, int id, int row, WorkClass work)
 #define WAITING (MAX_REQS - 1)
 
 /*
- * A statement's rows wait beside those that begin like them, so a cache with room for one prompt's beginning
- * finds it; none is passed by too many.  Latency work is in the order in which it comes.
+ * A statement's rows wait for those with the same prefix, so that a cache with space for one prefix
+ * finds it; none is overtaken too often.  Latency work runs in the order of arrival.
  */
 static void
 test_order(WorkClass work)
@@ -534,7 +538,7 @@ test_order(WorkClass work)
 	world_free(&w);
 }
 
-/* A preempted request finds its blocks again, but for those that were handed out. */
+/* A preempted request finds its blocks again, except for those that were reused. */
 static void
 test_preempted(void)
 {
@@ -557,7 +561,7 @@ test_preempted(void)
 
 /* ---- random ---- */
 
-/* A request goes on as n forks. */
+/* Continue a request as n forks. */
 static void
 fork_some(World *w, int id, int n)
 {
@@ -586,7 +590,7 @@ fork_some(World *w, int id, int n)
 		sched_retain_blocks(w->s, parent);
 }
 
-/* Half the time one that is there. */
+/* Half of the time, return a request that exists. */
 static int
 some(World *w)
 {
@@ -625,14 +629,14 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 		}
 		else if (r != NULL && (rnd(12) == 0 || r->tokens.len > (size_t) (blocks - 1) * 16))
 		{
-			/* who has forks is not cancelled: their owner would cancel all */
+			/* a request with forks is not cancelled: its owner would cancel all of them */
 			if (r->sched.n_forks == 0 && r->sched.state != RQ_GONE)
 				drop(&w, id);
 		}
 		else if (r != NULL && r->sched.state == RQ_RUNNING && req_todo(r) == 1 && r->sched.n_forks == 0 &&
 				 rnd(4) == 0 && parents[id] == 0)
 		{
-			/* its last token is a fork's business */
+			/* its last token belongs to a fork */
 			r->tokens.len--;
 			if (req_todo(r) == 0 && r->tokens.len > 0)
 			{
@@ -643,7 +647,7 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 			else
 				r->tokens.len++;
 		}
-		/* a held parent whose forks have gone on is done */
+		/* a held parent whose forks have started is done */
 		for (int k = 1; k < MAX_REQS / 2; k++)
 			if (w.reqs[k] != NULL && w.reqs[k]->sched.state == RQ_GONE && w.reqs[k]->sched.n_forks == 0)
 				drop(&w, k);
@@ -700,7 +704,10 @@ remove_dir(const char *dir)
 		exit(2);
 }
 
-/* What a small pool has lost comes back, and is not computed again; not to another owner. */
+/*
+ * Blocks that a small pool has lost come back from the store, and are not computed again; not for
+ * another owner.
+ */
 static void
 test_back(void)
 {
@@ -709,14 +716,14 @@ test_back(void)
 
 	add(&w, 1, 100, 100, 1, 1);
 	run_all(&w);
-	add(&w, 2, 170, 170, 2, 1);	/* all but one of the blocks */
+	add(&w, 2, 170, 170, 2, 1);	/* takes all but one of the blocks */
 	run_all(&w);
 	w.computed = 0;
 	r = add(&w, 3, 100, 100, 1, 2);
 	step(&w);
 	CHECK(w.computed == 4 && r->kv.cached == 96, "%d rows, %d cached", w.computed, r->kv.cached);
 	CHECK(offload_stats(w.offload)->hits >= 64, "%d tokens came back", (int) offload_stats(w.offload)->hits);
-	/* a prompt that ends with a block is wanted but for its last row */
+	/* of a prompt that ends with a block, all but the last row is needed */
 	add(&w, 4, 160, 160, 2, 1);
 	run_all(&w);
 	add(&w, 5, 170, 170, 3, 1);
@@ -736,7 +743,7 @@ test_back(void)
 	step(&w);
 	CHECK(r->kv.cached == 0 && w.computed == 160, "%d rows of another owner", w.computed);
 	run_all(&w);
-	/* nor behind a reset */
+	/* nor after a reset */
 	prefix_clear(w.prefix);
 	offload_reset(w.offload);
 	r = add(&w, 9, 160, 160, 2, 2);
@@ -746,7 +753,7 @@ test_back(void)
 	world_free(&w);
 }
 
-/* Another store finds the files of the one before; while they are read others go on. */
+/* Another store finds the files of the previous one; while they are read, other requests run. */
 static void
 test_files(void)
 {
@@ -782,7 +789,7 @@ test_files(void)
 		step(&w);
 	}
 	CHECK(r->kv.cached == 160 && w.bad == 0, "%d cached, %d bad", r->kv.cached, w.bad);
-	/* who is cancelled meanwhile leaves nothing */
+	/* a request that is cancelled meanwhile leaves nothing */
 	prefix_clear(w.prefix);
 	run_all(&w);
 	prefix_clear(w.prefix);

@@ -2,16 +2,17 @@
  * test_ranks.c
  *	  Models that ranks share give the bits of the model on one rank.
  *
- * Every fixture of tests/fixtures/models runs the same steps alone, with its columns on 2 ranks and its
- * layers on 2; some also on 4 ranks, both ways at once, with whole experts dealt to ranks, and with other
- * types of weights.  With o and down cut by inputs, each runs on 2 ranks, some on 3 and 4, too, and is
- * compared as near as sums in another order are.  Adapters of tests/fixtures/lora add the same on ranks, to
- * their own part each.  A step that is only tried, for its memory's sake, tells nobody and waits for nobody.
- * Ranks are threads here, each with weights, work space and KV of its own.  Some models do it
- * all again on devices, one a rank, that nobody can look into.
+ * Every fixture of tests/fixtures/models runs the same steps alone, with its columns split over 2 ranks
+ * and with its layers split over 2; some also on 4 ranks, both ways at once, with whole experts dealt to
+ * ranks, and with other weight types.  With o and down split by inputs, each runs on 2 ranks, some on 3
+ * and 4, too, and is compared within the error of sums in another order.  Adapters of
+ * tests/fixtures/lora give the same on ranks, each rank with its own part.  A rehearsal step, which only
+ * measures memory, sends nothing to other ranks and waits for none.  Ranks are threads here, each with
+ * weights, work space and KV cache of its own.  Some models do the same on devices, one for each rank,
+ * whose memory only ops can access.
  *
- * The steps: a prompt in two pieces, of which the first wants all rows and the second the last; tokens one by
- * one; then one of this sequence beside the beginning of another.
+ * The steps: a prompt in two chunks, of which the first wants all rows and the second the last one;
+ * tokens one by one; then one of this sequence together with the beginning of another.
  */
 #include <dirent.h>
 #include <math.h>
@@ -32,25 +33,25 @@
 #define MAX_ROWS 32
 #define PER_SEQ 4				/* blocks */
 #define PROMPT 22
-#define SINGLE 4				/* tokens one by one */
-#define SECOND 5				/* of the other sequence */
+#define SINGLE 4				/* tokens decoded one by one */
+#define SECOND 5				/* tokens of the other sequence */
 #define N_OUT (13 + 1 + SINGLE + 2)	/* rows of logits */
 
-/* How a model is shared. */
+/* How a model is split. */
 typedef struct Plan
 {
 	int			tp;
 	int			pp;
 	bool		experts;
 	const QuantScheme *quant;
-	const char *adapter;		/* of the first sequence; NULL = none */
-	bool		round_robin;	/* experts go to ranks one by one */
+	const char *adapter;		/* for the first sequence; NULL = none */
+	bool		round_robin;	/* experts are dealt to ranks round robin */
 	const char *device;			/* NULL: CPUs */
-	bool		rows;			/* o and down by inputs: partial sums */
+	bool		rows;			/* o and down are split by inputs: partial sums */
 	EplbConf	eplb;			/* whole experts move; all steps then run several times */
-	const char *cache;			/* where packed weights are kept */
-	bool		sleeps;			/* weights are put away and come back between the steps */
-	int			starved;		/* the last rank has no memory for as many layers that move */
+	const char *cache;			/* directory of packed weights */
+	bool		sleeps;			/* weights are saved and restored between the steps */
+	int			starved;		/* the last rank has no memory for this many layers of moving experts */
 } Plan;
 
 typedef struct Job
@@ -60,10 +61,10 @@ typedef struct Job
 	int			rank;
 	int			fd;				/* -1: alone */
 	float	   *out;			/* [N_OUT][vocab]; NULL: it could not be loaded */
-	float	   *rows;			/* [vocab][embed_width] of the embedding, those that this rank has */
+	float	   *rows;			/* [vocab][embed_width] of the embedding rows that this rank has */
 	int			embed_width;
 	int			vocab;
-	uint64_t	bytes;			/* of its weights */
+	uint64_t	bytes;			/* bytes of its weights */
 	int			heads;
 	EplbStat	eplb;
 	Err			e;
@@ -81,10 +82,10 @@ typedef struct Run
 	HostDev		logits;
 	int32_t		table[2][PER_SEQ];
 	int32_t		slots[2];
-	float	   *out;			/* where the next logits go */
+	float	   *out;			/* destination of the next logits */
 	int			vocab;
 	const LoraAdapter *lora[2]; /* of the sequences */
-	bool		alone;			/* steps are only tried */
+	bool		alone;			/* rehearsal: steps are not really run */
 } Run;
 
 static bool
@@ -126,8 +127,8 @@ token(const Run *r, int seq, int pos)
 }
 
 /*
- * n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted`
- * rows at its end
+ * Run n0 rows of sequence 0 from pos0 on, then n1 rows of sequence 1 from its beginning; `wanted` rows
+ * of logits at the end of each sequence.
  */
 static bool
 step(Run *r, int pos0, int n0, int n1, int wanted)
@@ -176,7 +177,7 @@ all_steps(Model *m, const Dev *dev, const LoraAdapter *a, float *out)
 	return ok;
 }
 
-/* The rank's own; all of them are alike. */
+/* Open the rank's own device; all of them are equal. */
 static const Dev *
 open_device(const char *name, KPool *pool, Dev *dev)
 {
@@ -195,11 +196,11 @@ open_device(const char *name, KPool *pool, Dev *dev)
 }
 
 /*
- * So many pieces of memory there are not, as the machine says or as is found out, by turns; a thread is a
- * rank.
+ * Number of allocations that fail, in the device's limit or in the allocation itself, alternately; a
+ * thread is a rank.
  */
 static _Thread_local int starved;
-#define SCRATCH (1 << 20)		/* of a rank that moves experts */
+#define SCRATCH (1 << 20)		/* memory for a rank that moves experts */
 
 void	   *__wrap_mem_try_aligned(size_t size);
 void	   *__real_mem_try_aligned(size_t size);
@@ -229,7 +230,7 @@ __wrap_sysmem_available(const char *root)
 	return __real_sysmem_available(root);
 }
 
-/* Weights go to a file and come back, or are forgotten and loaded again. */
+/* Save the weights to a file and restore them, or drop them and load them again. */
 static bool
 sleep_a_while(Job *j, Model *m, bool forget, const ModelOptions *opt)
 {
@@ -254,7 +255,7 @@ sleep_a_while(Job *j, Model *m, bool forget, const ModelOptions *opt)
 	return ok;
 }
 
-#define PASSES 3				/* while experts move */
+#define PASSES 3				/* repetitions while experts move */
 
 static bool
 all_passes(Job *j, Model *m, const Dev *dev, const LoraAdapter *a, const ModelOptions *opt)
@@ -355,7 +356,7 @@ run_job(void *arg)
 	ranks.tp = comm_shm(&g, j->rank / tp, j->rank % tp, tp);
 	ranks.pp = comm_shm(&g, tp * pp + j->rank % tp, j->rank / tp, pp);
 	run_as(j, &ranks);
-	/* one that is done early must not be missed */
+	/* a rank that ends early must not be missed */
 	if (j->out != NULL)
 	{
 		ranks.pp->ops->barrier(ranks.pp);
@@ -363,7 +364,7 @@ run_job(void *arg)
 	}
 	ranks.tp->ops->free(ranks.tp);
 	ranks.pp->ops->free(ranks.pp);
-	/* those that wait for a rank that could not load see that its lock is gone */
+	/* ranks that wait for one that could not load see that its lock is released */
 	groupmem_close(&g);
 	return NULL;
 }
@@ -403,7 +404,7 @@ has_experts(const char *name)
 static int	refused;
 static int64_t all_moved;		/* slots */
 
-/* Experts have moved, of a stage's ranks alike. */
+/* Check that experts have moved, the same way on all ranks of a stage. */
 static void
 check_moves(const char *name, const Job *j, const Job *first)
 {
@@ -426,7 +427,7 @@ job_free(Job *j)
 	mem_free(j->rows);
 }
 
-/* Ranks of the first stage together have the embedding that one alone has: a row of each token. */
+/* The ranks of the first stage together have the embedding that a single one has: a row for each token. */
 static void
 check_rows(const char *name, const Job *alone, const Job *jobs, int tp)
 {
@@ -451,7 +452,7 @@ check_rows(const char *name, const Job *alone, const Job *jobs, int tp)
 	mem_free(zeros);
 }
 
-/* The model as planned, compared with itself alone.  may_refuse: it need not be possible. */
+/* Compare the model as planned with itself alone.  may_refuse: the plan may be impossible. */
 static void
 compare(const char *name, const char *path, const Job *alone, Plan plan, bool may_refuse)
 {
@@ -474,7 +475,7 @@ compare(const char *name, const char *path, const Job *alone, Plan plan, bool ma
 		}
 		else if (j->out == NULL)
 			CHECK(false, "%s on %d x %d ranks, rank %d: %s", name, plan.tp, plan.pp, r, j->e.msg);
-		/* of other stages nobody hears logits but the first rank */
+		/* only the first rank gets logits of other stages */
 		else if (r == 0 || plan.pp == 1)
 			CHECK(memcmp(j->out, alone->out, size) == 0,
 				  "%s on %d x %d ranks%s%s%s%s%s: rank %d has other bits", name, plan.tp, plan.pp,
@@ -484,7 +485,7 @@ compare(const char *name, const char *path, const Job *alone, Plan plan, bool ma
 				  plan.quant != NULL ? plan.quant->name : "", r);
 		if (j->out != NULL && plan.eplb.on)
 			check_moves(name, j, &jobs[r / plan.tp * plan.tp]);
-		/* matrices end with a whole strip, which tiny experts feel */
+		/* matrices end with a complete strip, which matters for tiny experts */
 		if (j->out != NULL && !has_experts(name))
 			CHECK(j->bytes < alone->bytes, "%s on %d x %d ranks: %zu bytes of %zu", name, plan.tp, plan.pp,
 				  (size_t) j->bytes, (size_t) alone->bytes);
@@ -529,7 +530,7 @@ largest(const float *x, int n)
 }
 
 /*
- * Are its products of numbers that aren't rounded before?  Those of BF16 and of blocks round what they read
+ * Are its products computed from unrounded numbers?  Those of BF16 and of block types round their inputs
  * to 8 or 16 bits.
  */
 static bool
@@ -541,12 +542,12 @@ is_exact(const char *name, const QuantScheme *quant)
 		strstr(name, "mixed") == NULL && strstr(name, "mxfp4") == NULL && strstr(name, "awq") == NULL;
 }
 
-static int	other_bits;			/* how often partial sums had others than the model alone */
+static int	other_bits;			/* how often partial sums differed from those of the model alone */
 
 /*
- * Partial sums: all ranks have the same bits, which are nearly those of the model alone.  What is added in
- * another order differs by some units in the last place; where that is then rounded to few bits, by one of
- * those here and there.
+ * Partial sums: all ranks have the same bits, which are nearly those of the model alone.  A sum in
+ * another order differs by some units in the last place; where it is then rounded to few bits, by one of
+ * those now and then.
  */
 static void
 compare_rows(const char *name, const char *path, const Job *alone, Plan plan, bool may_refuse)
@@ -578,7 +579,7 @@ compare_rows(const char *name, const char *path, const Job *alone, Plan plan, bo
 		job_free(&jobs[r]);
 }
 
-/* Those that are looked at more closely: one of a kind. */
+/* Models with more tests: one of each kind. */
 static bool
 is_close(const char *name)
 {
@@ -593,7 +594,7 @@ is_close(const char *name)
 	return false;
 }
 
-/* With weights of another type, as they are quantized on loading. */
+/* With weights of another type, quantized on loading. */
 static void
 test_types(const char *name, const char *path, int tp)
 {
@@ -616,7 +617,7 @@ test_types(const char *name, const char *path, int tp)
 }
 
 /*
- * Whole experts that move every other step, with second copies of some, all at once or a few bytes behind
+ * Whole experts that move every other step, with second copies of some, all at once or a few bytes after
  * each step.
  */
 static void
@@ -678,7 +679,7 @@ test_model(const char *name)
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.experts = true,.round_robin = true}, false);
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.experts = true}, false);
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.experts = true}, false);
-		/* there is nobody to share them with */
+		/* there is no other rank to share them with */
 		compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.experts = true}, false);
 		compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.experts = true,.round_robin = true,
 											.device = "moat"}, false);
@@ -711,8 +712,8 @@ test_model(const char *name)
 }
 
 /*
- * Adapters of the fixtures: to all matrices, to embedding and head, to a head that is the embedding, to fused
- * ones, and beside weights of the model's that are saved with them.
+ * Adapters of the fixtures: for all matrices, for embedding and head, for a tied head, for fused
+ * matrices, and with saved weights of the model.
  */
 static const struct
 {
@@ -765,7 +766,10 @@ count_steps(void *ctx, const Batch *b)
 	(*(int *) ctx)++;
 }
 
-/* The first of four ranks tries a step while no other one is there: it would wait for ever. */
+/*
+ * The first of four ranks rehearses a step while no other rank exists: a step that communicates would
+ * wait forever.
+ */
 static void
 test_rehearsal(const char *name, bool experts)
 {

@@ -1,21 +1,22 @@
 /*
  * test_sim.c
  *	  The core under random schedules: worlds of random options, in which requests of every kind come,
- *	  are cancelled, run late, wait for limits, are preempted, find what others have computed, in both
+ *	  are cancelled, run late, wait for limits, are preempted, find cached blocks of others, in both
  *	  classes and with any weights, with drafts and adapters, on models with and without windows, which
- *	  are paused, sleep, and get other weights; 10^5 events.
+ *	  are paused, sleep, and get new weights; 10^5 events.
  *
- * After each step core_check() compares the blocks with the tables that hold them, and every counter.  What
- * a request says is compared with what it says alone, on a core for one at a time that shares nothing: all
- * of it, or as far as it came.  A core is stepped when it says that it is due, as the engine's step thread
- * does, so a wake-up that is lost shows.  Nobody waits for ever: in worlds without strict orders no request
- * gets older than a bound, and in all of them everything ends when nobody comes any more.
+ * After each step core_check() compares the blocks with the tables that hold them, and every counter.  A
+ * request's output is compared with its output alone, on a core with one request at a time that shares
+ * nothing: all of it, or as far as it came.  A core is stepped when it reports that it is due, as the
+ * engine's step thread does, so that a lost wake-up is detected.  No request waits forever: in worlds
+ * without strict orders no request gets older than a bound, and in all of them everything ends when no
+ * more requests come.
  *
- * Some worlds have a store behind their pool, in memory that may be less than the pool's, and in files: what
- * one core has left there the next one finds.
+ * Some worlds have a store below their pool, in memory that may be less than the pool's, and in files:
+ * the next core finds the blocks that one core has left there.
  *
- * What is new in the core goes in as a row of kinds (ask_for()), as an option of a world (a_world()), or
- * among what is done with models (maintain()).
+ * New features of the core are added as a row of kinds (ask_for()), as an option of a world (a_world()),
+ * or as an action on models (maintain()).
  *
  * And a progress test: many requests in a pool of under a tenth of the blocks that they need.
  */
@@ -37,22 +38,22 @@
 #include "tests/unit/core/pooled_util.h"
 
 #define N_WORLDS	20
-#define N_KINDS		240			/* requests that are asked for again and again */
+#define N_KINDS		240			/* requests that are made again and again */
 #define MAX_LIVE	40
 #define MAX_ANSWERS 4
 #define MAX_LEN		256
 /*
- * Steps; where no order is strict, no share tiny, and at most six are there at once.  The longest are beam
- * searches on recurrent state, which compute all tokens of each hypothesis: 3 of 110 tokens behind a prompt
- * of 104, a step for 18 rows of them.
+ * Maximal age in steps; if no order is strict, no share tiny, and at most six requests are live.  The
+ * longest are beam searches on recurrent state, which compute all tokens of each hypothesis: 3 of 110
+ * tokens after a prompt of 104, a step for 18 rows of them.
  */
 #define MAX_AGE		4000
 #define N_LORAS		4
-/* that answer differently, with either weights: layers 0 that see all, and with windows */
+/* with different outputs, for each of the weights: layers 0 that attend to everything, and with windows */
 #define N_MODELS	2
 #define N_WEIGHTS	2
 #define WINDOW		24
-#define MAX_OLD		2			/* cores that finish what they have */
+#define MAX_OLD		2			/* cores that only finish their requests */
 
 static uint32_t rnd_state = 20;
 
@@ -71,7 +72,7 @@ one_of(const int *values, int n)
 
 #define ONE_OF(...) one_of((const int[]) {__VA_ARGS__}, (int) (sizeof((int[]) {__VA_ARGS__}) / sizeof(int)))
 
-/* ---- what is asked for, and answered ---- */
+/* ---- requests and their outputs ---- */
 
 typedef struct Seen
 {
@@ -81,7 +82,7 @@ typedef struct Seen
 	int			n_values;
 	ReqFinish	finish;
 	Err			err;
-	int			late_events;	/* behind the end */
+	int			late_events;	/* events after the end */
 	int			preemptions;
 	int			cached;
 } Seen;
@@ -138,7 +139,7 @@ grammar_of(int i)
 	return g;
 }
 
-/* One of four beginnings, and something of its own. */
+/* Return one of four prefixes, and something of its own. */
 static IntVec
 prompt_of(int k)
 {
@@ -152,7 +153,7 @@ prompt_of(int k)
 	return p;
 }
 
-/* The k-th kind of request, without what the scheduler looks at. */
+/* Return the k-th kind of request, without the values that only the scheduler uses. */
 static ReqSpec
 ask_for(int k)
 {
@@ -204,7 +205,7 @@ ask_for(int k)
 			break;
 	}
 	spec.params = p;
-	/* whose prompts begin as those of others, with other adapters and none */
+	/* prompts with the same beginning, with other adapters and without */
 	if (k % 5 < 2 && spec.pool.task == PT_NONE)
 		spec.lora = &loras[k / 5 % N_LORAS];
 	return spec;
@@ -226,7 +227,7 @@ submit_spec(Core *c, ReqSpec *spec, Seen *to)
 	core_submit(c, spec);
 }
 
-/* What each kind says when it is alone, on a core that keeps everything. */
+/* Compute the output of each kind alone, on a core that keeps all blocks. */
 static void
 make_alone(int model, int weights)
 {
@@ -259,30 +260,30 @@ typedef struct Live
 	bool		used;
 	int			kind;
 	uint64_t	id;
-	const Core *c;				/* whose it is, */
+	const Core *c;				/* core that the request belongs to */
 	int			weights;		/* weights of this core */
 	Seen		seen;
-	int			born;			/* step */
+	int			born;			/* step of its submission */
 	bool		cancelled;
 	bool		deadline;
-	bool		impatient;		/* it doesn't wait for its role's limit */
+	bool		impatient;		/* it may not wait for its role's limit */
 } Live;
 
 typedef struct World
 {
-	Core	   *c;				/* which gets what comes, */
+	Core	   *c;				/* core that gets new requests */
 	KvTier	   *tier;			/* NULL = none */
-	char		dir[32];		/* of its files; "" = none */
-	/* and those that finish what they have, with the weights from before; NULL = none */
+	char		dir[32];		/* directory of its files; "" = none */
+	/* cores that finish their requests with the previous weights; NULL = none */
 	Core	   *old[MAX_OLD];
 	CoreOptions opt;
 	int			window;			/* of the model's layers */
 	int			model;			/* of alone[] */
 	bool		no_state;
 	int			weights;
-	int			rests;			/* rounds that c rests from now on */
-	bool		held;			/* nobody comes until all are done, then it sleeps */
-	/* some may wait as long as others come, or long for a limit, an adapter, a tiny share */
+	int			rests;			/* remaining rounds in which c is suspended */
+	bool		held;			/* no requests come until all are done, then it sleeps */
+	/* some requests may wait as long as others come, or long for a limit, an adapter, a tiny share */
 	bool		strict;
 	int			most;			/* live requests */
 	int			max_requests[4];	/* of each role */
@@ -290,14 +291,14 @@ typedef struct World
 	Live		live[MAX_LIVE];
 	int			n_live;
 	uint64_t	next_id;
-	int			step;			/* rounds in which nothing rested */
+	int			step;			/* rounds in which no core was suspended */
 	bool		waits;			/* one of its cores has waited for files in this step */
-	bool		drains;			/* nothing comes any more: it waits for whatever is due */
+	bool		drains;			/* no more requests come: wait for whatever is due */
 	int			oldest;			/* steps */
 	Err			err;
 } World;
 
-/* Of all worlds, to see that everything has happened. */
+/* Totals of all worlds, to check that everything has happened. */
 static struct
 {
 	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows,
@@ -305,7 +306,7 @@ static struct
 	int			oldest;
 }			total;
 
-/* A core of the world's model, with the weights that it has now. */
+/* Make a core of the world's model, with its current weights. */
 static Core *
 a_core(World *w)
 {
@@ -317,7 +318,7 @@ a_core(World *w)
 	return core_for_grammars(fake_model(MAX_LEN), tiny_tok(), w->opt);
 }
 
-/* A store behind the pools of all its cores, with little memory and perhaps files. */
+/* Open a store below the pools of all its cores, with little memory and perhaps files. */
 static void
 a_store(World *w, int i, CoreOptions *opt)
 {
@@ -374,7 +375,7 @@ a_world(World *w, int i)
 	w->no_state = rnd(4) > 0;
 	w->model = rnd(4) == 0;
 	w->window = w->model > 0 ? WINDOW : ONE_OF(0, 0, 5, 16, 40);
-	/* a third of the worlds is fair to all: there the age is bounded */
+	/* a third of the worlds is fair to all requests: there the age is bounded */
 	w->strict = i % 3 != 1;
 	if (!w->strict)
 	{
@@ -461,7 +462,7 @@ begins_with(const IntVec *whole, const IntVec *part)
 		(part->len == 0 || memcmp(whole->data, part->data, part->len * sizeof(int32_t)) == 0);
 }
 
-/* Is that what it says alone, or the beginning of it? */
+/* Is that the output that the request has alone, or the beginning of it? */
 static bool
 same(const World *w, const Live *l)
 {
@@ -495,7 +496,7 @@ may_end_so(const Live *l)
 		(l->seen.err.cls == ERR_LIMIT && l->impatient);
 }
 
-/* Checks the requests that have ended. */
+/* Check the requests that have ended. */
 static void
 look(World *w)
 {
@@ -525,9 +526,9 @@ look(World *w)
 	}
 }
 
-/* ---- what is done with models (docs/user/sleep-and-memory.md), as the server has the core do it ---- */
+/* ---- actions on models (docs/user/sleep-and-memory.md), as the server makes the core do them ---- */
 
-/* All that c has is over.  False: something is left of it. */
+/* Close c, whose requests have all ended.  Returns false if something is left of it. */
 static bool
 close_core(World *w, Core *c)
 {
@@ -567,7 +568,7 @@ put_to_sleep(World *w)
 	total.slept++;
 }
 
-/* Other weights: the old core finishes what it has, or fails it. */
+/* New weights: the old core finishes its requests, or fails them. */
 static void
 update(World *w, bool keep)
 {
@@ -620,15 +621,15 @@ maintain(World *w)
 	}
 }
 
-/* ---- a world's course ---- */
+/* ---- life of a world ---- */
 
-/* As the step thread does: only if it is due. */
+/* As the step thread does: step it only if it is due. */
 static bool
 step_core(World *w, Core *c)
 {
 	int64_t		wait = core_next_due(c) - clock_us();
 
-	/* files are read, however long that takes: nobody gets older by it */
+	/* reading files may take any time, so requests don't age meanwhile */
 	if (wait > 0 && (wait <= 1000 || (w->drains && core_has_work(c))))
 	{
 		usleep((useconds_t) (wait < 1000 ? wait : 1000));
@@ -668,7 +669,7 @@ step(World *w)
 	return ok;
 }
 
-/* Nobody is left, nor counts for a limit. */
+/* Check that no request is left, nor counts for a limit. */
 static void
 end_of_world(World *w, int i, bool ok)
 {
@@ -745,7 +746,7 @@ test_worlds(void)
 		 i < (one != NULL ? atoi(one) + 1 : N_WORLDS) && check_failed == 0; i++)
 		run_world(i, check_effort(60000, 100000, 1000000) / N_WORLDS);
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
-	/* it has all happened */
+	/* all of these have happened */
 	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 &&
 		  total.preemptions > 100 && total.cached > 3000 && total.deferred > 1000 && total.drafts > 300 &&
 		  total.back > 300 && total.windows > 1000 && total.slept > 50 && total.updated > 50 &&
@@ -763,8 +764,8 @@ test_worlds(void)
 /* ---- a pool of under a tenth of what is needed ---- */
 
 /*
- * All end, and little is computed twice: who has been preempted comes back when there is room for all of it,
- * and for a block more of each that runs.
+ * All requests end, and little is computed twice: a preempted one resumes when there is space for all of
+ * it, and for one block more of each running request.
  */
 static void
 test_progress(bool prefix)
@@ -825,8 +826,8 @@ test_progress(bool prefix)
 /* ---- roles, when seats or blocks are short ---- */
 
 /*
- * One role has 60 requests of all kinds under way and waiting; another one asks for a few tokens, again and
- * again, and has them soon.  All say what they say alone, whoever made way for whom.
+ * One role has 60 requests of all kinds running and waiting; another one asks for a few tokens, again
+ * and again, and gets them soon.  All outputs equal those alone, whichever request was preempted.
  */
 static void
 test_roles(int seats, int blocks, bool prefix)
@@ -854,7 +855,7 @@ test_roles(int seats, int blocks, bool prefix)
 	{
 		ReqSpec		spec;
 
-		/* no adapters: those wait for places; 17: two tokens behind 77 */
+		/* no adapters, since those wait for places; 17: two tokens after 77 */
 		for (kind[i] = i < N ? i * 7 % N_KINDS : 17; i < N && kind[i] % 5 < 2; kind[i]++)
 			;
 		spec = ask_for(kind[i]);

@@ -1,6 +1,6 @@
 /*
  * test_sizing.c
- *	  Sizes of steps that nobody has given: by hand, and that they make sense anywhere.
+ *	  Default sizes of steps: known cases, and that they make sense on any machine.
  */
 #include "core/batch_limits.h"
 
@@ -33,7 +33,7 @@ main(void)
 	expect(16, 4096, 16 * GIB, 32000, 2048, 64, 4096);	/* little KV cache */
 	expect(64, 1 << 20, 2 * GIB, 150000, 4096, 111, 341);	/* little memory */
 	RUN(expect(64, 0, 0, 150000, 4096, 8, 8));
-	/* what is given stays, and the other one agrees with it */
+	/* a given size stays, and the other one fits it */
 	co = (CoreOptions) {.max_num_seqs = 3};
 	sizing_fill(&mi, 2, 1 << 20, GIB, &co);
 	CHECK(co.max_num_seqs == 3 && co.max_num_batched_tokens == 512, "%d and %d", co.max_num_seqs,

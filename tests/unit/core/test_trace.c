@@ -1,6 +1,6 @@
 /*
  * test_trace.c
- *	  Profiles: what is recorded, when, in how much memory; the JSON is read by another reader.
+ *	  Profiles: what is recorded, when, in how much memory; another JSON reader reads the result.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ stop(void)
 	return j;
 }
 
-/* How many events have this name and phase? */
+/* Count the events with this name and phase. */
 static int
 count(const Json *j, const char *name, const char *ph)
 {
@@ -69,7 +69,7 @@ request(uint64_t id)
 	trace_request(&r);
 }
 
-/* Each part lies in its step, parts follow each other; each b has its e. */
+/* Each part lies within its step, parts don't overlap; each b has its e. */
 static void
 check_events(const Json *j)
 {
@@ -147,7 +147,7 @@ test_limits(void)
 	Err			e = {0};
 	Json	   *j;
 
-	/* the first ones left out, then so many */
+	/* skip the first steps, then record this many */
 	CHECK(trace_start(3, 4, &e), "start");
 	request(1);
 	for (int i = 0; i < 10; i++)
@@ -158,7 +158,7 @@ test_limits(void)
 	CHECK(other(j, "steps") == 4 && count(j, "step", "X") == 4 && other(j, "requests") == 0,
 		  "%d steps, %d requests", other(j, "steps"), other(j, "requests"));
 	json_free(j);
-	/* the newest stay */
+	/* the newest steps are kept */
 	CHECK(trace_start(0, 0, &e), "start");
 	for (int i = 0; i < TRACE_STEPS + 100; i++)
 		step(i);

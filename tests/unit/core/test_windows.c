@@ -1,10 +1,10 @@
 /*
  * test_windows.c
- *	  Layers with windows, of which only what they see is kept.
+ *	  Layers with windows, whose blocks are kept only while they are in the window.
  *
- * The pool's pages under random operations; and models whose requests come, go, are cancelled, preempted and
- * find what others have computed in a pool that is too small for all: their tokens are those that each has
- * alone, where everything is kept.
+ * The pool's pages under random operations; and models whose requests come, go, are cancelled, preempted
+ * and find cached blocks in a pool that is too small for all: their tokens are those that each has
+ * alone, on a core that keeps all blocks.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/core_util.h"
@@ -27,7 +27,7 @@ rnd(uint32_t n)
 
 /* ---- the pool ---- */
 
-/* A table that holds blocks, the windows of the last ones only. */
+/* A table that holds blocks, and the windows of the last ones only. */
 typedef struct Table
 {
 	int32_t		blocks[64];
@@ -61,7 +61,7 @@ shrink(KvPool *p, Table *t)
 		kvpool_unref_first(p, b);
 }
 
-/* t becomes another table's beginning, as far as windows are there. */
+/* Make t a copy of another table's beginning, as far as the windows exist. */
 static void
 copy_table(KvPool *p, Table *t, const Table *from)
 {
@@ -160,7 +160,7 @@ open_core(const char *path, bool windows, int blocks, bool prefix_caching)
 	return c;
 }
 
-/* Prompt i begins as some others do, and is of some length. */
+/* Prompt i shares its beginning with some others, and has some length. */
 static IntVec
 prompt_of(int i, int max_len)
 {
@@ -234,7 +234,7 @@ check_model(const char *name, int blocks, bool full)
 	CHECK(same == LIVE && cancelled < LIVE / 2, "%s: %d of %d answers are the same, %d cancelled", name, same,
 		  LIVE, cancelled);
 	n_preempted += st.preemptions;
-	/* with windows alone a prefix is there only as long as its last tokens are in one */
+	/* with windows only, a prefix is cached only as long as its last tokens are in a window */
 	CHECK((full || st.cached_tokens > 0 || kvpool_full(c->pool) == 0) && st.kv_blocks_used == 0,
 		  "%s: %lld preemptions, %lld tokens found, %lld pages used", name, (long long) st.preemptions,
 		  (long long) st.cached_tokens, (long long) st.kv_blocks_used);
@@ -248,7 +248,7 @@ check_model(const char *name, int blocks, bool full)
 	}
 }
 
-/* What is told of memory: an example, 10 full layers and 20 with a window of 32. */
+/* The reported memory: an example with 10 full layers and 20 with a window of 32. */
 static void
 check_sizes(void)
 {
@@ -257,7 +257,7 @@ check_sizes(void)
 	KvGroups	g = kvgroups_of(&info, &o);
 
 	CHECK(g.layers == 10 && g.full == 1 && g.window == 2 && g.reach == 32, "10 and 20 layers");
-	/* 5 blocks with windows, of 3 pages, and one page for each more */
+	/* 5 blocks with windows, of 3 pages, and one page for each further one */
 	CHECK(kvgroups_tokens(&g, &o, 15) == 5 * 16 && kvgroups_tokens(&g, &o, 110) == 100 * 16,
 		  "%lld tokens in 110 pages", (long long) kvgroups_tokens(&g, &o, 110));
 	o.no_windows = true;
@@ -277,7 +277,7 @@ check_sizes(void)
 int
 main(void)
 {
-	/* and blocks that are few: as many as a sequence of the greatest length needs, or a little more */
+	/* and with few blocks: as many as a sequence of the maximal length needs, or a little more */
 	static const struct
 	{
 		const char *name;

@@ -1,6 +1,6 @@
 /*
  * test_work_class.c
- *	  The classes of requests: sessions with few and with many, streams, the background.
+ *	  The classes of requests: sessions with few and with many requests, streams, the background.
  */
 #include "core/core_state.h"
 
@@ -82,7 +82,7 @@ test_sessions(void)
 	workcounts_free(core.work);
 }
 
-/* What it keeps of sessions is bounded by those that have requests, or had many a moment ago. */
+/* The table of sessions is bounded by those that have requests, or had many a moment ago. */
 static void
 test_many_sessions(void)
 {

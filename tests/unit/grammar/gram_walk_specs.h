@@ -1,8 +1,8 @@
 /*
  * gram_walk_specs.h
- *	  What test_gram_walk draws texts of, beside the shared schemas.
+ *	  The specifications from which test_gram_walk draws texts, in addition to the shared schemas.
  *
- * Expressions are such that Python's re, and grammars such that lark, read them the same way.
+ * Python's re must read the regular expressions, and lark the grammars, in the same way.
  */
 #ifndef VLLM_TESTS_UNIT_GRAMMAR_GRAM_WALK_SPECS_H
 #define VLLM_TESTS_UNIT_GRAMMAR_GRAM_WALK_SPECS_H
@@ -105,7 +105,7 @@ static const struct
 	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"or\", \"elements\": [{\"type\": \"const_string\", "
 						  "\"value\": \"none\"}, {\"type\": \"grammar\", \"grammar\": \"root ::= [a-c] "
 						  "root?\"}]}}"},
-	/* schemas: what the shared ones have little of */
+	/* schemas for features that the shared ones rarely use */
 	{GRAM_JSON_SCHEMA, "{}"},
 	{GRAM_JSON_SCHEMA, "{\"type\":\"object\"}"},
 	{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":3,"

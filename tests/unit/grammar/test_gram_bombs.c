@@ -1,11 +1,11 @@
 /*
  * test_gram_bombs.c
- *	  Specifications that are meant to take long or much: each ends in an error of its request, or
+ *	  Specifications that are meant to take much time or memory: each ends in an error of its request, or
  *	  works within the limits.
  *
- * What is counted are nodes, bytes and steps of each mask and each piece of text (grammar_work()):
- * limits are on those, and times follow from them.  Time is looked at only for what nobody
- * counts, with so much room that a slow machine or a sanitizer has enough.
+ * The limits count nodes, bytes and steps of each mask and each piece of text (grammar_work()), and
+ * times follow from them.  Time is only measured for what is not counted, with so much tolerance that a
+ * slow machine or a sanitizer passes.
  */
 #include <string.h>
 #include <sys/resource.h>
@@ -16,12 +16,12 @@
 #include "grammar/grammar_internal.h"
 #include "grammar/regex/regex_internal.h"
 
-/* The limits of docs/internals/grammar.md, and what one operation may take beyond before the check. */
+/* The limits of docs/internals/grammar.md, and what one operation may take before the next check. */
 #define NODES		(400000 + 500000)
 #define BYTES		((size_t) 450 << 20)
 #define STEPS		(5000000 + 8000000 + 20000000 + 2000000)
 
-/* of CPU time for all that is asked of a specification; most take milliseconds */
+/* CPU seconds for all operations on a specification; most take milliseconds */
 #define SECONDS		10
 
 #define TOKENS		4000
@@ -58,7 +58,7 @@ vocab_make(void)
 	vocab = gram_vocab_new(token, TOKENS, NULL, 0);
 }
 
-/* Nodes and bytes of what a specification becomes, also if that fails. */
+/* Check nodes and bytes of a compiled specification, also if it fails. */
 static void
 built(const GramSpec *s, const char *name)
 {
@@ -83,7 +83,7 @@ is_limit(const Err *e)
 	return e->cls == ERR_TOO_LONG || e->cls == ERR_UNSUPPORTED || e->cls == ERR_INVALID;
 }
 
-/* Masks and pieces of a text; returns the steps of the longest. */
+/* Compute masks and accept pieces of a text; returns the steps of the longest operation. */
 static uint64_t
 walk(Grammar *g, const char *name, const char *text)
 {
@@ -141,7 +141,7 @@ bomb(const GramSpec *s, const char *name, const char *text)
 	{
 		worst = walk(g, name, text);
 		CHECK(worst <= STEPS, "%s: %llu steps", name, (unsigned long long) worst);
-		/* after a limit it begins anew */
+		/* after a limit the grammar can be used again */
 		CHECK(grammar_accepts(g, text, strlen(text), &yes, &e) || is_limit(&e), "%s: %s", name, e.msg);
 	}
 	CHECK(clock() - start < (clock_t) SECONDS * CLOCKS_PER_SEC, "%s: %.1f s", name,
@@ -203,7 +203,7 @@ expressions(void)
 		bomb_text(GRAM_GRAMMAR, grammars[i], strlen(grammars[i]), grammars[i], input);
 }
 
-/* n times what printf makes of the number. */
+/* Repeat n times with the output of printf for the number. */
 #define MANY(n, ...) \
 	for (int i = 0; i < (n); i++) \
 		buf_printf(&b, __VA_ARGS__)
@@ -258,7 +258,7 @@ long_grammars(void)
 	buf_free(&b);
 }
 
-/* What takes long, or much, though it makes few nodes. */
+/* Grammars that take much time or memory, though they have few nodes. */
 static void
 wide_grammars(void)
 {
@@ -278,7 +278,7 @@ wide_grammars(void)
 	buf_free(&b);
 }
 
-/* An expression is written down within bounds, however many parts it has. */
+/* Printing an expression is bounded, however many parts it has. */
 static void
 written(void)
 {

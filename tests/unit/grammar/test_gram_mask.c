@@ -1,7 +1,7 @@
 /*
  * test_gram_mask.c
- *	  Masks against trying every token, steps back and forks against new matches, forced
- *	  bytes against the mask, a grammar that starts anew, special and end tokens.
+ *	  Masks against trying every token, rollback and forks against new matches, forced bytes against the
+ *	  mask, a grammar that is reset, special and end tokens.
  */
 #include <string.h>
 
@@ -20,7 +20,10 @@ typedef struct Vocab
 	GramVocab  *v;
 } Vocab;
 
-/* Pieces of the text, bytes, equal ones, parts of characters; 0 is special, 1 the end, 2 empty. */
+/*
+ * Make a vocabulary: pieces of the text, bytes, equal ones, parts of characters; 0 is special, 1 the
+ * end, 2 empty.
+ */
 static void
 vocab_make(Vocab *v, const char *alphabet, unsigned *seed)
 {
@@ -39,7 +42,7 @@ vocab_make(Vocab *v, const char *alphabet, unsigned *seed)
 			strcpy(v->bytes[i], extra[i - 3]);
 		else if (i >= 30 && i < 30 + (int) n)
 			v->bytes[i][0] = alphabet[i - 30];
-		else if (i >= VOCAB - 20)	/* once more */
+		else if (i >= VOCAB - 20)	/* a duplicate */
 			strcpy(v->bytes[i], v->bytes[rand_r(seed) % (VOCAB - 20)]);
 		else
 			for (size_t k = 0; k < len; k++)
@@ -57,7 +60,7 @@ bit(const uint32_t *words, int i)
 	return words[i / 32] >> (i % 32) & 1;
 }
 
-/* The mask is what a new match says to each token; returns how many are allowed. */
+/* The mask equals the result of a new match for each token; returns how many are allowed. */
 static int
 check_mask(GramMatch *m, const Vocab *v, const char *what)
 {
@@ -95,7 +98,7 @@ check_mask(GramMatch *m, const Vocab *v, const char *what)
 	return n;
 }
 
-/* What is forced is what all allowed tokens agree on. */
+/* The forced text is the text that all allowed tokens have in common. */
 static void
 check_forced(GramMatch *m, const Vocab *v, const char *what)
 {
@@ -124,7 +127,7 @@ check_forced(GramMatch *m, const Vocab *v, const char *what)
 	buf_free(&forced);
 }
 
-/* A random walk by tokens with checks on the way; rolls back now and then. */
+/* A random walk by tokens with checks at each step; rolls back now and then. */
 static void
 walk(Grammar *g, const Vocab *v, const char *what, unsigned *seed)
 {
@@ -225,7 +228,7 @@ texts(void)
 		vocab_make(&v[k], k == 0 ? "abc" : k == 1 ? "abc\"{}:,[]()1" : "aabbc x", &seed);
 	for (size_t i = 0; i < 2 * sizeof(specs) / sizeof(specs[0]); i++)
 	{
-		/* all of them twice: the second time nothing is new to the vocabulary */
+		/* all of them twice: the second time the vocabulary has everything cached */
 		size_t		k = i % (sizeof(specs) / sizeof(specs[0]));
 		Grammar    *g = make(specs[k].kind, specs[k].text);
 
@@ -238,7 +241,7 @@ texts(void)
 		gram_vocab_unref(v[k].v);
 }
 
-/* Tokens of whole, broken and cut characters: whole ones are taken together, whatever they are. */
+/* Tokens of complete, broken and cut characters: complete ones are handled as a group, whatever they are. */
 static void
 characters(void)
 {
@@ -335,7 +338,7 @@ random_build(Cfg *c, const void *arg, CfgNode *out, Err *e)
 	return true;
 }
 
-/* One vocabulary for all: what grammars find in it they share. */
+/* One vocabulary for all: grammars share what they cache in it. */
 static void
 random_grammars(void)
 {
@@ -365,7 +368,7 @@ random_grammars(void)
 	CHECK(made > 60, "%d", made);
 }
 
-/* With next to no memory it starts anew all the time, and nobody sees it. */
+/* With very little memory the grammar is reset all the time, without an effect on the results. */
 static void
 small_memory(void)
 {
@@ -426,7 +429,7 @@ ends(void)
 	grammar_unref(g);
 }
 
-/* What is forced: up to the first choice, and not over an end. */
+/* Forced text: up to the first choice, and not beyond an end. */
 static void
 forced(void)
 {

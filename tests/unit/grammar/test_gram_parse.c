@@ -1,7 +1,7 @@
 /*
  * test_gram_parse.c
- *	  Grammars: random ones against the definition of what they match, ways of recursion,
- *	  and that a text never leads into a dead end.
+ *	  Grammars: random ones against the definition of what they match, kinds of recursion, and that a
+ *	  text never gets into a dead end.
  */
 #include <string.h>
 
@@ -90,7 +90,7 @@ random_tree(int depth, unsigned *seed)
 				t->dep[i] = (CfgDep) {(uint32_t) rand_r(seed) % (uint32_t) t->n,
 									  rand_r(seed) % 6 ? (uint32_t) rand_r(seed) % (uint32_t) t->n :
 									  CFG_NEVER};
-			/* part[3] is the separator, part[4] the rest; entries aren't empty */
+			/* part[3] is the separator, part[4] the rest; entries are never empty */
 			for (int i = 0; i < t->n; i++)
 				t->part[i] = random_entry(seed);
 			t->part[3] = random_tree(0, seed);
@@ -154,7 +154,7 @@ tree_build(Cfg *c, const Tree *t)
 	}
 }
 
-/* Members by trying all sequences of entries. */
+/* Compute the language of members by trying all sequences of entries. */
 static void
 members_lang(const Tree *t, const Lang *part, const Lang *text, unsigned used, int last, uint32_t count,
 			 Lang *out)
@@ -407,7 +407,7 @@ ambiguous(void)
 	parse_free(p);
 }
 
-/* A deep text: ((((...)))) */
+/* A deeply nested text: ((((...)))). */
 static void
 deep(void)
 {
@@ -432,7 +432,7 @@ deep(void)
 	parse_free(p);
 }
 
-/* Splits of lexemes that no longest match would find; sums of lengths, not of ways. */
+/* Splits of lexemes that a longest match would not find; sums of lengths, not of ways. */
 static void
 splits(void)
 {
@@ -470,7 +470,7 @@ counts(void)
 	parse_free(p);
 }
 
-/* More members than fit in a word. */
+/* More members than bits in a word. */
 static void
 many_members(void)
 {

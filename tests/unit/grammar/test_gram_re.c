@@ -1,7 +1,7 @@
 /*
  * test_gram_re.c
- *	  Regular expressions: random ones against the definition of what they match, patterns
- *	  against PCRE, spellings in JSON against json.c, limits.
+ *	  Regular expressions: random ones against the definition of what they match, patterns against PCRE,
+ *	  spellings in JSON against json.c, limits.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -104,7 +104,7 @@ random_expressions(void)
 	}
 }
 
-/* What can't match is found out. */
+/* Expressions that can't match anything are detected. */
 static void
 liveness(void)
 {
@@ -253,7 +253,7 @@ one_pattern(const char *pattern, bool unicode)
 	re_free(re);
 }
 
-/* Is the one character cp, in UTF-8, what the pattern matches? */
+/* Does the pattern match the single character cp, in UTF-8? */
 static bool
 matches(Regex *re, ReNode x, uint32_t cp)
 {
@@ -272,9 +272,7 @@ matches(Regex *re, ReNode x, uint32_t cp)
 	return re_match(re, x, s, cp == 0 ? 1 : strlen(s));
 }
 
-/*
- * Of all characters those that a class has: none beyond ASCII unless (?u) asks, and ECMA-262's white space.
- */
+/* The characters of each class: none beyond ASCII unless (?u) is set, and ECMA-262's white space. */
 static void
 classes(void)
 {
@@ -282,8 +280,8 @@ classes(void)
 	{
 		const char *pattern;
 		bool		ecma;
-		const char *ascii;		/* of ASCII exactly these; NULL: not looked at */
-		int			beyond;		/* so many others; -1: many */
+		const char *ascii;		/* exactly these ASCII characters; NULL: not checked */
+		int			beyond;		/* number of others; -1: many */
 	}			c[] = {
 		{"\\d", false, "0123456789", 0}, {"\\d", true, "0123456789", 0}, {"(?i)\\d", false, "0123456789", 0},
 		{"(?-u)\\d", false, "0123456789", 0},
@@ -370,7 +368,7 @@ refused(void)
 	}
 }
 
-/* Patterns that hang or fill the memory elsewhere. */
+/* Patterns that make other engines hang or run out of memory. */
 static void
 bombs(void)
 {
@@ -445,7 +443,7 @@ parse(Regex *re, const char *s)
 	return r;
 }
 
-/* Is there a text, of at most n more bytes, that is matched and makes a multiple of m of remainder r? */
+/* Is there a text, of at most n more bytes, that matches and makes a multiple of m from the remainder r? */
 static bool
 completes(Regex *re, ReNode at, uint64_t r, uint32_t m, int n)
 {
@@ -461,7 +459,7 @@ completes(Regex *re, ReNode at, uint64_t r, uint32_t m, int n)
 	return false;
 }
 
-/* Behind each beginning of a number: is there a multiple that it becomes? */
+/* After each prefix of a number: can it be continued to a multiple? */
 static void
 multiples(void)
 {
@@ -507,7 +505,7 @@ main(void)
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
 	{
 		RUN(one_pattern(patterns[i], false));
-		/* [[:alpha:]] is ASCII's here, Unicode's there */
+		/* [[:alpha:]] is ASCII in our syntax, Unicode in the other */
 		if (strstr(patterns[i], "[:") == NULL)
 			RUN(one_pattern(patterns[i], true));
 	}

@@ -2,10 +2,10 @@
  * test_gram_tags.c
  *	  Structural tags: all short texts, for the grammar and for a plain matcher.
  *
- * Formats are drawn at random: trees of texts, free text, sequences, alternatives, tags,
- * triggered tags and tags with separators, with their flags.  The matcher walks such a tree by
- * xgrammar's description of it, from sets of places in the text to sets of places, and knows
- * nothing of grammars.  Both must take the same texts of three letters.
+ * Formats are drawn at random: trees of texts, free text, sequences, alternatives, tags, triggered tags
+ * and tags with separators, with their flags.  The matcher follows xgrammar's description of such a
+ * tree, from sets of positions in the text to sets of positions, without grammars.  Both must accept the
+ * same texts of three letters.
  */
 #include <string.h>
 
@@ -24,12 +24,12 @@ typedef struct Format Format;
 struct Format
 {
 	Kind		kind;
-	const char *text;			/* of F_CONST; a tag's begin; a separator */
-	const char *list[KIDS];		/* a tag's ends, triggers; NULL behind the last */
+	const char *text;			/* of F_CONST; the begin of a tag; a separator */
+	const char *list[KIDS];		/* a tag's ends, triggers; NULL after the last */
 	const char *excludes[KIDS];
 	bool		one;
 	bool		first;
-	Format	   *kid[KIDS];		/* a tag's content is the first */
+	Format	   *kid[KIDS];		/* the first one is a tag's content */
 	int			n;
 };
 
@@ -43,7 +43,7 @@ begins(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Does one of the texts stand in s[0 .. n)? */
+/* Does one of the texts occur in s[0 .. n)? */
 static bool
 holds(const char *const *list, const char *s, int n)
 {
@@ -68,7 +68,7 @@ walk_text(const char *text, const char *s, Places from)
 	return to;
 }
 
-/* Free text. */
+/* Match free text. */
 static Places
 walk_free(const char *const *a, const char *const *b, const char *const *c, const char *s, Places from)
 {
@@ -90,7 +90,7 @@ walk_tag(const Format *f, const char *s, Places from)
 
 	if (f->kid[0]->kind == F_ANY && f->kid[0]->excludes[0] == NULL)
 	{
-		/* it ends where one of the ends stands for the first time */
+		/* it ends at the first occurrence of one of the ends */
 		for (int i = 0; s[i] != '\0'; i++)
 			for (int j = i; at >> i & 1; j++)
 			{
@@ -120,7 +120,7 @@ any_of(const Format *f, const char *const *ends, const char *s, Places from)
 	return to;
 }
 
-/* Free text in which no trigger ends but the one that the next tag begins with, and this tag. */
+/* Match free text in which no trigger ends but the one that begins the next tag, and this tag. */
 static Places
 walk_dispatch(const Format *f, const char *const *ends, const char *s, Places from)
 {
@@ -236,7 +236,7 @@ new_format(Kind kind)
 	return f;
 }
 
-/* trigger: what its begin starts with; NULL: any */
+/* trigger: the beginning of the tag's begin; NULL: any */
 static Format *
 draw_tag(int depth, const char *trigger)
 {

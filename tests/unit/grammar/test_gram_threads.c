@@ -1,7 +1,7 @@
 /*
  * test_gram_threads.c
- *	  Several threads with one grammar and one vocabulary, while the grammar starts anew again
- *	  and again; and several grammars that share what they find in a vocabulary.
+ *	  Several threads with one grammar and one vocabulary, while the grammar is reset again and again;
+ *	  and several grammars that share what they cache in a vocabulary.
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,20 +1,20 @@
 /*
  * test_gram_walk.c
- *	  Random texts out of masks: tokens drawn uniformly from what is allowed, over schemas,
- *	  expressions, grammars and structural tags.
+ *	  Random texts from masks: tokens drawn uniformly from the allowed ones, for schemas, expressions,
+ *	  grammars and structural tags.
  *
- * Each mask must leave a token, each token that it leaves must be taken, and a text that has
- * ended must be of the language: instances are asked of the schema compiled to validate, which
- * is another grammar (any order, all spellings).  What generation promises beyond validity is
- * looked at in the text: the schema's order, no members of other names, white space.
+ * Each mask must leave a token, each token that it leaves must be accepted, and a complete text must
+ * belong to the language: instances are checked by the schema compiled for validation, which is another
+ * grammar (any order, all spellings).  What generation guarantees beyond validity is checked in the
+ * text: the schema's order, no members with other names, white space.
  *
- * With ../shared beside the checkout the tokens are gpt-2's and its schemas join in;
- * otherwise there are all bytes and a few words.
+ * With ../shared beside the checkout the tokens are gpt-2's and its schemas are added; otherwise there
+ * are all bytes and a few words.
  *
  *	 test_gram_walk -d SEED [SCHEMAS [VOCABULARY]]
- *								writes what was generated as JSON lines {kind, spec, text}, for
- *								tests/golden/gram_check.py and schema_random.py, which ask Python's
- *								jsonschema, regex and lark
+ *								writes the generated texts as JSON lines {kind, spec, text}, for
+ *								tests/golden/gram_check.py and schema_random.py, which check them with
+ *								Python's jsonschema, regex and lark
  */
 
 #include "base/alloc.h"
@@ -25,8 +25,8 @@
 #include "tests/unit/grammar/gram_walk_specs.h"
 #include "tests/unit/tok_util.h"
 
-#define SOON	120				/* tokens after which a text is led to its end */
-#define LATE	1500			/* and after which it is left as it is */
+#define SOON	120				/* number of tokens after which a text is led to its end */
+#define LATE	1500			/* number of tokens after which a text is left incomplete */
 
 static uint64_t rng = 1;
 
@@ -130,7 +130,7 @@ bit(const uint32_t *words, int32_t i)
 	return i >= 0 && (words[i / 32] >> (i % 32) & 1);
 }
 
-/* Any allowed token; -1 = there is none. */
+/* Return any allowed token; -1 = there is none. */
 static int32_t
 any_token(const uint32_t *words, size_t n_words)
 {
@@ -159,7 +159,7 @@ any_token(const uint32_t *words, size_t n_words)
 	return -1;
 }
 
-/* One that is likely to lead to the end. */
+/* Return an allowed token that is likely to lead to the end. */
 static int32_t
 ending_token(const Vocab *v, const uint32_t *words)
 {
@@ -167,14 +167,14 @@ ending_token(const Vocab *v, const uint32_t *words)
 
 	if (bit(words, v->end))
 		return v->end;
-	/* not always the same, as a list may ask for more of them */
+	/* not always the same one, because it may make a list longer */
 	for (const char *p = likely; *p != '\0' && draw(8) > 0; p++)
 		if (bit(words, v->byte[(uint8_t) *p]))
 			return v->byte[(uint8_t) *p];
 	return any_token(words, gram_vocab_words(v->v));
 }
 
-/* Draw a text; true if it has come to its end. */
+/* Draw a text; returns whether it is complete. */
 static bool
 draw_text(Grammar *g, const Vocab *v, const char *what, Buf *out)
 {
@@ -220,7 +220,7 @@ typedef struct Counts
 } Counts;
 
 static bool dump;
-static bool strange;			/* schemas of a file that may be anything */
+static bool strange;			/* schemas of a file that may contain anything */
 
 static const char *const kind_name[] = {"json", "json_object", "regex", "choice", "grammar",
 										"structural_tag"};
@@ -240,7 +240,7 @@ write_text(const GramSpec *s, const Buf *text)
 	json_free(o);
 }
 
-/* No white space but one blank after a comma and a colon. */
+/* Is the only white space one blank after a comma and a colon? */
 static bool
 is_compact(const char *s)
 {
@@ -259,7 +259,7 @@ is_compact(const char *s)
 	return true;
 }
 
-/* The members of the whole stand as the schema has them, and strictly none else. */
+/* Are the members of the root in the schema's order; strictly: and are there no others? */
 static bool
 in_order(const Json *schema, const Json *value, bool strict)
 {
@@ -267,7 +267,7 @@ in_order(const Json *schema, const Json *value, bool strict)
 	const Json *at = props != NULL ? props->child : NULL;
 	const Json *m;
 
-	/* what else may speak of members */
+	/* other keywords that may be about members */
 	static const char *const others[] = {"$ref", "allOf", "anyOf", "oneOf", "if", "not", "required",
 										 "dependentRequired", "dependentSchemas", "dependencies", "enum",
 										 "const", "extends"};
@@ -301,14 +301,14 @@ in_order(const Json *schema, const Json *value, bool strict)
 	return true;
 }
 
-/* At least minProperties of different names. */
+/* Are there at least minProperties different names? */
 static bool
 enough_names(const Json *schema, const Json *value)
 {
 	const Json *min = json_get(schema, "minProperties");
 	int			n = 0;
 
-	/* up to draft 7 nothing counts beside $ref */
+	/* up to draft 7, keywords next to $ref are ignored */
 	if (!json_is_number(min) || !json_is_object(value) || json_get(schema, "$ref") != NULL)
 		return true;
 	for (const Json *m = value->child; m != NULL; m = m->next)
@@ -348,7 +348,7 @@ draw_texts(const GramSpec *s, const Vocab *v, int n, Counts *c)
 	snprintf(what, sizeof(what), "%s %.100s", kind_name[s->kind], s->text);
 	if (g == NULL)
 	{
-		/* there must be members, and none has a name */
+		/* there must be members, but none has a name */
 		bool		none = e.cls == ERR_INVALID &&
 			(strange || (s->opt.disable_additional_properties && strstr(s->text, "minProperties") != NULL));
 
@@ -379,7 +379,7 @@ draw_texts(const GramSpec *s, const Vocab *v, int n, Counts *c)
 	grammar_unref(g);
 }
 
-/* Each schema with the next options. */
+/* Vary the options from schema to schema. */
 static GramOptions
 options(int i)
 {

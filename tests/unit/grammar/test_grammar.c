@@ -1,13 +1,13 @@
 /*
  * test_grammar.c
- *	  Specifications: regexes, choices, EBNF, Lark, structural tags, and what is refused.
+ *	  Specifications: regexes, choices, EBNF, Lark, structural tags, and errors.
  */
 #include <string.h>
 
 #include "tests/unit/check.h"
 #include "grammar/grammar_internal.h"
 
-/* ---- texts that fit and texts that don't ---- */
+/* ---- texts that match and texts that don't ---- */
 
 typedef struct Case
 {
@@ -135,7 +135,7 @@ choices(void)
 	CHECK(grammar_new(&s, &e) == NULL && e.cls == ERR_INVALID, "no choice");
 }
 
-/* ---- refused, by name ---- */
+/* ---- errors that name the feature ---- */
 
 static const struct
 {

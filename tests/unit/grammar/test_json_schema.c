@@ -1,9 +1,9 @@
 /*
  * test_json_schema.c
- *	  JSON schemas as grammars: verdicts on instances, refusals.
+ *	  JSON schemas as grammars: which instances match, and errors.
  *
- * The cases below are written for this test; with ../shared/json_schema beside the
- * checkout every schema of it is compiled and asked about its instances.
+ * The cases below are written for this test; with ../shared/json_schema beside the checkout every schema
+ * of it is compiled and checked with its instances.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ typedef enum Answer
 {
 	NO,
 	YES,
-	REFUSED,					/* by name */
-	WRONG						/* schema or limit */
+	REFUSED,					/* unsupported, named in the error */
+	WRONG						/* an invalid schema, or a limit */
 } Answer;
 
 static Grammar *
@@ -61,7 +61,10 @@ static const struct
 	{"{\"type\":\"number\",\"minimum\":-1.5,\"maximum\":20}",
 	 {"-1.5", "-1.49", "0", "20", "20.00", "2e1", "1.9E1", "-1"},
 	 {"-1.51", "20.01", "21", "100", "2.1e1", "-2"}},
-	/* numbers with digits before an exponent: their order isn't regular, so none beside a bound */
+	/*
+	 * numbers with digits before an exponent: their order isn't regular, so they never match next to a
+	 * bound
+	 */
 	{"{\"type\":\"number\",\"maximum\":2.5}", {"2.5", "2.5e0", "-9e9", "0e7"},
 	 {"50e0", "50e-1", "500e-2", "2.6", "26e-1", "0.5e2"}},
 	{"{\"type\":\"number\",\"minimum\":-2.5}", {"-2.5", "-2.5e0", "7e7"},
@@ -176,7 +179,7 @@ static const struct
 	 {"{}", "{\"a\":1}", "1"}}
 };
 
-/* The text of the part before an index must not stay in it: 1 of "t1", 123456789 of a long name. */
+/* A part of a pointer must not affect the next one: 1 of "t1", 123456789 of a long name. */
 static void
 test_index(void)
 {
@@ -222,7 +225,7 @@ test_refused(void)
 		"{\"$schema\":\"http://json-schema.org/draft-03/schema#\",\"disallow\":\"string\"}",
 		"{\"$schema\":\"http://json-schema.org/draft-03/schema#\","
 		"\"properties\":{\"a\":{\"required\":true}}}",
-		/* which "x" is meant is up to where one comes from */
+		/* the meaning of "x" depends on the path by which it is reached */
 		"{\"$id\":\"http://x/strict\",\"$dynamicAnchor\":\"x\",\"$ref\":\"tree\","
 		"\"unevaluatedProperties\":true,\"$defs\":{\"t\":{\"$id\":\"tree\",\"$dynamicAnchor\":\"x\","
 		"\"properties\":{\"kids\":{\"items\":{\"$dynamicRef\":\"#x\"}}}}}}",
@@ -239,11 +242,11 @@ test_refused(void)
 		"{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"minimum\":1,\"exclusiveMinimum\":true}",
 		"{\"dependentRequired\":{\"a\":\"b\"}}", "{\"dependentSchemas\":{\"a\":[\"b\"]}}",
 		"{\"exclusiveMaximum\":\"1\"}",
-		/* numbers too long to be told from others */
+		/* numbers too long to be compared */
 		"{\"const\":1e-5000}", "{\"not\":{\"const\":1e-5000}}", "{\"enum\":[2,1e999999999]}",
 		"{\"not\":{\"enum\":[[{\"a\":1e-402}]]}}", "{\"enum\":[[1e401]]}", LONG_NUMBER("{\"const\":", "}"),
 		LONG_NUMBER("{\"not\":{\"const\":", "}}"),
-		/* pointers whose parts are no index */
+		/* pointers with parts that are not a valid index */
 		LIST_AT("/0x"), LIST_AT("/1x"), LIST_AT("/+1"), LIST_AT("/-1"), LIST_AT("/ 1"), LIST_AT("/"),
 		LIST_AT("/01"), LIST_AT("/2"), LIST_AT("/4294967296")
 	};
@@ -254,9 +257,7 @@ test_refused(void)
 		CHECK(ask(wrong[i], "1") == WRONG, "%s is no schema", wrong[i]);
 }
 
-/*
- * What is generated is narrower, but nothing that isn't valid: a value that must not be has other spellings.
- */
+/* Generation allows fewer spellings, but nothing invalid: a forbidden value has other spellings. */
 static void
 test_narrow(void)
 {
@@ -281,7 +282,7 @@ test_narrow(void)
 			  "%s makes no %s", narrow[i][0], narrow[i][1]);
 		grammar_unref(g);
 	}
-	/* there is nothing to generate */
+	/* nothing can be generated */
 	CHECK(compile("false", 5, false, &(Err) {0}) == NULL, "false");
 }
 
@@ -304,7 +305,7 @@ read_all(const char *path, size_t *n)
 	return b.data;
 }
 
-/* The text of a member: as it was written, else as json_print() writes what was read. */
+/* Return the text of a member: as it was written, or else as json_print() prints the value. */
 static char *
 text_of(const Json *row, const char *written, const char *read)
 {
@@ -314,8 +315,8 @@ text_of(const Json *row, const char *written, const char *read)
 }
 
 /*
- * Lines {name, schema, tests: [{data, valid}]}; of a hundred verdicts and schemas so many may be wrong and
- * refused.
+ * Lines {name, schema, tests: [{data, valid}]}; of a hundred, may_wrong verdicts may be wrong and
+ * may_refuse schemas may be refused.
  */
 static void
 test_file(const char *path, int may_wrong, int may_refuse)

@@ -1,6 +1,6 @@
 /*
  * test_http.c
- *	  The HTTP door's looks at statuses, paths and settings.
+ *	  The HTTP server's detection of errors, paths and settings.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "httpd/router.h"
 #include "tests/unit/check.h"
 
-/* of a text */
+/* Return the error status in a text. */
 static int
 error_in(const char *json)
 {
 	return answer_error_status(json, strlen(json));
 }
 
-/* A message has no length from which on its error is none. */
+/* An error is detected whatever the length of its message. */
 static void
 test_long_errors(void)
 {
@@ -91,7 +91,7 @@ test_errors(void)
 	CHECK(error_in("{\"error\": {\"message\": \"m\", \"type\": \"BadRequestError\"}}") == 400 &&
 		  error_in("{\"error\": {\"type\": \"NotImplementedError\"}}") == 400, "as documented");
 	CHECK(error_in("{\"error\": {\"code\": 7}}") == 500, "as documented");
-	/* a response that failed, and what only looks like an error */
+	/* a failed response, and what only looks like an error */
 	CHECK(error_in("{\"error\": {\"code\": 400}, \"object\": \"response\"}") == 0, "as documented");
 	CHECK(error_in("{\"error\": null}") == 0, "as documented");
 	CHECK(error_in("{\"type\": \"message\", \"error\": {}}") == 0, "as documented");
@@ -99,7 +99,7 @@ test_errors(void)
 		  "as documented");
 }
 
-/* The engine's bodies have the status of their SQLSTATE for the HTTP server, too, in both shapes. */
+/* In the HTTP server, too, the engine's error bodies have the status of their SQLSTATE, in both formats. */
 static void
 test_engine_errors(void)
 {
@@ -119,7 +119,7 @@ test_engine_errors(void)
 		}
 }
 
-/* An error in the stream of a response. */
+/* An error in the stream of /v1/responses. */
 static void
 test_event_errors(void)
 {
@@ -168,7 +168,7 @@ test_routes(void)
 	CHECK(route_find("/ping") != NULL && route_allows(route_find("/ping"), "POST"), "as documented");
 	CHECK(route_find("/v1/models/") == NULL && route_find("/v1/models/org/name") != NULL &&
 		  route_find("/v1/responses//cancel") == NULL, "as documented");
-	/* a filter of paths in front may decode these or not */
+	/* a path filter before the server may decode these or not */
 	CHECK(route_find("/v1%2Fmodels") == NULL && route_find("/%76ersion") == NULL &&
 		  route_find("/v1/responses/a%2fcancel") == NULL && route_find("/v1/responses/a%2Fb/cancel") == NULL,
 		  "escapes");

@@ -1,8 +1,7 @@
 /*
  * test_http_clients.c
- *	  Which clients leave when the HTTP server has too many, which addresses are refused for their wrong keys,
- *	  and how much
- *	  memory bodies have.
+ *	  Which clients the HTTP server evicts when it has too many, which addresses are blocked for wrong
+ *	  keys, and how much memory bodies get.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -26,7 +25,7 @@ peer(unsigned char last)
 	return peer_of(&a);
 }
 
-/* other: the client's end of the connection; NULL: is closed */
+/* other: gets the client's end of the connection; NULL: closed at once */
 static Client *
 enter_with(unsigned char last, int *other)
 {
@@ -52,7 +51,7 @@ enter(unsigned char last)
 	return enter_with(last, NULL);
 }
 
-/* How many of these were told to leave? */
+/* Count the evicted clients among these. */
 static int
 evicted(Client **c, int n)
 {
@@ -154,7 +153,10 @@ writable(Client *c)
 	return send(clients_fd(c), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-/* A client that takes no response leaves, one whose input is unread stays; neither waits for leavers. */
+/*
+ * A client that does not read its response is evicted, one whose input is unread is not; neither waits
+ * for evicted ones.
+ */
 static void
 test_writing(void)
 {
@@ -167,7 +169,7 @@ test_writing(void)
 	http_conf.header_timeout_s = 10;
 	for (int i = 0; i < 20; i++)
 		c[i] = enter_with((unsigned char) i, &other[i]);
-	/* all have whole heads, and nothing is expected from them */
+	/* all have complete heads, so no client is awaited */
 	for (int i = 0; i < 20; i++)
 		clients_awaited(c[i], false, false);
 	CHECK(enter(77) == NULL, "whose head is whole does not leave");
@@ -193,7 +195,7 @@ test_writing(void)
 	leave(c, 20);
 	for (int i = 0; i < 20; i++)
 		close(other[i]);
-	/* those who don't leave hold nobody up */
+	/* evicted clients that don't leave delay no other one */
 	for (int i = 0; i < 20; i++)
 		c[i] = enter(1);
 	for (int i = 0; i < CLIENTS_LEAVING; i++)
@@ -209,7 +211,7 @@ test_writing(void)
 	CHECK(clients_count() == 0, "all have left");
 }
 
-/* One key has three quarters of the places. */
+/* One key gets at most three quarters of the places. */
 static void
 test_key_share(void)
 {
@@ -237,8 +239,8 @@ test_key_share(void)
 }
 
 /*
- * Requests without a key of a client that has one count for its key, and between two requests it may have to
- * leave.
+ * Requests without a key of a client that has one count for its key, and between two requests it may be
+ * evicted.
  */
 static void
 test_key_between(void)
@@ -260,7 +262,10 @@ test_key_between(void)
 	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_KEY && got[19] == CLAIM_KEY,
 		  "what needs no key has the key's share, too");
 	CHECK(enter(2) == NULL, "while a key is looked up nobody leaves");
-	/* without a byte of the next request one leaves first, and of these one whose bytes have not come */
+	/*
+	 * clients without a byte of the next request are evicted first, among these one whose bytes have not
+	 * arrived
+	 */
 	clients_awaited(c[15], true, false);
 	clients_write_begin(c[16]);
 	for (int i = 17; i < 20; i++)
@@ -294,7 +299,7 @@ test_key_between(void)
 	CHECK(clients_count() == 0, "all have left");
 }
 
-/* Connections that only wait between two requests don't shut out who comes. */
+/* Idle connections between two requests don't shut out new clients. */
 static void
 test_key_idle(void)
 {
@@ -416,7 +421,10 @@ test_keys(void)
 	CHECK(!guard_wrong(&a, right, now + 10000000) && !guard_wrong(&a, wrong, now + 10000000) &&
 		  guard_wrong(&a, wrong, now + 10000000), "a new one");
 	CHECK(guard_blocked(&a, right, now + 10000001) == 10, "a key that was revoked is known no more");
-	/* many addresses: no memory but the tables', and who comes again and again is remembered longest */
+	/*
+	 * many addresses: no memory beyond the tables, and those that come again and again are remembered
+	 * longest
+	 */
 	for (int i = 0; i < 100000; i++)
 	{
 		Peer		p = a;

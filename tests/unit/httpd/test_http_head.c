@@ -1,6 +1,6 @@
 /*
  * test_http_head.c
- *	  What the HTTP door takes for a head and for chunks, whole and in pieces.
+ *	  What the HTTP server accepts as a head and as chunks, complete and in pieces.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "tests/unit/check.h"
 
 /*
- * The status of a text that is looked at in pieces of so many bytes; 0: it is a head, which h has; -1: it is
- * not over.
+ * Return the status of a text that is scanned in pieces of `piece` bytes; 0: it is a head, stored in h;
+ * -1: it is incomplete.
  */
 static int
 read_head(const char *text, size_t n, size_t piece, HttpHead *h, Buf *kept)
@@ -119,7 +119,7 @@ test_refused(void)
 		CHECK(status_of(cases[i].text, &h, &kept) == cases[i].status, "%d: %s", cases[i].status,
 			  cases[i].text);
 	CHECK(read_head("GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n", 36, 36, &h, &kept) == 400, "NUL");
-	/* lengths: just so long, and one more */
+	/* lengths: exactly the limit, and one more */
 	for (int more = 0; more < 2; more++)
 	{
 		buf_reset(&text);
@@ -145,7 +145,10 @@ test_refused(void)
 	buf_free(&kept);
 }
 
-/* The body of chunks that come in pieces; false: they are none.  *used: how many bytes are the body's. */
+/*
+ * Read a chunked body that comes in pieces; false: it is invalid.  *used: number of bytes that belong to
+ * the body.
+ */
 static bool
 read_chunks(const char *text, size_t piece, Buf *body, size_t *used)
 {
@@ -197,7 +200,7 @@ test_chunks(void)
 	buf_free(&body);
 }
 
-/* Bytes of chance in and around heads: whatever is taken has the properties that are relied on. */
+/* Random bytes in and around heads: an accepted head has the properties that other code relies on. */
 static void
 test_chance(void)
 {

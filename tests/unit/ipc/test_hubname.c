@@ -1,6 +1,6 @@
 /*
  * test_hubname.c
- *	  Names of Hugging Face's repositories where a path is wanted.
+ *	  Names of Hugging Face repositories given instead of a path.
  */
 #include "ipc/hub_name.h"
 

@@ -1,6 +1,6 @@
 /*
  * test_remote_hosts.c
- *	  vllm.allowed_hosts: which URLs are URLs, and which of them the list allows.
+ *	  vllm.allowed_hosts: which URLs are valid, and which of them the list allows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "tests/unit/check.h"
 #include "ipc/host_allowlist.h"
 
-/* Through a copy of its own size: reads beyond it are found by ASan. */
+/* Parse a copy of exactly this size, so that ASan finds reads beyond it. */
 static bool
 parse(const char *url, HostUrl *u, char *why, size_t size)
 {
@@ -79,7 +79,7 @@ test_urls(void)
 static const struct
 {
 	const char *url;
-	const char *why;		/* what the reason names */
+	const char *why;		/* text that the error must contain */
 }			no_urls[] = {
 	{"", "begin with"}, {"https", "begin with"}, {"https:", "begin with"}, {"https:/a", "begin with"},
 	{"https:a", "begin with"},
@@ -155,7 +155,7 @@ static const struct
 	{"https://a/%zz", "hexadecimal"},
 };
 
-/* What a reader could take for another host, and what is no URL. */
+/* URLs that could be taken for another host, and invalid ones. */
 static void
 test_refused(void)
 {
@@ -208,7 +208,7 @@ test_lengths(void)
 	memcpy(url, "https://aa", 10);
 	url[1000] = '\0';
 	CHECK(!parse(url, &u, why, sizeof(why)), "a long host");
-	/* a small place for the reason is not overrun */
+	/* a small buffer for the reason is not overrun */
 	memset(small, 'x', sizeof(small));
 	CHECK(!hosts_url("ftp://a", &u, small, 4) && small[3] == '\0' && small[4] == 'x',
 		  "terminated in its place");
@@ -264,7 +264,7 @@ test_allowed(void)
 		{"[::1]", "http://[::1]:8000", true}, {"[0:0::1]:8000", "http://[::1]:8000", true},
 		{"[::1]:8000", "http://[::1]", false},
 		{"http://[2001:DB8::1]", "http://[2001:db8:0::1]", true},
-		/* what is malformed allows nothing, and its neighbours are as they are */
+		/* a malformed entry allows nothing, and does not affect its neighbours */
 		{"*.0.0.1", "http://127.0.0.1", false}, {"*.", "https://a.", false}, {"a:0, b", "https://b", true},
 		{"a:0, b", "https://a", false},
 		{"a/", "https://a", false}, {"*.*.com", "https://a.b.com", false}, {"a*", "https://ab", false},
@@ -331,7 +331,7 @@ test_lists(void)
 	CHECK(!hosts_list_ok(list, why, sizeof(why)) && strstr(why, "...") != NULL, "a long one is cut: %s", why);
 }
 
-/* hosts_entry() names what would allow the URL. */
+/* hosts_entry() returns the entry that would allow the URL. */
 static void
 test_entry(void)
 {
@@ -354,7 +354,7 @@ test_entry(void)
 	}
 }
 
-/* Whatever one changed byte makes of a URL: the host that was understood has no byte of another meaning. */
+/* Whatever a changed byte makes of a URL: the parsed host has no byte with a special meaning. */
 static void
 test_damage(void)
 {
@@ -376,7 +376,7 @@ test_damage(void)
 				continue;
 			wrong += u.port < 1 || u.port > 65535 ||
 				strspn(u.host, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != strlen(u.host);
-			/* written anew it is the same */
+			/* written out again it is the same */
 			hosts_entry(&u, entry, sizeof(entry));
 			snprintf(again, sizeof(again), "%s://%s%s", u.https ? "https" : "http", entry, u.path);
 			wrong += !hosts_url(again, &v, NULL, 0) || v.https != u.https || v.port != u.port ||

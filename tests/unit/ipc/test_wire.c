@@ -23,7 +23,7 @@ append(void *ctx, const void *data, size_t n)
 	buf_add(ctx, data, n);
 }
 
-/* The table in wire.h is the truth: byte for byte. */
+/* The layout must match the table in wire.h byte for byte. */
 static void
 test_layout(void)
 {
@@ -70,7 +70,7 @@ new_arena(uint32_t n_slots)
 	return a;
 }
 
-/* Addresses come from our copy, whatever is written over the header. */
+/* Addresses are computed from our copy of the geometry, whatever is written over the header. */
 static void
 test_private_geometry(void)
 {
@@ -215,7 +215,7 @@ test_fields(void)
 	buf_free(&b);
 }
 
-/* Arrays whose lengths are no multiple of their elements'. */
+/* Arrays whose lengths are not a multiple of their element size. */
 static void
 test_arrays(void)
 {
@@ -259,7 +259,7 @@ test_names(void)
 	CHECK(wire_tag_type(0) == 0 && wire_tag_type(19) == 0, "unknown types");
 }
 
-/* Numbers are between least and most of request_fields.def; an error has the caller's word and the value. */
+/* Numbers must be in the range of request_fields.def; an error has the caller's name and the value. */
 static void
 test_ranges(void)
 {
@@ -267,7 +267,7 @@ test_ranges(void)
 	{
 		int			tag;
 		double		v;
-		const char *text;		/* NULL: it fits */
+		const char *text;		/* NULL: in range */
 	}			cases[] = {
 		{WTAG_TEMPERATURE, 0, NULL}, {WTAG_TEMPERATURE, 2, NULL},
 		{WTAG_TEMPERATURE, 2.5, "temperature must be between 0 and 2, got 2.5"},
@@ -314,7 +314,7 @@ test_model_hash(void)
 	CHECK(wire_model_hash("/a", "") == wire_model_hash("/a", NULL), "no options");
 }
 
-/* One pusher, one popper that sleeps only when told: no wake may be lost. */
+/* One thread pushes, another pops and sleeps only when allowed to: no wake-up may be lost. */
 static WireArena mt_arena;
 static _Atomic int mt_wakes;
 static _Atomic int mt_got;
@@ -404,7 +404,7 @@ test_traceparent(void)
 		  "512 bytes at most");
 }
 
-/* A writer of ours that is wrong ends where it is wrong, not at the reader. */
+/* A wrong call of a writer fails at once, not at the reader. */
 static void
 test_planted(void)
 {

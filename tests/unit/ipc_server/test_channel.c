@@ -1,7 +1,7 @@
 /*
  * test_channel.c
- *	  A slot's messages and frames from both ends (ipc_server/channel.c), and what programs do
- *	  with the control socket (ipc_server/control_socket.c): one thread is backend, supervisor and program.
+ *	  Messages and frames of a slot from both ends (ipc_server/channel.c), and the control socket
+ *	  (ipc_server/control_socket.c): one thread is backend, supervisor and program.
  */
 #include "ipc_server/channel.h"
 #include "ipc_server/control_socket.h"
@@ -41,7 +41,7 @@ begin(Channel *c, const Talk *t)
 	chan_init(c, &L, t->slot, t->gen);
 }
 
-/* n bytes that tell where they are */
+/* Fill b with n bytes that depend on their position. */
 static void
 fill(Buf *b, size_t n)
 {
@@ -93,9 +93,7 @@ test_whole(void)
 	}
 }
 
-/*
- * A message of 3000 bytes with its checksum, of which one byte is not what was sent; at = SIZE_MAX: all are.
- */
+/* Receive a message of 3000 bytes with a checksum, of which the byte at `at` was changed; SIZE_MAX: none. */
 static ChanRead
 receive_summed(size_t at, Channel *c, Talk **t, Err *e)
 {
@@ -122,7 +120,7 @@ receive_summed(size_t at, Channel *c, Talk **t, Err *e)
 static void
 test_sums(void)
 {
-	/* in the flags, which the sum is of, a word, the last bytes, the sum */
+	/* in the flags, which the checksum covers, a word, the last bytes, the checksum */
 	static const size_t at[] = {15, 24, 1024, 1027, 3023, 3024, 3031};
 	Channel		c;
 	Talk	   *t;
@@ -141,7 +139,7 @@ test_sums(void)
 	}
 }
 
-/* Byte for byte; the backend is told of room as it waits for some. */
+/* Byte for byte; the backend is woken for space as soon as it waits for some. */
 static void
 test_pieces(void)
 {
@@ -239,7 +237,7 @@ test_cursors(void)
 		  "a request cursor that can't be");
 	finish(&c, t);
 
-	/* ours in the arena are written over: nobody reads them */
+	/* our copies of the cursors in the arena are overwritten: they are never read */
 	fill(&body, 3000);
 	t = talk_begin(&P, WK_TOKENIZE, &body);
 	begin(&c, t);
@@ -263,8 +261,8 @@ test_cursors(void)
 }
 
 /*
- * A request that was read once is not read again, nor one that an earlier conversation has left, wherever
- * cursors point.
+ * A request that was read is not read again, nor one that an earlier call has left, wherever the cursors
+ * point.
  */
 static void
 test_stale_requests(void)
@@ -282,7 +280,7 @@ test_stale_requests(void)
 	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE, "the first");
 	finish(&c, t);
 
-	/* a byte of the second is written: behind it are the first one's */
+	/* one byte of the second request is written; the first request's bytes follow it */
 	t = talk_begin_raw(&P, &magic, 1);
 	atomic_store(&slot_of(t)->req_head, whole);
 	begin(&c, t);
@@ -290,7 +288,7 @@ test_stale_requests(void)
 		  e.cls, e.msg);
 	finish(&c, t);
 
-	/* the program's cursors were written over before it saw the conversation */
+	/* the program's cursors were overwritten before it saw the call */
 	t = talk_begin(&P, WK_DETOKENIZE, &body);
 	atomic_store(&slot_of(t)->req_tail, whole);
 	atomic_store(&slot_of(t)->rep_head, 320);
@@ -305,7 +303,7 @@ test_stale_requests(void)
 
 /* ---- replies ---- */
 
-/* Every frame's head says whose it is and where it begins, however it came into the ring. */
+/* Every frame's head has the call's generation and its own position, however it came into the ring. */
 static void
 test_heads(void)
 {
@@ -391,7 +389,7 @@ test_frames(void)
 	buf_free(&big);
 }
 
-/* What is private: states go their way, slots are those of the arena. */
+/* Private state: only legal transitions, only slots of the arena. */
 static void
 test_states(void)
 {
@@ -413,7 +411,7 @@ test_states(void)
 	finish(&c, t);
 }
 
-/* Reply bytes that the backend has not taken. */
+/* Count of reply bytes that the backend has not read. */
 static void
 test_backlog(void)
 {
@@ -438,7 +436,7 @@ test_backlog(void)
 	CHECK(chan_backlog(&c) <= total, "nor does an impossible cursor make it endless");
 	finish(&c, t);
 
-	/* who is always behind, but reads */
+	/* a backend that is always behind, but reads */
 	t = talk_begin(&P, WK_GENERATE, &body);
 	begin(&c, t);
 	for (int i = 0; i < 500; i++)
@@ -491,7 +489,7 @@ test_drop(void)
 	finish(&c, t);
 }
 
-/* The supervisor found the program gone, or the backend did: the slot has another owner. */
+/* The supervisor, or the backend, has found the program gone: the slot has another owner. */
 static void
 test_generation(void)
 {

@@ -1,13 +1,14 @@
 /*
  * test_moat.c
- *	  Models keep device memory apart: on "moat", where nobody can touch it but ops and copies, they run and
+ *	  Models access device memory only by ops and copies: on "moat", where other accesses crash, they
  *	  give the CPUs' bits.
  *
- * Every fixture of tests/fixtures/models, encoders and pool.  What generates: a prompt in two pieces, of
- * which the first wants all rows and the second the last, with rows of layers tapped; tokens one by one; this
- * sequence beside the beginning of another; hidden rows, and logits of these.  What doesn't: hidden rows of
- * two texts, and what its heads make of them.  Weights, work space, KV, recurrent state and results are the
- * device's.  And drafts of a model with fewer, as many and more tokens than the one that they are for.
+ * Every fixture of tests/fixtures/models, encoders and pool.  Models that generate: a prompt in two
+ * chunks, of which the first wants all rows and the second the last one, with rows of layers tapped;
+ * tokens one by one; this sequence together with the beginning of another; hidden rows, and logits of
+ * these.  Other models: hidden rows of two texts, and the results of their heads.  Weights, work space,
+ * KV cache, recurrent state and results are in the device's memory.  And drafts of a model with fewer,
+ * as many and more tokens than its target.
  */
 #include <dirent.h>
 #include <math.h>
@@ -28,9 +29,9 @@
 #define BLOCK 16
 #define MAX_ROWS 32
 #define PER_SEQ 4				/* blocks */
-#define N_OUT 40				/* rows of results, of hidden or vocab values */
+#define N_OUT 40				/* rows of results, each of hidden or vocab values */
 
-/* Where a model runs, and all that comes out. */
+/* Where a model runs, and all its results. */
 typedef struct Run
 {
 	const char *path;
@@ -84,7 +85,7 @@ run_end(Run *r)
 	model_free(r->m);
 }
 
-/* n rows of results, from a row on, are the host's. */
+/* Copy n rows of results, from a row on, to the host. */
 static bool
 keep(Run *r, const HostDev *h, size_t from, int n, int width)
 {
@@ -99,7 +100,7 @@ keep(Run *r, const HostDev *h, size_t from, int n, int width)
 	return true;
 }
 
-static int	n_told;			/* how often a step was on its way */
+static int	n_told;			/* how often progress of a step was reported */
 
 static void
 told(void *ctx)
@@ -108,8 +109,8 @@ told(void *ctx)
 }
 
 /*
- * n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted`
- * rows at its end
+ * Run n0 rows of sequence 0 from pos0 on, then n1 rows of sequence 1 from its beginning; `wanted` rows
+ * of results at the end of each sequence.
  */
 static bool
 step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
@@ -158,7 +159,7 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	return keep(r, &r->out, half, b.n_out, info->vocab_size);
 }
 
-/* A model, or with a target what guesses for it, to *draft. */
+/* Load a model; with a target, load a drafter for that into *draft. */
 static Model *
 load(const char *path, const Dev *dev, KPool *pool, Model *target, Draft **draft, Err *e)
 {
@@ -183,7 +184,7 @@ load(const char *path, const Dev *dev, KPool *pool, Model *target, Draft **draft
 	return m;
 }
 
-/* The weights' memory is given back, and taken again elsewhere. */
+/* Free the weights' memory, and allocate it again elsewhere. */
 static bool
 rest(Run *r)
 {
@@ -199,7 +200,7 @@ rest(Run *r)
 	return ok;
 }
 
-/* The same, but the stored weights are forgotten, and those of the same model, loaded again, replace them. */
+/* The same, but the saved weights are dropped and replaced by those of the same model, loaded again. */
 static bool
 replace(Run *r)
 {
@@ -254,7 +255,7 @@ check_model(const char *name, const Dev *moat, KPool *pool, KPool *pool2)
 	if (!run(&cpu, path, NULL, pool2, &e))
 	{
 		run_end(&cpu);
-		return;					/* no model by itself */
+		return;					/* not a model on its own */
 	}
 	if (run(&dev, path, moat, pool, &e))
 	{
@@ -272,7 +273,7 @@ check_model(const char *name, const Dev *moat, KPool *pool, KPool *pool2)
 
 /* ---- drafts ---- */
 
-/* A model guesses for itself, as if that had a vocabulary of so many tokens: logits of two rows. */
+/* Let a model draft for itself, as if it had a vocabulary of `vocab` tokens: logits of two rows. */
 static void
 guess(Run *r, const Dev *dev, KPool *pool, int vocab)
 {
@@ -298,7 +299,7 @@ guess(Run *r, const Dev *dev, KPool *pool, int vocab)
 	draft_free(d);
 }
 
-/* The same logits as on CPUs, and none where there are no tokens. */
+/* Compare the logits with those on CPUs; ids beyond the vocabulary must have none. */
 static void
 check_draft(const Dev *moat, KPool *pool, KPool *pool2, int vocab)
 {
@@ -321,7 +322,7 @@ check_draft(const Dev *moat, KPool *pool, KPool *pool2, int vocab)
 	run_end(&dev);
 }
 
-/* A host read of the device's memory ends the process: the moat is one. */
+/* A host read of the device's memory crashes the process, so the protection works. */
 static void
 check_moat(const Dev *moat)
 {
@@ -343,7 +344,7 @@ check_moat(const Dev *moat)
 
 static int	told_before;
 
-/* A step lasts until somebody has been told twice that it does, or for ten seconds. */
+/* A step lasts until progress has been reported twice, or ten seconds. */
 static int64_t flushed;
 
 static void
@@ -361,7 +362,7 @@ slow_done(KDevice *d)
 	return n_told >= told_before + 2 || clock_us() - flushed > 10000000;
 }
 
-/* Waits for long steps are reported, and results are what they were. */
+/* Waits for long steps are reported, and the results are unchanged. */
 static void
 check_slow(const KHost *host, const KDevOpen *open, KPool *pool, KPool *pool2)
 {

@@ -1,11 +1,11 @@
 /*
  * test_pool.c
- *	  Every chunk of every loop runs exactly once, whatever the sizes; threads
- *	  begin with their own range and help each other; pinned threads stay put.
+ *	  Every chunk of every loop runs exactly once, whatever the sizes; threads begin with their own range
+ *	  and take chunks of others; pinned threads stay on their CPU.
  *
- * Loops of changing length, function and argument follow each other without a
- * pause, so that threads which come late meet the next loop while it is being
- * prepared: a late thread must never take a chunk of it, nor of the one before.
+ * Loops of changing length, function and argument follow each other without a pause, so that late
+ * threads find the next loop while it is being prepared: a late thread must never take a chunk of it,
+ * nor of the previous one.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -115,7 +115,7 @@ change_parts(void *arg)
 	return NULL;
 }
 
-/* Another thread changes the part all the time: every chunk runs once, no two threads use one scratch. */
+/* Another thread changes the part all the time: every chunk runs once, and no two threads use one scratch. */
 static void
 parts_change(int nthreads)
 {
@@ -144,7 +144,7 @@ parts_change(int nthreads)
 
 typedef struct Used
 {
-	atomic_int	inside[8];		/* loops' functions that run with this scratch now */
+	atomic_int	inside[8];		/* functions that use this scratch now */
 	atomic_int	ran[8];
 	atomic_int	shared;
 } Used;
@@ -162,7 +162,10 @@ use_scratch(void *arg, int chunk, int ith)
 	atomic_fetch_sub(&u->inside[ith], 1);
 }
 
-/* The threads of the part alone run loops, once those that were awake have noticed, until it is all again. */
+/*
+ * Only the threads of the part run loops, once those that were awake have noticed, until the part is all
+ * threads again.
+ */
 static void
 parts(void)
 {
@@ -198,7 +201,7 @@ parts(void)
 	kpool_free(p);
 }
 
-/* ---- who runs what ---- */
+/* ---- which thread runs what ---- */
 
 #define MAX_THREADS 8
 
@@ -206,13 +209,13 @@ typedef struct Share
 {
 	int			nthreads;
 	int			nchunks;
-	int			slow;			/* this thread takes its time; -1 = none */
-	bool		meet;			/* first chunks wait for each other */
+	int			slow;			/* index of a slow thread; -1 = none */
+	bool		meet;			/* the first chunks wait for each other */
 	atomic_int	here;
 	int			first[MAX_THREADS]; /* [ith] first chunk, -1 = none */
 	int			last[MAX_THREADS];
 	int			ran[MAX_THREADS];
-	int			stolen[MAX_THREADS];	/* of those, from others' ranges */
+	int			stolen[MAX_THREADS];	/* of those, chunks of others' ranges */
 	int			stepped_back[MAX_THREADS];	/* own chunks not in ascending order */
 	int			cpu[MAX_THREADS];
 } Share;
@@ -277,7 +280,7 @@ own_ranges(int nthreads)
 	kpool_free(p);
 }
 
-/* One thread is slow, the caller or a worker: others take what it can't get to. */
+/* One thread is slow, the caller or a worker: others take the chunks that it does not get to. */
 static void
 stealing(int nthreads, int slow)
 {
@@ -337,7 +340,7 @@ pinned(void)
 	for (int c = 0; c < CPU_SETSIZE && n < MAX_THREADS; c++)
 		if (CPU_ISSET(c, &before))
 			cpus[n++] = c;
-	for (int i = 0; i < n / 2; i++)	/* any order will do */
+	for (int i = 0; i < n / 2; i++)	/* in any order */
 	{
 		int			c = cpus[i];
 
@@ -360,7 +363,7 @@ pinned(void)
 			bad += s.cpu[t] != cpus[t];
 		CHECK(bad == 0, "%d of %d pinned threads ran elsewhere", bad, n);
 	}
-	/* the caller takes the place of the part's first thread */
+	/* the caller is the part's first thread */
 	kpool_use(p, n - 1, 1);
 	kpool_bind(p);
 	CHECK(sched_getcpu() == cpus[n - 1], "the caller runs on CPU %d, not %d", sched_getcpu(), cpus[n - 1]);

@@ -1,7 +1,7 @@
 /*
  * test_gguf.c
- *	  GGUF files, good and bad: the container's limits, the translation to Hugging
- *	  Face's names, the vocabulary, what is refused and by which message.
+ *	  GGUF files, good and bad: the container's limits, the translation to Hugging Face's names, the
+ *	  vocabulary, and the errors with their messages.
  */
 #include "loader/gguf.h"
 #include "tests/unit/load_util.h"
@@ -74,7 +74,7 @@ key_strs(const char *name, const char *const *s, uint64_t n)
 		add_str(&kvs, s[i]);
 }
 
-/* an F32 tensor of zeros, dimensions innermost first */
+/* Write an F32 tensor of zeros, dimensions innermost first. */
 static void
 tensor(const char *name, uint64_t ne0, uint64_t ne1, uint32_t type, uint64_t offset)
 {
@@ -116,7 +116,7 @@ finish(uint32_t version, size_t data_len)
 	buf_free(&b);
 }
 
-/* what every case needs */
+/* Write the keys that every case needs. */
 static void
 start_model(const char *arch)
 {
@@ -301,7 +301,7 @@ key_u16(const char *name, uint16_t v)
 	buf_add(&kvs, &v, 2);
 }
 
-/* Keys of part `no`, whose name is s-0000N-of-00003.gguf. */
+/* Write the keys of part `no`, whose name is s-0000N-of-00003.gguf. */
 static void
 start_part(int no, int says_no, int says_count, int tensors)
 {
@@ -379,7 +379,7 @@ test_split(void)
 		  "no other part");
 }
 
-/* What part 3 of 3 says of itself instead. */
+/* Replace part 3 of 3 by one with wrong keys; must be refused. */
 static void
 bad_part(const char *what, int no, int count, ErrClass cls, const char *msg)
 {
@@ -555,8 +555,10 @@ test_vocab(void)
 	refused("tokens is a number", ERR_BAD_FILE, "tokenizer.ggml.tokens");
 }
 
-/* Prefixes of a real file, and the file with single bytes changed: refused or
- * accepted, but never a crash; a Q8_0 scale of NaN is named. */
+/*
+ * Prefixes of a real file, and the file with single bytes changed: refused or accepted, but never a
+ * crash; the error names a Q8_0 scale of NaN.
+ */
 static void
 test_damage(void)
 {

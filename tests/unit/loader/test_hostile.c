@@ -1,7 +1,7 @@
 /*
  * test_hostile.c
- *	  Model files that once crashed a reader, each reduced to what did it.  tests/fuzz
- *	  found them; here each is refused with an error.
+ *	  Model files that once crashed the loader, each reduced to its cause.  tests/fuzz found them; each
+ *	  must be refused with an error.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ find_nothing(void *ctx, const char *name)
 	return NULL;
 }
 
-/* Lists where objects are expected: their elements have no names. */
+/* Lists instead of objects: their elements have no names. */
 static void
 test_quantization(void)
 {

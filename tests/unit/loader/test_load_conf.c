@@ -1,7 +1,7 @@
 /*
  * test_load_conf.c
- *	  config.json and its companions: kinds of values, prefixes, limits; tokenizer
- *	  files and the places of a chat template.
+ *	  config.json and the other configuration files: kinds of values, prefixes, limits; tokenizer files
+ *	  and the possible places of a chat template.
  */
 #include "base/json/json_scan.h"
 #include "loader/hf_config.h"
@@ -50,7 +50,7 @@ test_values(void)
 	conf_free(c);
 }
 
-/* as Python writes it, outside of strings */
+/* Infinity as Python writes it, outside of strings. */
 static void
 test_infinity(void)
 {
@@ -109,7 +109,7 @@ test_bad_json(void)
 	buf_free(&b);
 }
 
-/* What stands in text_config is lifted, null as well, over a null but not over a value. */
+/* Members of text_config are moved to the root, null as well; they replace a null but not a value. */
 static void
 test_lift(void)
 {
@@ -124,7 +124,7 @@ test_lift(void)
 	conf_free(c);
 }
 
-/* head, then `part` n times */
+/* Write head, then `part` n times. */
 static void
 repeat(Buf *b, const char *head, const char *part, int n)
 {
@@ -162,7 +162,7 @@ test_values_counted(void)
 	put_text("config.json", b.data);
 	expect_refused("300,000 values", scratch, ERR_BAD_FILE, "config.json\" has too many JSON values");
 	put_text("config.json", "{}");
-	/* would be a tree of 160 MB */
+	/* its tree would take 160 MB */
 	repeat(&b, "[0", ",0", 2000000);
 	put_text("tokenizer.json", b.data);
 	expect_refused("2,000,000 values in 4 MB", scratch, ERR_BAD_FILE,
@@ -175,7 +175,7 @@ test_values_counted(void)
 	expect_refused("its configuration", scratch, ERR_BAD_FILE,
 				   "tokenizer_config.json\" has too many JSON values");
 	unlink(in_scratch("tokenizer_config.json"));
-	/* as many as a large vocabulary has, and of its length */
+	/* as many as in a large vocabulary, with the same lengths */
 	repeat(&b, "{\"model\":{\"merges\":[[\"ab\",\"cd\"]", ",[\"abc\",\"def\"]", 300000);
 	buf_addstr(&b, "]}}");
 	put_text("tokenizer.json", b.data);
@@ -186,7 +186,7 @@ test_values_counted(void)
 	buf_free(&b);
 }
 
-/* an empty safetensors file, so that a directory opens */
+/* Write an empty safetensors file, so that the directory opens. */
 static void
 put_weights(void)
 {
@@ -220,7 +220,7 @@ test_directory(void)
 	files_close(f);
 }
 
-/* open the scratch directory and hand out its tokenizer */
+/* Open the scratch directory and return its tokenizer. */
 static bool
 tokenizer(Files **f, FilesTokenizer *t, Err *e)
 {

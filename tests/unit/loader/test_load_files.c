@@ -1,7 +1,7 @@
 /*
  * test_load_files.c
- *	  What both file kinds share: paths that are no model, the contents' name, and
- *	  files that change underneath the reader.
+ *	  Properties of both kinds of files: paths that are not a model, the id of the contents, and files
+ *	  that change while they are read.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ test_paths(void)
 	scratch_clear();
 }
 
-/* what files_contents_id() says of the scratch model; to be freed */
+/* Return files_contents_id() of the scratch model; to be freed. */
 static char *
 contents(void)
 {
@@ -85,7 +85,7 @@ test_contents_id(void)
 	CHECK(strcmp(id, again) == 0, "the same files");
 	mem_free(again);
 
-	/* rewritten in place, with the time set back */
+	/* rewritten in place, and the time reset */
 	fd = open(in_scratch("model.safetensors"), O_RDWR);
 	usleep(20000);				/* time stamps follow the kernel's ticks */
 	if (fd < 0 || fstat(fd, &st) != 0 || pread(fd, &byte, 1, st.st_size - 1) != 1)
@@ -153,8 +153,9 @@ static void
 test_digest_of_texts(void)
 {
 	/*
-	 * of each text "name length\n" and itself, in the order of names; users keep what is made of it: Python's
-	 * hashlib.blake2b(b'config.json 2\n{}in/prompts.json 3\n[1]vocab.txt 0\n', digest_size=32)
+	 * digest of "name length\n" and the content of each file, in the order of names.  Users store
+	 * results that depend on it, so it must not change.  Python: hashlib.blake2b(b'config.json
+	 * 2\n{}in/prompts.json 3\n[1]vocab.txt 0\n', digest_size=32)
 	 */
 	static const char kept[] = "f789c30f2c89837a320a43a53e52f5545f66fef4cc5796dc2765dc3aa51dd517";
 	char		inner[300];
@@ -179,14 +180,14 @@ test_digest_of_texts(void)
 	put_text("added.json", "");
 	CHECK(strcmp(texts_digest(), kept) != 0, "one more");
 	unlink(in_scratch("added.json"));
-	/* a device is no text, and a folder in a folder is not looked at */
+	/* special files are skipped, and so is a folder within a folder */
 	CHECK(mkfifo(in_scratch("pipe.json"), 0600) == 0 && mkdir(in_scratch("in/deep"), 0700) == 0, "mkfifo");
 	put_text("in/deep/config.json", "{}");
 	CHECK(strcmp(texts_digest(), kept) == 0, "what is no text: %s", texts_digest());
 	unlink(in_scratch("pipe.json"));
 	unlink(in_scratch("in/deep/config.json"));
 	rmdir(in_scratch("in/deep"));
-	/* one that can't be read */
+	/* a file that can't be read */
 	CHECK(symlink("prompts.json", in_scratch("in/again.json")) == 0, "symlink");
 	CHECK(strcmp(texts_digest(), kept) != 0, "a link counts as what it leads to");
 	unlink(in_scratch("in/again.json"));
@@ -248,7 +249,7 @@ sum_thread(void *arg)
 	return NULL;
 }
 
-/* Allocates and uses another thread, as the packing of a model does. */
+/* Allocates memory and uses another thread, as packing a model does. */
 static void
 sum_all(void *arg)
 {
@@ -291,7 +292,7 @@ test_guard(void)
 	files_close(f);
 	expect_refused("truncated", scratch, ERR_BAD_FILE, "extends past the end");
 
-	/* what no SIGBUS shows: less than a page missing, bytes overwritten in place */
+	/* changes that cause no SIGBUS: less than a page missing, bytes overwritten in place */
 	copy_model(FIXTURES "llama_f32");
 	s.f = f = files_open(scratch, &e);
 	if (f != NULL)
@@ -315,7 +316,7 @@ fault_elsewhere(void *arg)
 	raise(*(int *) arg);
 }
 
-/* A SIGBUS that isn't ours kills the process as it would without a guard. */
+/* A SIGBUS outside of the guarded files kills the process as it would without a guard. */
 static void
 test_foreign_sigbus(void)
 {
@@ -333,7 +334,7 @@ test_foreign_sigbus(void)
 	if (pid == 0)
 	{
 		signal(SIGBUS, SIG_DFL);
-		/* raised twice: the first restores the default action */
+		/* raised twice: the first one restores the default action */
 		load_read_guard(f, fault_elsewhere, &sig, &e);
 		raise(SIGBUS);
 		_exit(0);
@@ -343,7 +344,7 @@ test_foreign_sigbus(void)
 	files_close(f);
 }
 
-/* Guards may nest and run in several threads. */
+/* Guards may nest and be used in several threads. */
 static void *
 guard_thread(void *arg)
 {

@@ -1,7 +1,6 @@
 /*
  * test_load_st.c
- *	  What sentence-transformers keeps beside a model: all that is honoured, and each
- *	  way that its files can be wrong.
+ *	  The files of sentence-transformers: everything that is supported, and each error in them.
  */
 #include "tests/unit/load_util.h"
 
@@ -33,7 +32,7 @@ clear_folder(const char *name)
 	rmdir(in_scratch(name));
 }
 
-/* A model that loads, without any of these files. */
+/* Write a model that loads, without any of these files. */
 static void
 base(void)
 {
@@ -111,7 +110,7 @@ test_all(void)
 	files_close(f);
 }
 
-/* As the newest releases write it. */
+/* The format of the newest releases. */
 static void
 test_new_style(void)
 {

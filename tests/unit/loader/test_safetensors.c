@@ -1,14 +1,14 @@
 /*
  * test_safetensors.c
- *	  safetensors files and directories, good and bad: each way that a header, an
- *	  index or a shard can be wrong has its own message.
+ *	  safetensors files and directories, good and bad: each error of a header, an index or a shard has
+ *	  its own message.
  */
 #include "tests/unit/load_util.h"
 
 #define T(name, dtype, shape, b, e) \
 	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #b "," #e "]}"
 
-/* name in scratch: 8 bytes length, header, data_len zero bytes */
+/* Write name into scratch: 8 bytes length, header, data_len zero bytes. */
 static void
 put_st(const char *name, uint64_t stated_len, const char *header, size_t data_len)
 {
@@ -85,7 +85,7 @@ test_headers(void)
 		const Case *c = &headers[i];
 
 		put_st("model.safetensors", strlen(c->header), c->header, c->data_len);
-		/* a control character is no JSON for some parsers, a bad type for others */
+		/* some parsers reject control characters as JSON, others as a bad type */
 		if (c->msg[0] == '\0')
 		{
 			Err			e = {0};
@@ -148,7 +148,7 @@ test_good(void)
 	files_close(f);
 }
 
-/* Every prefix of a real file is refused, and so is the file with a byte more. */
+/* Every prefix of a real file is refused, and so is the file with an additional byte. */
 static void
 test_truncations(void)
 {
@@ -229,7 +229,7 @@ test_shards(void)
 	CHECK(symlink("m-cycle.safetensors", in_scratch("m-cycle.safetensors")) == 0, "symlink");
 	index_case("cyclic link", "{\"weight_map\":{\"a\":\"m-cycle.safetensors\"}}", ERR_IO,
 			   "m-cycle.safetensors");
-	/* model.safetensors wins over an index, as in transformers */
+	/* model.safetensors is preferred to an index, as in transformers */
 	put_st("model.safetensors", strlen(h), h, 4);
 	f = files_open(scratch, &e);
 	CHECK(f != NULL && files_count(f) == 1, "single file beside an index");
@@ -250,7 +250,7 @@ test_nesting(void)
 	buf_free(&b);
 }
 
-/* A header of as many tensors as large models have, and one that would be a tree of 120 MB. */
+/* A header with as many tensors as large models have, and one whose tree would take 120 MB. */
 static void
 test_many(void)
 {

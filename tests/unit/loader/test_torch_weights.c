@@ -1,9 +1,9 @@
 /*
  * test_torch_weights.c
- *	  Weights in PyTorch's files: the state dictionaries of tests/golden/torch_weights.txt, and some of them
- *	  cut and with bytes changed, which must give tensors within the file or an error.
+ *	  Weights in PyTorch's files: the state dictionaries of tests/golden/torch_weights.txt, and some of
+ *	  them cut and with bytes changed, which must give tensors within the file or an error.
  *
- * What the numbers mean is compared in tests/golden/models_golden.c.
+ * tests/golden/models_golden.c compares the values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #define LINE_MAX_LEN	65536
 #define FILE_NAME	"pytorch_model.bin"
 
-/* "name TYPE 2,3;..." of all tensors, to be freed */
+/* Return "name TYPE 2,3;..." of all tensors, to be freed. */
 static char *
 listed(const Files *f)
 {
@@ -31,7 +31,7 @@ listed(const Files *f)
 		buf_printf(&b, "%s%s %s ", i > 0 ? ";" : "", t->name, ktype_name(t->type));
 		for (int d = 0; d < t->ndim; d++)
 			buf_printf(&b, "%s%lld", d > 0 ? "," : "", (long long) t->shape[d]);
-		/* the sanitizers see where these lie */
+		/* read all bytes, so that sanitizers check them */
 		for (size_t j = 0; j < t->nbytes; j++)
 			sum += ((const uint8_t *) t->data)[j];
 		(void) sum;
@@ -80,7 +80,7 @@ check_broken(Buf *file, size_t step)
 		}
 }
 
-/* An index names shards. */
+/* An index that names shards. */
 static void
 check_index(const Buf *file)
 {

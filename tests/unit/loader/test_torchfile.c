@@ -1,7 +1,7 @@
 /*
  * test_torchfile.c
- *	  Tensors as torch.save() writes them: those of tests/golden/torch_tensors.txt, and each of them cut
- *	  and with each byte changed, which must give a tensor or an error.
+ *	  Tensors written by torch.save(): those of tests/golden/torch_tensors.txt, and each of them cut and
+ *	  with each byte changed, which must give a tensor or an error.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ check_file(const char *name, const char *want, const Buf *file)
 		mem_free(t.data);
 }
 
-/* Broken in all ways, in memory of its own so that the sanitizers see every byte read behind it. */
+/* Damage the file in all ways, in a buffer of its own, so that sanitizers find reads beyond its end. */
 static void
 check_broken(const Buf *file, size_t step)
 {

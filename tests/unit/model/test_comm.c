@@ -1,11 +1,11 @@
 /*
  * test_comm.c
- *	  Ranks that talk through shared memory: random collectives of processes and of threads, each
- *	  compared with what it must give, also with a device on each rank; the stream of commands; ranks that are
- *	  lost.
+ *	  Ranks that communicate through shared memory: random collectives of processes and of threads, each
+ *	  compared with the expected result, also with a device on each rank; the stream of commands; lost
+ *	  ranks.
  *
- * What rank r puts into element i of call number n is a function of the three, so everyone knows what
- * the others have.  All ranks throw the same dice.
+ * The value that rank r puts into element i of call number n is a function of the three, so every rank
+ * knows the others' values.  All ranks draw the same random numbers.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ dice(uint32_t *s)
 	return *s ^= *s << 5;
 }
 
-/* what rank `rank` has; fractions, so that the order of a sum shows */
+/* Return the value of rank `rank`; a fraction, so that the order of a sum matters. */
 static float
 value(uint32_t call, int rank, size_t i)
 {
@@ -54,7 +54,7 @@ now(void)
 	return (double) ts.tv_sec + 1e-9 * (double) ts.tv_nsec;
 }
 
-/* A rank at work. */
+/* State of one rank. */
 typedef struct Rank
 {
 	KComm	   *c;
@@ -87,7 +87,7 @@ one_gather(Rank *r, size_t n, uint32_t d)
 	int			rows = 1 + (int) (d % 5);
 	int32_t		starts[GROUP_MOST + 1] = {0};
 
-	/* uneven, and perhaps none at all */
+	/* uneven parts, some of them empty */
 	for (int k = 0; k < r->c->size; k++)
 		starts[k + 1] = starts[k] + (int32_t) (n / (size_t) rows * (size_t) ((d >> k) % 3) / 2);
 	fill(r, (size_t) rows * (size_t) (starts[r->c->rank + 1] - starts[r->c->rank]));
@@ -132,7 +132,7 @@ one_broadcast(Rank *r, size_t n, uint32_t d)
 		r->wrong |= r->mine[i] != value(r->call, root, i);
 }
 
-/* each to its neighbour, the even ones first: a ring */
+/* Send to the next rank in a ring; even ranks send first. */
 static void
 one_send(Rank *r, size_t n)
 {
@@ -149,7 +149,7 @@ one_send(Rank *r, size_t n)
 		r->wrong |= r->all[i] != value(r->call, from, i);
 }
 
-/* The CPUs as one: its memory is the host's, but nothing comes from it unless it was waited for. */
+/* The CPUs as a device: its memory is the host's, but a read is only valid after a wait. */
 static void
 open_device(Dev *dev)
 {
@@ -161,7 +161,7 @@ open_device(Dev *dev)
 							why, sizeof(why));
 }
 
-/* so many calls, as the dice fall; the process's exit status */
+/* Make `calls` random calls; returns the process's exit status. */
 static int
 work(GroupMem *g, int calls, uint32_t seed, bool staged)
 {
@@ -179,7 +179,7 @@ work(GroupMem *g, int calls, uint32_t seed, bool staged)
 	for (int i = 0; i < calls && !r.wrong && !r.c->ops->failed(r.c); i++)
 	{
 		uint32_t	d = dice(&seed);
-		/* most are small, a few take several pieces */
+		/* most are small, a few take several slots */
 		size_t		n = dice(&seed) % (d % 4096 == 0 ? MOST : d % 64 == 0 ? 4096 : 200);
 
 		r.call = (uint32_t) i;
@@ -199,7 +199,7 @@ work(GroupMem *g, int calls, uint32_t seed, bool staged)
 				one_broadcast(&r, n, dice(&seed));
 				break;
 			default:
-				/* a send may still lie in a slot that a collective would use */
+				/* a send may still occupy a slot that a collective would use */
 				r.c->ops->barrier(r.c);
 				one_send(&r, n);
 				r.c->ops->barrier(r.c);
@@ -376,7 +376,7 @@ test_stream(void)
 
 /* ---- a lost rank ---- */
 
-/* seconds from a rank's end to the last other's */
+/* Return the seconds from a rank's end to the end of the last other rank. */
 static double
 lose_one(int world, int victim)
 {
@@ -405,7 +405,7 @@ test_killed(void)
 {
 	double		best = 10;
 
-	/* all are late on a machine with other things to do */
+	/* on a busy machine all may be late, so try again */
 	for (int i = 0; i < 5; i++)
 	{
 		double		took = lose_one(2 + i % 3, i % 2);
@@ -439,7 +439,7 @@ test_opening(void)
 	close(fd);
 }
 
-/* A rank that beat and doesn't any more, for who has no patience; and one that never did. */
+/* A rank whose heartbeat has stopped, for a short timeout; and one that never had a heartbeat. */
 static void
 test_still(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_conf.c
- *	  Keys of config.json that are absent, null or there: what each means in transformers'
- *	  configuration classes, in each architecture where the three differ.
+ *	  Keys of config.json that are absent, null or given: the meaning of each in transformers'
+ *	  configuration classes, for each architecture in which the three differ.
  */
 #include <math.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ field(const DecoderConf *o, Field f)
 	return NAN;
 }
 
-/* What a key gives when it is absent, null, and some value; NAN: an error. */
+/* The result of a key that is absent, null, and has a value; NAN: an error. */
 typedef struct Case
 {
 	const char *arch;
@@ -154,7 +154,7 @@ check_case(const Case *t, const char *how, const char *value, double want)
 	dec_conf_free(&o);
 }
 
-/* Of a key's names the first that has a value counts, and a missing one goes by the first. */
+/* The first of a key's names that has a value is used; the error about a missing one uses the first name. */
 static void
 test_names(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_defaults.c
- *	  What a configuration's keys are when they are absent: the defaults of the classes
- *	  in transformers, which checkpoints may leave out, and the goldens' don't.
+ *	  The values of absent configuration keys: the defaults of the classes in transformers, which
+ *	  checkpoints may leave out, though those of the golden tests don't.
  */
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/model/tiny_conf.h"
 
-/* What a class of transformers takes for a key that its checkpoints may leave out. */
+/* Defaults of transformers' classes for keys that checkpoints may leave out. */
 static void
 test_defaults(void)
 {
@@ -78,7 +78,7 @@ test_defaults(void)
 		bool		ok;
 		double		theta = 10000;
 
-		/* where a quarter would be half a pair */
+		/* where a quarter would split a pair */
 		if (rows[i].rotary == 0 && rows[i].theta > 0)
 			conf_set_int(c, "head_dim", 16);
 		if (strcmp(rows[i].what, "gpt2") == 0)
@@ -179,7 +179,7 @@ test_own_defaults(void)
 	conf_free(c);
 }
 
-/* The share of a head that is rotated, as Python's double has it. */
+/* The share of a head that is rotated, computed as in Python's double. */
 static void
 test_rotary_share(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_device_arena.c
- *	  Memory where ops are, on the CPUs and on a device; and that the device "host" keeps its users to
- *	  device.h.
+ *	  Memory that ops can access, on the CPUs and on a device; and that the device "host" detects
+ *	  violations of device.h.
  */
 #include "model/weights/device_arena.h"
 
@@ -50,7 +50,7 @@ test_rows(const Dev *dev)
 		if (dev != NULL)
 		{
 			CHECK(isnan(h.host[10]), "not before it was waited for");
-			h.dev[11] = -1;		/* the copy was asked for before */
+			h.dev[11] = -1;		/* the copy was requested before */
 		}
 		CHECK(dev_wait(dev, &e), "waited");
 		for (int i = 10; i < 30; i++)
@@ -87,7 +87,7 @@ test_memory(const Dev *dev)
 	devmem_free(&m);
 }
 
-/* Copies beside the ops. */
+/* Copies in parallel with ops. */
 static void
 test_beside(const Dev *dev)
 {
@@ -114,12 +114,12 @@ test_beside(const Dev *dev)
 	e = dev->ops->kv_put(dev->d, mem, &more[0], sizeof(int));
 	e2 = dev->ops->kv_put(dev->d, mem + 1, &more[1], sizeof(int));
 	CHECK(mem[0] == 9 && mem[1] == 2, "a put waits");
-	more[0] = 70;				/* it is still the device's */
+	more[0] = 70;				/* it still belongs to the device */
 	dev->ops->step_begin(dev->d, &(KStep) {0});
 	CHECK(mem[0] == 70 && mem[1] == 8, "until the next step: %d %d", mem[0], mem[1]);
 	CHECK(dev->ops->event_done(dev->d, e) && dev->ops->event_done(dev->d, e2), "both are done then");
 
-	/* a step waits for puts and what is before them, but not for gets */
+	/* a step waits for puts and the operations before them, but not for gets */
 	e = dev->ops->kv_get(dev->d, host, mem, sizeof(int));
 	(void) dev->ops->kv_put(dev->d, mem, &more[1], sizeof(int));
 	e2 = dev->ops->kv_get(dev->d, host + 1, mem + 1, sizeof(int));
@@ -146,7 +146,7 @@ tell(void *ctx)
 	++*(int *) ctx;
 }
 
-/* The report that a step goes on: over all its waits, as often as time has passed. */
+/* Progress of a step is reported during all its waits, at regular intervals. */
 static void
 test_waiting(const Dev *dev)
 {
@@ -156,7 +156,7 @@ test_waiting(const Dev *dev)
 	dev_wait_begin(&w, tell, NULL, &told);
 	dev_wait_until(dev, dev->ops->done, &w);
 	CHECK(told == 0, "what is there is not waited for");
-	/* none of these waits is long enough for itself */
+	/* none of these waits is long enough for a report alone */
 	for (int i = 0; i < 20; i++)
 	{
 		ready_us = clock_us() + 8000;

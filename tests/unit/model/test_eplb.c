@@ -1,7 +1,7 @@
 /*
  * test_eplb.c
- *	  Where the balancer puts experts: two maps worked out by the published rule, what must hold of
- *	  every map, and that loads are more even behind it.
+ *	  Where the balancer puts experts: two maps computed by hand from the published rule, invariants of
+ *	  every map, and that loads are more even afterwards.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ dice(uint32_t *s)
 	return *s ^= *s << 5;
 }
 
-/* Every expert has a slot, every slot an expert, and the two lists are each other's inverse. */
+/* Check that every expert has a slot, every slot an expert, and the two lists are inverse to each other. */
 static bool
 is_map(const EplbShape *s, const EplbMap *m)
 {
@@ -101,7 +101,7 @@ test_example(void)
 	eplb_rearrange(&s, example, &m);
 	CHECK(memcmp(m.expert, all, sizeof(all)) == 0, "one group");
 	CHECK(is_map(&s, &m), "one group");
-	/* three groups aren't for two nodes: as if there were neither */
+	/* three groups don't divide over two nodes: both are ignored */
 	s.groups = 3;
 	s.nodes = 2;
 	eplb_rearrange(&s, example, &m);
@@ -125,7 +125,7 @@ test_first(void)
 	map_free(&m);
 }
 
-/* tokens per slot, if the copies of an expert share its tokens alike */
+/* Compute the tokens of each slot, if the copies of an expert share its tokens evenly. */
 static void
 spread(const EplbShape *s, const EplbMap *m, const int64_t *load, int64_t *out)
 {
@@ -148,7 +148,10 @@ copies(const int32_t *expert, int n, int which)
 	return found;
 }
 
-/* Ranks have the experts that they had in `next`, and of those that they have now as many stay as can. */
+/*
+ * Check that ranks have the experts of `next`, and that as many of their present experts as possible
+ * stay in place.
+ */
 static void
 check_settled(const EplbShape *s, const EplbMap *now, const EplbMap *next, const EplbMap *settled)
 {
@@ -177,8 +180,9 @@ check_settled(const EplbShape *s, const EplbMap *now, const EplbMap *next, const
 }
 
 /*
- * How even a load of tokens per slot, [layers][physical], is: the sum over layers of the ranks' mean
- * divided by the sum of the busiest rank's.  1 is even, 1 / ranks is one rank for all; 1 without load.
+ * Return how even a load of tokens per slot, [layers][physical], is: the sum over layers of the ranks'
+ * mean divided by the sum of the busiest rank's.  1 is even, 1 / ranks is one rank with everything; 1
+ * without load.
  */
 static double
 balance(const EplbShape *s, const int64_t *load)
@@ -245,7 +249,7 @@ test_random(void)
 		spread(&s, &before, load, slot);
 		was = balance(&s, slot);
 		spread(&s, &m, load, slot);
-		/* dealing isn't the best there is: a round may lose, all of them may not */
+		/* the rule isn't optimal: a single round may get worse, but not all together */
 		gained += balance(&s, slot) - was;
 		map_free(&m);
 		map_free(&again);

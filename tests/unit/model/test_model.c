@@ -1,8 +1,8 @@
 /*
  * test_model.c
- *	  What model_new() and model_check() refuse: configurations that are absurd or
- *	  unknown, tensors that are missing, misshapen or of no use; and what a load
- *	  does besides: progress, cancellation, limits, mixed types.
+ *	  What model_new() and model_check() refuse: configurations that are absurd or unknown, tensors that
+ *	  are missing, misshapen or unused; and other effects of a load: progress, cancellation, limits,
+ *	  mixed types.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/model/tiny_conf.h"
 
-/* A model in memory: its tensors are all zeros, made by the configuration. */
+/* A model in memory: its tensors are all zeros, with shapes from the configuration. */
 #define MAX_TENSORS 64
 
 typedef struct Fake
@@ -20,7 +20,7 @@ typedef struct Fake
 	KTensor		t[MAX_TENSORS];
 	char		names[MAX_TENSORS][80];
 	int			n;
-	int			calls;			/* of progress */
+	int			calls;			/* calls of progress() */
 	int			stop_at;		/* cancel at this call, 0 = never */
 	double		last;
 } Fake;
@@ -80,7 +80,7 @@ get(Fake *f, const char *name)
 	return (KTensor *) fake_find(f, name);
 }
 
-/* hidden 8, 2 heads of 4, 1 kv head, inter 12, vocab 10, 2 layers, untied */
+/* Make a model: hidden 8, 2 heads of 4, 1 kv head, inter 12, vocab 10, 2 layers, untied. */
 static void
 make(Fake *f)
 {
@@ -254,8 +254,8 @@ test_bad_strings(void)
 	conf_free(c);
 }
 
-/* A key of another kind is an error, never its default. */
-/* What encoders refuse: a number or a string of a class. */
+/* A key of the wrong type is an error; its default is never used. */
+/* Values that encoders refuse: a number or a string for each class. */
 static void
 test_encoders(void)
 {
@@ -383,7 +383,7 @@ test_tensors(void)
 	conf_free(c);
 }
 
-/* quantizing on loading: what llm_create_model says of it */
+/* Quantization on loading, and the errors of llm_create_model. */
 static void
 test_quantization(void)
 {
@@ -411,7 +411,7 @@ few_mat_bytes(KType type, int n, int k)
 	return type == KT_Q4_K ? 0 : (size_t) n * (size_t) k;
 }
 
-/* llm_create_model knows what the kernels can't do */
+/* llm_create_model refuses types that the kernels don't support. */
 static void
 test_kernel_types(void)
 {
@@ -461,7 +461,7 @@ test_windows(void)
 	conf_free(c);
 }
 
-/* What single architectures refuse: switches that they can't do, values that make no sense. */
+/* Values that single architectures refuse: unsupported switches, absurd values. */
 static void
 test_switches(void)
 {
@@ -509,7 +509,7 @@ test_switches(void)
 	}
 }
 
-/* How a scaling of the rotary positions changes the context length, the options' first. */
+/* How RoPE scaling changes the context length; the options take precedence. */
 static void
 test_context_length(void)
 {
@@ -554,8 +554,10 @@ test_context_length(void)
 		}
 }
 
-/* A quantized module of a model's text part: found under the longer name, and only where there
- * is no ordinary weight. */
+/*
+ * A quantized module of a model's text part: found under the longer name, and only if there is no
+ * ordinary weight.
+ */
 static KTensor quantized;
 static int	asked;
 
@@ -604,7 +606,7 @@ test_text_part(void)
 	strcpy(f.names[get(&f, "language_model.model.layers.1.mlp.up_proj.weight") - f.t], "vision_tower.x");
 	refused("a weight is missing", c, &f, ERR_BAD_FILE, "\"model.layers.1.mlp.up_proj.weight\" is missing");
 	CHECK(model_check(c, &src, NULL, NULL, &info, &e), "%s", e.msg);
-	/* 2 x 7 matrices, the embedding, the head, each by at most four names */
+	/* 2 x 7 matrices, the embedding, the head, each under at most four names */
 	CHECK(asked > 16 && asked <= 64, "asked for %d modules", asked);
 	/* codes that are called "weight" */
 	strcpy(f.names[get(&f, "vision_tower.x") - f.t], "language_model.model.layers.1.mlp.up_proj.weight");
@@ -660,7 +662,7 @@ test_load(void)
 	kpool_free(pool);
 }
 
-/* Logits of one token with q, k and v of other types (not merged into one matrix). */
+/* Return a logit of one token with q, k and v of other types (not merged into one matrix). */
 static float
 first_logit(const Conf *c, Fake *f, KPool *pool, float *all)
 {
@@ -724,7 +726,7 @@ test_mixed_types(void)
 	kpool_free(pool);
 }
 
-/* the op table, with the head's rows counted: the only matrix of VOCAB columns */
+/* the op table, which counts the head's rows: it is the only matrix with VOCAB columns */
 #define VOCAB 10
 
 static int	head_rows;
@@ -738,7 +740,7 @@ counting_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *
 	kernels_select("ref", NULL)->mm(pool, w, x, rows, ldx, y, ldy, bias, ws);
 }
 
-/* The head multiplies the rows whose logits are wanted and no others; they are the right ones. */
+/* The head multiplies only the rows whose logits are wanted; and they are the right ones. */
 static void
 test_head_rows(void)
 {
@@ -805,7 +807,7 @@ typedef struct BadMoe
 	const char *msg;
 } BadMoe;
 
-/* what mixtures of experts and latent attention refuse */
+/* Values that mixtures of experts and latent attention refuse. */
 static void
 test_mixtures(void)
 {
@@ -869,7 +871,7 @@ test_mixtures(void)
 	}
 }
 
-/* What architectures with blocks of their own refuse, and hybrids; of one layer. */
+/* Values that architectures with blocks of their own refuse, and hybrids; with one layer. */
 static void
 test_specials(void)
 {
@@ -954,8 +956,8 @@ test_specials(void)
 #define VOCAB_BAICHUAN2 125696
 
 /*
- * Baichuan 2, by its vocabulary: a logit is the product with a row of the head, of length 1.  The layer adds
- * nothing.
+ * Baichuan 2, detected by its vocabulary: a logit is the product with a normalized row of the head.  The
+ * layer adds nothing.
  */
 static void
 test_head_norm(void)
@@ -1034,7 +1036,7 @@ test_head_norm(void)
 	kpool_free(pool);
 }
 
-/* hidden 8, 1 layer of Mixtral with 3 experts of 4 */
+/* hidden 8, 1 layer of Mixtral with 3 experts of 4. */
 static void
 test_expert_tensors(void)
 {
@@ -1044,7 +1046,7 @@ test_expert_tensors(void)
 	Err			e;
 
 	make(&f);
-	/* all but the second layer and the first one's MLP */
+	/* without the second layer and the first one's MLP */
 	for (int i = 0, n = f.n, to = f.n = 0; i < n; i++)
 	{
 		KTensor		t = f.t[i];
@@ -1082,8 +1084,10 @@ test_expert_tensors(void)
 	conf_free(c);
 }
 
-/* A latent model of one layer, whose heads' matrices are one of a type that can't be cut: the part
- * that is turned comes out as halves. */
+/*
+ * A latent-attention model of one layer, whose heads' matrices have a type that can't be split: the
+ * rotated part becomes halves.
+ */
 static void
 test_latent_quantized(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_moe.c
- *	  Which experts are chosen, and with which weights: against a plain reference, which
- *	  sorts where kroute() selects, and against cases worked out by hand.
+ *	  Which experts are chosen, and with which weights: against a plain reference that sorts where
+ *	  kroute() selects, and against cases computed by hand.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct Ranked
 	int			i;
 } Ranked;
 
-/* the better first, of equals the one with the lower number */
+/* Order by value; among equals the lower index first. */
 static int
 ranked_cmp(const void *a, const void *b)
 {
@@ -47,7 +47,7 @@ softmax(double *x, int n)
 		x[i] = exp(x[i]) / sum;
 }
 
-/* -inf for all experts outside of the best groups */
+/* Set all experts outside of the best groups to -inf. */
 static void
 mask_groups(const KRoute *c, double *choice)
 {
@@ -69,7 +69,7 @@ mask_groups(const KRoute *c, double *choice)
 			choice[groups[g].i * size + i] = -INFINITY;
 }
 
-/* weight[i] of every expert, 0 for those not chosen */
+/* Compute weight[i] of every expert, 0 for those not chosen. */
 static void
 reference(const KRoute *c, const float *logits, const float *correction, double *weight)
 {
@@ -183,7 +183,7 @@ test_reference(void)
 		}
 }
 
-/* SparseMixer: by hand */
+/* SparseMixer: computed by hand. */
 static void
 test_sparsemixer(void)
 {
@@ -193,15 +193,17 @@ test_sparsemixer(void)
 	float		weights[2];
 	float		space[4];
 
-	/* 1.99 is within 2 % of 2; alone with it, 2 weighs exp(0) / (exp(0) + exp(-0.01)).  Then
-	 * 1.99 is the best, and nothing near it. */
+	/*
+	 * 1.99 is within 2 % of 2: among these two, 2 has the weight exp(0) / (exp(0) + exp(-0.01)).  Then
+	 * 1.99 is the best, and nothing is near it.
+	 */
 	kroute(&c, logits, space, experts, weights);
 	CHECK(experts[0] == 0 && experts[1] == 2, "experts %d and %d", experts[0], experts[1]);
 	CHECK(fabs((double) weights[0] - 1 / (1 + exp(-0.01))) < 1e-6 && weights[1] == 1, "weights %g and %g",
 		  (double) weights[0], (double) weights[1]);
 }
 
-/* a row of NaN chooses experts that exist, and stays NaN */
+/* A row of NaN chooses valid experts, and stays NaN. */
 static void
 test_nan(void)
 {

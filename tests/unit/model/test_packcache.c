@@ -1,10 +1,10 @@
 /*
  * test_packcache.c
- *	  Packed weights kept on disk, the memory that a load takes, huge pages.
+ *	  Packed weights cached on disk, the memory of a load, huge pages.
  *
- * A random model of 54 MB is written to a scratch directory and loaded again and
- * again; its logits must always have the same bits.  That an entry was used shows by
- * its inode, which a new one would not have, and by the private memory of the process.
+ * A random model of 54 MB is written to a scratch directory and loaded again and again; its logits must
+ * always have the same bits.  A used cache entry is recognised by its inode, which a new one would not
+ * have, and by the private memory of the process.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +25,7 @@
 #define MB 1048576
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNT_MEMORY false		/* sanitizers have memory of their own */
+#define COUNT_MEMORY false		/* sanitizers use memory of their own */
 #else
 #define COUNT_MEMORY true
 #endif
@@ -36,7 +36,7 @@ static char cache_dir[300];
 static float logits[VOCAB];
 static long peak_anon;
 static long peak_file;
-static char *meddle;			/* [MB]: the next load finds its file overwritten */
+static char *meddle;			/* [MB]: overwritten during the next load */
 
 static long
 status_kb(const char *name)
@@ -53,7 +53,7 @@ status_kb(const char *name)
 	return kb;
 }
 
-/* Overwrites 1 MB in the middle of the model with zeros, after saving it in `saved`; and back. */
+/* Overwrite 1 MB in the middle of the model with zeros, after saving it in `saved`; or restore it. */
 static void
 exchange_weights(char *saved, bool back)
 {
@@ -131,7 +131,7 @@ add_layer(Writer *w, int i)
 	}
 }
 
-/* small values of either sign, as bfloat16 */
+/* Write small values of either sign, as bfloat16. */
 static void
 write_weights(int fd, uint64_t bytes, uint32_t seed)
 {
@@ -185,7 +185,7 @@ write_model(uint32_t seed)
 	buf_free(&w.head);
 }
 
-/* logits of one token into `out` */
+/* Compute the logits of one token into `out`. */
 static void
 run(Model *m, float *out)
 {
@@ -203,10 +203,10 @@ run(Model *m, float *out)
 	mem_free(kv.base);
 }
 
-/* Not NULL: what the files are said to be, whatever they are. */
+/* Not NULL: the id of the files' contents, whatever they are. */
 static const char *same_id;
 
-/* Load with a cache (NULL: without), compare the logits; false: the load failed. */
+/* Load with a cache (NULL: without), and compare the logits.  Returns false if the load failed. */
 static bool
 load(const char *what, const char *cache, const char *quant, bool compare)
 {
@@ -235,7 +235,7 @@ load(const char *what, const char *cache, const char *quant, bool compare)
 
 /* ---- the cache's directory ---- */
 
-/* Number of files; *path: one of them, *inode: its. */
+/* Return the number of files; *path: one of them, *inode: its inode. */
 static int
 entries(char *path, size_t size, ino_t *inode)
 {
@@ -271,7 +271,7 @@ clear_dir(const char *dir)
 		closedir(d);
 }
 
-/* The only entry has been damaged: the load makes a new one, and the next uses that. */
+/* The only entry was damaged: the load makes a new one, which the next load uses. */
 static void
 renewed(const char *what, ino_t old, int keep_open)
 {
@@ -287,7 +287,7 @@ renewed(const char *what, ino_t old, int keep_open)
 		close(keep_open);
 }
 
-/* Overwrite a byte of the entry; its inode stays in use, so that the next has another. */
+/* Overwrite a byte of the entry; its inode stays in use, so that the next entry gets another. */
 static void
 test_damage(const char *what, off_t at, int whence)
 {
@@ -373,7 +373,7 @@ test_hit(void)
 	load("one entry again", cache_dir, NULL, true);
 }
 
-/* Other contents with the same key, as on a file system without times: only packing can tell. */
+/* Other contents with the same key, as on a file system without times: only packing detects it. */
 static void
 test_same_key(void)
 {
@@ -410,7 +410,7 @@ test_same_key(void)
 	close(fd);
 }
 
-/* Half a copy, seen while it is made and finished with the times of the original, isn't kept. */
+/* A model file that is still being copied, and gets the times of the original at the end, isn't cached. */
 static void
 test_changing_file(void)
 {
@@ -435,7 +435,7 @@ test_changing_file(void)
 	load("as before", cache_dir, NULL, true);
 }
 
-/* A load goes on without a cache that can't be had. */
+/* A load works without a cache if the directory can't be used. */
 static void
 test_bad_directory(void)
 {
@@ -482,7 +482,7 @@ die(void *ctx)
 	return raise(SIGKILL) == 0;
 }
 
-/* A writer that is killed leaves nothing, where the file system can make files without names. */
+/* A writer that is killed leaves no file, if the file system supports unnamed files. */
 static void
 test_killed_writer(void)
 {
@@ -515,7 +515,7 @@ test_killed_writer(void)
 	CHECK(entries(after, sizeof(after), &inode) == n && inode == first, "it left \"%s\"", after);
 }
 
-/* What crashed writers left goes when it is old. */
+/* Files that crashed writers have left are removed when they are old. */
 static void
 test_leftovers(void)
 {
@@ -582,7 +582,7 @@ test_huge_pages(void)
 		memset(marena_take(&a, 3 * MB), 1, 3 * MB);
 		marena_free(&a);
 	}
-	/* more than any machine has set aside */
+	/* more huge pages than any machine has reserved */
 	CHECK(!marena_reserve(&a, (size_t) 1 << 45, HUGE_ON, "A test", &e) && e.cls == ERR_NOMEM &&
 		  strstr(e.hint, "vm.nr_hugepages") != NULL && strstr(e.detail, "A test") != NULL, "%s / %s", e.msg,
 		  e.hint);

@@ -1,7 +1,7 @@
 /*
  * test_pooler.c
- *	  Poolers against their definitions, behind an instruction, too; activations and
- *	  dimensions; names of tasks.
+ *	  Poolers against their definitions, also with an instruction; activations and dimensions; names of
+ *	  tasks.
  */
 #include <math.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #define WIDTH 3
 #define ROWS 5
 
-/* row i: i + 1, -(i + 1), 2 i */
+/* Row i is i + 1, -(i + 1), 2 i. */
 static float
 at(int row, int j)
 {
 	return j == 0 ? (float) (row + 1) : j == 1 ? (float) -(row + 1) : (float) (2 * row);
 }
 
-/* What the definition says of rows from .. ROWS - 1. */
+/* Return the value by definition for rows from .. ROWS - 1. */
 static double
 defined(PoolKind k, int from, int j)
 {

@@ -1,7 +1,7 @@
 /*
  * test_rope.c
- *	  RoPE frequencies of each scaling against values computed by the reference
- *	  (transformers), parameters that make no sense, and the table of cos and sin.
+ *	  RoPE frequencies of each scaling against values computed by the reference (transformers), invalid
+ *	  parameters, and the table of cos and sin.
  */
 #include <math.h>
 #include <string.h>
@@ -90,7 +90,7 @@ test_scalings(void)
 	}
 }
 
-/* YaRN's limits where no key says them. */
+/* YaRN's limits if no key gives them. */
 static void
 test_yarn_limits(void)
 {
@@ -187,7 +187,7 @@ test_long(void)
 	}
 }
 
-/* NTK-aware, of Alibaba's GTE */
+/* NTK-aware scaling of Alibaba's GTE. */
 static void
 test_ntk(void)
 {

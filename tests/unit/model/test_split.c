@@ -1,13 +1,13 @@
 /*
  * test_split.c
- *	  Columns of a matrix have the same bits whether all of it is packed or a part: what makes ranks
- *	  of a tensor-parallel group compute what one alone would.
+ *	  Columns of a matrix have the same bits whether all of it is packed or only a part: so the ranks of
+ *	  a tensor-parallel group compute the same as a single one.
  *
- * All types of weights on all implementations that this CPU can run, cut in two, and at a place that
- * no strip ends at.
+ * All weight types on all implementations that this CPU can run, split in two, also at a place where no
+ * strip ends.
  *
- * Rows that are cut give partial sums, which added up are what the whole rows give but for rounding: the
- * difference is less than eight roundings of the sum of products' magnitudes.
+ * Split rows give partial sums, whose sum equals the product of the whole rows but for rounding: the
+ * difference is less than eight roundings of the sum of the products' magnitudes.
  */
 #include <float.h>
 #include <math.h>
@@ -31,14 +31,14 @@ dice(void)
 	return s ^= s << 5;
 }
 
-/* in [-1, 1) */
+/* Return a number in [-1, 1). */
 static float
 number(void)
 {
 	return (float) (int) (dice() >> 8) / 8388608.0f - 1;
 }
 
-/* A row of random codes with scales of which products stay small. */
+/* Fill a row with random codes and with scales that keep products small. */
 static void
 fill_row(KType t, uint8_t *row)
 {
@@ -58,14 +58,14 @@ fill_row(KType t, uint8_t *row)
 	{
 		for (size_t i = 0; i < bytes; i++)
 			row[i] &= 0xbf;
-		/* one that was another group's would be noticed */
+		/* different scales, so that one of another group would be noticed */
 		for (int i = 0; i < K / FP8_GROUP; i++, whole += 0.01f)
 			memcpy(row + (size_t) i * sizeof(whole), &whole, sizeof(whole));
 	}
 	else
 		for (size_t i = 0; i < bytes; i += block)
 		{
-			/* its scales stand at either end of a block */
+			/* its scales are at either end of a block */
 			if (t == KT_MXFP4)
 				row[i] = 120;
 			else
@@ -77,7 +77,7 @@ fill_row(KType t, uint8_t *row)
 		}
 }
 
-/* rows from .. to - 1 of w, packed */
+/* Pack rows from .. to - 1 of w. */
 static KMat
 pack(const Kernels *k, KType t, const uint8_t *w, int from, int to)
 {
@@ -93,7 +93,7 @@ pack(const Kernels *k, KType t, const uint8_t *w, int from, int to)
 	return m;
 }
 
-/* The matrix whole and cut at `cut`, times a few rows. */
+/* Multiply the whole matrix, and the parts split at `cut`, with a few rows. */
 static bool
 same_bits(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int cut, int rows)
 {
@@ -116,7 +116,7 @@ same_bits(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int c
 	return memcmp(y[0], y[1], (size_t) (rows * n) * sizeof(float)) == 0;
 }
 
-/* inputs from .. from + k - 1 of n rows, packed */
+/* Pack inputs from .. from + k - 1 of n rows. */
 static KMat
 pack_cut(const Kernels *k, KType t, const uint8_t *w, int n, int from, int inputs)
 {
@@ -137,8 +137,8 @@ pack_cut(const Kernels *k, KType t, const uint8_t *w, int n, int from, int input
 }
 
 /*
- * The largest difference between whole rows' products and parts' added up, in roundings of the sum of
- * magnitudes.
+ * Return the largest difference between the whole rows' products and the parts' sums, in roundings of
+ * the sum of magnitudes.
  */
 static double
 sum_error(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int cut, int rows)
@@ -176,7 +176,7 @@ sum_error(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int c
 	return worst;
 }
 
-/* Rows may be cut at multiples of so many. */
+/* Rows may be split at multiples of this. */
 static int
 unit_of(KType t)
 {
@@ -184,8 +184,8 @@ unit_of(KType t)
 }
 
 /*
- * A row of many scales or blocks: its parts, from each place on to the next one and to the end, are what it
- * is in them.
+ * A row of many scales or blocks: its parts, from each place to the next one and to the end, have the
+ * same values.
  */
 static void
 test_cut(KType t, const uint8_t *w)

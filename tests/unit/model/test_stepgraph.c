@@ -1,6 +1,6 @@
 /*
  * test_stepgraph.c
- *	  Which steps are recorded, under which keys, and how they are padded.
+ *	  Which steps are captured in graphs, under which keys, and how they are padded.
  */
 #include <string.h>
 
@@ -93,7 +93,7 @@ check_keys(StepGraphs *g, const KvView *kv, float *y)
 	CHECK(memcmp(&first, &key, sizeof(key)) != 0, "another KV has the same key");
 }
 
-/* what isn't plain decoding */
+/* Steps that are not plain decoding. */
 static void
 check_others(StepGraphs *g, const KvView *kv, float *y)
 {

@@ -1,7 +1,7 @@
 /*
  * tiny_conf.h
- *	  The configuration that tests of src/model begin with: hidden 8, 2 heads of 4, 1 kv
- *	  head, inter 12, 2 layers; without a class.
+ *	  The base configuration for tests of src/model: hidden 8, 2 heads of 4, 1 kv head, inter 12, 2
+ *	  layers; without a class.
  */
 #ifndef VLLM_TESTS_UNIT_MODEL_TINY_CONF_H
 #define VLLM_TESTS_UNIT_MODEL_TINY_CONF_H

@@ -1,7 +1,7 @@
 /*
  * test_parse.c
- *	  src/parsers: the cases of tests/parse, each whole, byte by byte, and cut in two at every
- *	  place; long hostile texts; where a prompt leaves off.
+ *	  src/parsers: the cases of tests/parse, each complete, byte by byte, and cut in two at every
+ *	  position; long hostile texts; the state at the end of a prompt.
  *
  *		test_parse [DIRECTORY]		from the repository's root
  */
@@ -16,16 +16,16 @@
 #include "parsers/json_push.h"
 #include "parsers/parsers.h"
 
-/* ---- what a parser says, as one text ---- */
+/* ---- the events of a parser, as one text ---- */
 
 typedef struct Said
 {
 	Buf			content;
 	Buf			reasoning;
-	Buf			calls;			/* `name(arguments)#id ` each */
+	Buf			calls;			/* `name(arguments)#id ` for each call */
 	int			open;			/* calls that began and did not end */
-	int			next;			/* index that is due */
-	size_t		begun;			/* where the call that is under way begins in calls */
+	int			next;			/* expected index */
+	size_t		begun;			/* offset in calls at which the current call begins */
 	bool		bad;
 } Said;
 
@@ -61,7 +61,7 @@ hear(void *ctx, const ParseEvent *ev)
 			s->calls.data[s->calls.len] = '\0';
 			break;
 	}
-	/* nothing is sent for its own sake */
+	/* no empty events */
 	s->bad |= (ev->kind == PARSE_CONTENT || ev->kind == PARSE_REASONING) && ev->n == 0;
 }
 
@@ -100,7 +100,7 @@ typedef struct Case
 	ReasonAt	at;
 } Case;
 
-/* The text in pieces of `first` bytes, and then of `step` (0: the rest). */
+/* Feed the text in pieces of `first` bytes, and then of `step` (0: the rest). */
 static void
 run(const Case *c, size_t first, size_t step, Said *out)
 {
@@ -131,7 +131,7 @@ run(const Case *c, size_t first, size_t step, Said *out)
 	tool_parser_free(t);
 }
 
-/* Every way to cut the text gives the same as the whole. */
+/* Every way to cut the text gives the same as the whole text. */
 static void
 check_cuts(const Case *c, const Said *whole, const char *name)
 {
@@ -140,7 +140,7 @@ check_cuts(const Case *c, const Said *whole, const char *name)
 
 	for (size_t cut = 0; cut <= c->n + 2; cut++)
 	{
-		/* behind the last cut: pieces of one byte, and of three */
+		/* after the last cut: pieces of one byte, and of three */
 		if (cut <= c->n)
 			run(c, cut, 0, &s);
 		else
@@ -162,7 +162,7 @@ is_text(const Buf *b, const Json *want)
 		b->len == 0;
 }
 
-/* `name(arguments)` of each line, and its id where the case tells one. */
+/* Compare `name(arguments)` of each call, and its id if the case gives one. */
 static bool
 calls_are(const Said *s, const Json *calls)
 {
@@ -238,7 +238,7 @@ read_json(const char *path)
 	return root;
 }
 
-/* Returns how many parsers the files name. */
+/* Returns how many parsers the files cover. */
 static int
 check_files(const char *dir)
 {
@@ -268,7 +268,7 @@ check_files(const char *dir)
 	return n;
 }
 
-/* Each name of the list is a parser that has its cases. */
+/* Each name of the list is a parser with test cases. */
 static int
 count_names(void (*names) (Buf *))
 {
@@ -282,7 +282,7 @@ count_names(void (*names) (Buf *))
 	return n;
 }
 
-/* ---- long texts that would take a careless parser for ever ---- */
+/* ---- long texts that would make a careless parser quadratic ---- */
 
 static void
 repeat(Buf *b, const char *unit, size_t size)
@@ -291,7 +291,7 @@ repeat(Buf *b, const char *unit, size_t size)
 		buf_addstr(b, unit);
 }
 
-/* Whole, and byte by byte; fuzz_parse makes more. */
+/* Complete, and byte by byte; fuzz_parse generates more. */
 static void
 check_long(void)
 {
@@ -317,7 +317,7 @@ check_long(void)
 				Said		whole = {0};
 				Said		bytes = {0};
 
-				/* a mark before it, so that more than the search for one is asked */
+				/* a tag before it, so that more than the search for a tag is tested */
 				if (u % 2 == 1 && kind)
 					buf_addstr(&b, "<think>\nHere is my thought process:");
 				repeat(&b, units[u], 1 << 14);

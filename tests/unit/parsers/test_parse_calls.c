@@ -1,12 +1,12 @@
 /*
  * test_parse_calls.c
- *	  src/parsers: calls made at random, written as each format does.
+ *	  src/parsers: random tool calls, written in each format.
  *
- * What a parser gives are these calls, none of them changed or in part: whole, cut at every
- * byte, with text between their elements, and in pieces of any size.  Where a byte is damaged no
- * argument is lost; where some are missing, no call.  What it has told of a call before its end is no
- * JSON, and in formats of JSON text it lags behind by no more than a few bytes.  Values in pieces
- * (json_push.c) become the same however they are cut.
+ * The parser must return exactly these calls: complete, cut at every byte, with text between their
+ * elements, and in pieces of any size.  If a byte is damaged, no argument is lost; if some bytes are
+ * missing, no call is.  What it has emitted of a call before its end is invalid JSON, and in formats of
+ * JSON text it lags behind by no more than a few bytes.  Values in pieces (json_push.c) become the same
+ * however they are cut.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,16 +38,19 @@ typedef struct Call
 {
 	int			n;
 	const char *keys[4];
-	Buf			json[4];		/* values in the form that is handed on */
+	Buf			json[4];		/* values in the form that is emitted */
 	Buf			raw[4];			/* contents of the strings */
-	Buf			args;			/* all, in the form that is handed on */
+	Buf			args;			/* all arguments, in the form that is emitted */
 } Call;
 
 static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "
 	"{\"type\": \"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"t\": {\"type\": \"string\"}, "
 	"\"i\": {\"type\": \"integer\"}, \"o\": {\"type\": \"object\"}}}}}]";
 
-/* No format's own marks, and nothing that is JSON or a Python literal: see the cases for these. */
+/*
+ * Text without the format's own tags, and without anything that is JSON or a Python literal:
+ * test_parse.c has such cases.
+ */
 static void
 random_text(Buf *out)
 {
@@ -108,9 +111,9 @@ free_call(Call *c)
 
 typedef enum Kind
 {
-	OBJECTS,					/* open {"name", KEY} close, each */
+	OBJECTS,					/* open {"name", KEY} close, for each */
 	ARRAY,						/* open [{"name", KEY}, ...] close */
-	NAMED,						/* open f sep args close, each */
+	NAMED,						/* open f sep args close, for each */
 	FUNCTION,					/* <function=f><parameter=k> */
 	INVOKE,
 	PAIRS,						/* <arg_key>, <arg_value> */
@@ -127,10 +130,10 @@ typedef struct Format
 	const char *end;
 	const char *open;			/* of a call */
 	const char *close;
-	const char *sep;			/* NAMED: behind the name; INVOKE: before "invoke"; else between calls */
+	const char *sep;			/* NAMED: after the name; INVOKE: before "invoke"; else between calls */
 	const char *key;			/* of the arguments */
-	bool		single;			/* one call */
-	bool		needs_close;	/* a call is whole with its close */
+	bool		single;			/* only one call */
+	bool		needs_close;	/* a call is complete only with its close */
 } Format;
 
 static const Format formats[] = {
@@ -186,11 +189,11 @@ typedef struct Output
 {
 	const Format *f;
 	Buf			text;
-	size_t		ends[MOST];		/* so much of the text has the whole call */
-	int			noise;			/* of 8 gaps between elements, so many have text */
+	size_t		ends[MOST];		/* offset at which each call is complete */
+	int			noise;			/* of 8 gaps between elements, this many have text */
 } Output;
 
-/* Between two elements. */
+/* Write text between two elements. */
 static void
 gap(Output *o)
 {
@@ -267,7 +270,7 @@ write_pairs(Output *o, const Call *c)
 	}
 }
 
-/* JSON's value as Python writes it: of the values above only null differs */
+/* Write JSON's value in Python's syntax: of the values above only null differs. */
 static void
 write_python(Output *o, const Call *c)
 {
@@ -282,7 +285,7 @@ write_python(Output *o, const Call *c)
 		else
 			add(o, c->json[i].data);
 		if (c->raw[i].len > 0)
-			gap(o);				/* behind a number it would be its own */
+			gap(o);				/* after a number it would belong to that */
 		add(o, i + 1 < c->n ? ", " : "");
 	}
 	add(o, ")");
@@ -354,7 +357,7 @@ write_output(Output *o, const Call *c, int n)
 			add(o, f->kind == ARRAY ? ", " : f->kind == NAMED || f->kind == INVOKE ? "" : f->sep);
 		add(o, f->open);
 		if (f->kind != NAMED && f->kind != PAIRS && f->kind != GEMMA && f->kind != PYTHON)
-			gap(o);				/* else it would be the name's */
+			gap(o);				/* otherwise it would belong to the name */
 		write_call(o, &c[i]);
 		o->ends[i] = o->text.len;
 		if (f->kind != PAIRS || c[i].n > 0)
@@ -369,20 +372,20 @@ write_output(Output *o, const Call *c, int n)
 	add(o, f->end);
 }
 
-/* ---- what is heard ---- */
+/* ---- received events ---- */
 
 typedef struct Heard
 {
 	Buf			content;
 	Buf			calls[MOST + 2];	/* arguments */
-	int			n;				/* whole ones */
+	int			n;				/* complete calls */
 	bool		thought;
 	bool		open;
 	bool		bad;
-	size_t		at_once;		/* most of arguments that came with one piece */
+	size_t		at_once;		/* maximal number of argument bytes that came with one piece */
 } Heard;
 
-/* The tree, NULL: it is no JSON.  Where a byte was damaged it need not be UTF-8. */
+/* Parse a tree; NULL: invalid JSON.  After damage it need not be UTF-8. */
 static Json *
 tree_of(const Buf *b)
 {
@@ -423,7 +426,7 @@ hear(void *ctx, const ParseEvent *ev)
 			h->open = true;
 			break;
 		case PARSE_ARGUMENTS:
-			/* before this piece it was no JSON */
+			/* before this piece it was not valid JSON */
 			h->bad |= !h->open || is_json(b);
 			buf_add(b, ev->s, ev->n);
 			buf_addc(b, '\0');
@@ -452,7 +455,7 @@ forget(Heard *h)
 	memset(h, 0, sizeof(*h));
 }
 
-/* The first n bytes, in pieces of up to `most` bytes. */
+/* Feed the first n bytes, in pieces of up to `most` bytes. */
 static void
 feed(const char *parser, const char *s, size_t n, unsigned most, Heard *h)
 {
@@ -472,7 +475,7 @@ feed(const char *parser, const char *s, size_t n, unsigned most, Heard *h)
 	h->bad |= h->open;
 }
 
-/* Is what was heard the first of these calls? */
+/* Are the received calls the first of these calls? */
 static bool
 are_first(const Heard *h, const Call *c, int n)
 {
@@ -496,9 +499,9 @@ same(const Heard *a, const Heard *b)
 	return ok;
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
-static int	wrong;				/* of one format */
+static int	wrong;				/* errors of one format */
 
 static void
 expect(bool ok, const Output *o, size_t n, const char *what)
@@ -507,10 +510,7 @@ expect(bool ok, const Output *o, size_t n, const char *what)
 		fprintf(stderr, "%s: %s: %.*s\n", o->f->parser, what, (int) n, o->text.data);
 }
 
-/*
- * Whole, in pieces, and cut at every byte: the calls that are whole are kept, and no part of another is
- * given.
- */
+/* Complete, in pieces, and cut at every byte: complete calls are emitted, and no part of another one. */
 static void
 check_clean(Output *o, const Call *c, int n)
 {
@@ -536,7 +536,7 @@ check_clean(Output *o, const Call *c, int n)
 	}
 }
 
-/* With text between elements: all of a call, or nothing of it, however it is cut into pieces. */
+/* With text between elements: a call is emitted completely, or not at all, however it is cut into pieces. */
 static void
 check_noise(Output *o, const Call *c, int n)
 {
@@ -557,13 +557,13 @@ check_noise(Output *o, const Call *c, int n)
 																 c[k].args.len) == 0;
 		expect(one && !whole.bad, o, o->text.len, "a part of a call");
 	}
-	/* one that is not given is in the content, at least from its name on */
+	/* a call that is not emitted is in the content, at least from its name on */
 	expect(whole.n == n || whole.content.len > 0, o, o->text.len, "nothing of it is left");
 	forget(&whole);
 	forget(&pieces);
 }
 
-/* How many members has this object? */
+/* Count the members of the object. */
 static int
 n_members(const Buf *json)
 {
@@ -575,7 +575,8 @@ n_members(const Buf *json)
 }
 
 /*
- * One byte is changed, lost, or too many: a call has all its arguments, if perhaps other ones, or it is none.
+ * One byte is changed, lost, or added: a call has all its arguments, perhaps different ones, or it is
+ * not emitted.
  */
 static void
 check_damage(Output *o, const Call *c, int n)
@@ -611,7 +612,7 @@ check_damage(Output *o, const Call *c, int n)
 	buf_free(&d.text);
 }
 
-/* Where some bytes are missing, a call that is not given is shown. */
+/* If some bytes are missing, a call that is not emitted is in the content. */
 static void
 check_lost(Output *o, const Call *c, int n)
 {
@@ -665,9 +666,9 @@ check_format(const Format *f)
 	CHECK(wrong == 0, "%s: %d wrong", f->parser, wrong);
 }
 
-/* ---- how soon ---- */
+/* ---- latency ---- */
 
-/* Byte by byte: a long string is told as it comes, where the format lets it. */
+/* Byte by byte: a long string is emitted as it comes, if the format allows that. */
 static void
 check_lag(void)
 {

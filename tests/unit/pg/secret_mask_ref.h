@@ -1,26 +1,26 @@
 /*
  * secret_mask_ref.h
- *	  The scanner of secret_mask.c as it is said most plainly, with no thought of time: it reads strings in
- *	  strings again and again, and a run of backslashes from each of them.  What it gives, the other has to
- *	  give (test_secret_mask.c).
+ *	  The scanner of secret_mask.c in its simplest form, without regard to time: it scans strings within
+ *	  strings again and again, and a run of backslashes from each of them.  secret_mask.c must give the
+ *	  same result (test_secret_mask.c).
  */
 #ifndef VLLM_TESTS_UNIT_PG_SECRET_MASK_REF_H
 #define VLLM_TESTS_UNIT_PG_SECRET_MASK_REF_H
 
 #define REF_NAME		"llm_set_secret"
 #define REF_MASK		"***"
-#define REF_NAMED_MASK	"*** " REF_NAME " ***"	/* for a string that names it */
-#define REF_MAX_DEPTH	32			/* of strings in strings; what is further in is masked whole */
+#define REF_NAMED_MASK	"*** " REF_NAME " ***"	/* replaces a string that contains the name */
+#define REF_MAX_DEPTH	32			/* strings within strings; deeper ones are masked completely */
 
 typedef struct RefMasker
 {
 	StringInfoData out;
-	const char *from;			/* what is not copied yet begins here */
+	const char *from;			/* start of the text that is not copied yet */
 	SecretPrepared prepared;
 	int			depth;
-	bool		named;			/* the statement names the function: no string is shown */
+	bool		named;			/* the statement names the function, so no string is shown */
 	bool		code;			/* bodies are SQL or PL/pgSQL */
-	bool		names_quoted;	/* " begins a name; otherwise it stands for itself, as in messages */
+	bool		names_quoted;	/* " begins a name; otherwise it is an ordinary character, as in messages */
 	bool		found;
 } RefMasker;
 
@@ -42,7 +42,7 @@ ref_word_end(const char *p, const char *end)
 	return p;
 }
 
-/* Behind the string or quoted name that begins at p; doubled quotes are part of it. */
+/* Return the end of the string or quoted name that begins at p; doubled quotes are part of it. */
 static const char *
 ref_quoted_end(const char *p, const char *end, bool backslashes)
 {
@@ -60,14 +60,14 @@ ref_quoted_end(const char *p, const char *end, bool backslashes)
 	return end;
 }
 
-/* The same of SQL: without standard_conforming_strings all strings have backslashes. */
+/* The same for SQL: without standard_conforming_strings all strings have backslash escapes. */
 static const char *
 ref_sql_quoted_end(const char *p, const char *end, bool backslashes)
 {
 	return ref_quoted_end(p, end, backslashes || (*p == '\'' && !standard_conforming_strings));
 }
 
-/* The length of a dollar quote's delimiter at p; 0: it is none. */
+/* Return the length of a dollar quote's delimiter at p; 0: there is none. */
 static int
 ref_dollar_tag(const char *p, const char *end)
 {
@@ -80,7 +80,7 @@ ref_dollar_tag(const char *p, const char *end)
 	return q < end && *q == '$' ? (int) (q + 1 - p) : 0;
 }
 
-/* Where the delimiter's second occurrence begins. */
+/* Return where the delimiter occurs again. */
 static const char *
 ref_dollar_close(const char *p, const char *end, int tag)
 {
@@ -123,7 +123,7 @@ ref_comment_end(const char *p, const char *end)
 	return end;
 }
 
-/* The next thing that is neither space nor comment. */
+/* Skip white space and comments. */
 static const char *
 ref_skip_space(const char *p, const char *end)
 {
@@ -147,7 +147,7 @@ ref_same_word(const char *p, size_t n, const char *word)
 
 /* ---- the name ---- */
 
-/* Do n digits of the base at p say c? */
+/* Are the n digits of the base at p the code of c? */
 static bool
 ref_is_code(const char *p, const char *end, int n, int base, char c)
 {
@@ -168,15 +168,15 @@ ref_is_code(const char *p, const char *end, int n, int base, char c)
 }
 
 /*
- * Behind the character c, a small letter or _, as it is or with an escape; NULL: it isn't at p.  U&'s escape
- * may be any character.
+ * Return the end of the character c, a small letter or _, which may be escaped; NULL: it isn't at p.
+ * U&'s escape may be any character.
  */
 static const char *
 ref_match_char(const char *p, const char *end, char c)
 {
 	if (p < end && pg_tolower((unsigned char) *p) == (unsigned char) c)
 		return p + 1;
-	/* in strings within strings they are doubled */
+	/* within strings in strings backslashes are doubled */
 	while (p + 1 < end && p[0] == '\\' && p[1] == '\\')
 		p++;
 	if (end - p < 2)
@@ -198,7 +198,7 @@ ref_match_char(const char *p, const char *end, char c)
 	return pg_tolower((unsigned char) p[1]) == (unsigned char) c ? p + 2 : NULL;
 }
 
-/* Behind the function's name; NULL: it isn't at p. */
+/* Return the end of the function's name; NULL: it isn't at p. */
 static const char *
 ref_match_name(const char *p, const char *end)
 {
@@ -207,7 +207,7 @@ ref_match_name(const char *p, const char *end)
 	return p;
 }
 
-/* Where the name is next; *behind: where it ends. */
+/* Return the next occurrence of the name; *behind: its end. */
 static const char *
 ref_find_name(const char *p, const char *end, const char **behind)
 {
@@ -225,7 +225,7 @@ ref_has_name(const char *p, const char *end)
 	return ref_find_name(p, end, &behind) != NULL;
 }
 
-/* Is LANGUAGE said, and is it neither SQL nor PL/pgSQL? */
+/* Is there a LANGUAGE clause other than SQL or PL/pgSQL? */
 static bool
 ref_other_language(const char *p, const char *end)
 {
@@ -242,7 +242,10 @@ ref_other_language(const char *p, const char *end)
 	return true;
 }
 
-/* Does code name the function, in no comment?  *foreign: it says that its bodies are in another language. */
+/*
+ * Does code name the function outside of comments?  *foreign: it says that its bodies are in another
+ * language.
+ */
 static bool
 ref_code_names(const char *p, const char *end, int depth, bool *foreign)
 {
@@ -296,7 +299,7 @@ ref_replace(RefMasker *m, const char *from, const char *to, const char *with)
 	m->from = to;
 }
 
-/* p: behind the opening parenthesis; the result is behind the closing one. */
+/* p: after the opening parenthesis; returns the position after the closing one. */
 static const char *
 ref_mask_arguments(RefMasker *m, const char *p, const char *end)
 {
@@ -340,7 +343,7 @@ ref_mask_arguments(RefMasker *m, const char *p, const char *end)
 }
 
 /*
- * A word, or what a quoted name has in it, ends at p: if it is the function's name and has arguments, mask
+ * A word, or the content of a quoted name, ends at p: if it is the function's name with arguments, mask
  * them.
  */
 static const char *
@@ -353,7 +356,7 @@ ref_after_name(RefMasker *m, const char *name, size_t n, const char *p, const ch
 	return p;
 }
 
-/* EXECUTE stands before p: with a statement that calls the function its arguments are the call's. */
+/* EXECUTE is before p: if the prepared statement calls the function, mask its arguments. */
 static const char *
 ref_after_execute(RefMasker *m, const char *p, const char *end)
 {
@@ -390,7 +393,7 @@ ref_after_execute(RefMasker *m, const char *p, const char *end)
 	return m->prepared(s) ? ref_mask_arguments(m, next + 1, end) : p;
 }
 
-/* Every call between p and end, whatever stands around it. */
+/* Mask every call between p and end, whatever the context. */
 static void
 ref_scan_flat(RefMasker *m, const char *p, const char *end)
 {
@@ -403,7 +406,7 @@ ref_scan_flat(RefMasker *m, const char *p, const char *end)
 	}
 }
 
-/* The string or quoted name at p, and code in it. */
+/* Scan the string or quoted name at p, and code in it. */
 static const char *
 ref_scan_quoted(RefMasker *m, const char *begin, const char *p, const char *end)
 {
@@ -423,7 +426,7 @@ ref_scan_quoted(RefMasker *m, const char *begin, const char *p, const char *end)
 	return *start == '"' ? ref_after_name(m, start + 1, inside_end - start - 1, p, end) : p;
 }
 
-/* The dollar quote at p. */
+/* Scan the dollar quote at p. */
 static const char *
 ref_scan_dollars(RefMasker *m, const char *p, const char *end, int tag)
 {
@@ -439,7 +442,7 @@ ref_scan_dollars(RefMasker *m, const char *p, const char *end, int tag)
 	return behind;
 }
 
-/* Code. */
+/* Scan code. */
 static void
 ref_scan(RefMasker *m, const char *begin, const char *end)
 {
@@ -530,10 +533,7 @@ ref_mask_text(const char *text)
 
 	if (!ref_has_name(text, end))
 		return NULL;
-	/*
-	 * a message's own quotes may make strings of what isn't, and the other way around: so calls first,
-	 * whatever stands around them
-	 */
+	/* a message's own quotes may hide a string, or make one up, so mask calls first, whatever the context */
 	initStringInfo(&calls.out);
 	ref_scan_flat(&calls, text, end);
 	return ref_mask_strings(ref_finish(&calls, end));

@@ -1,8 +1,8 @@
 /*
  * test_secret_mask.c
- *	  src/pg/catalog/secret_name.c, secret_mask.c: what they make of texts is what a plain scanner makes of
- *	  them, over random texts of all that quotes, escapes and comments; and texts made to keep them busy are
- *	  done with in time.
+ *	  src/pg/catalog/secret_name.c, secret_mask.c: their results equal those of a plain scanner, over
+ *	  random texts with all quotes, escapes and comments; and texts that are meant to take long are
+ *	  processed in time.
  *
  * `test_secret_mask -v` prints the times.
  */
@@ -16,7 +16,7 @@
 
 #define MB			(1024 * 1024)
 #define RANDOM_TEXTS 60000
-/* On a busy machine, in a build with sanitizers; up to 50 on an idle one. */
+/* Limit for a busy machine and a build with sanitizers; an idle one takes up to 50. */
 #define MOST_MS		1500
 
 bool		standard_conforming_strings = true;
@@ -34,7 +34,7 @@ rnd(unsigned n)
 	return (unsigned) ((seed >> 11) % n);
 }
 
-/* Prepared statements whose names begin with p call it. */
+/* Prepared statements whose names begin with p call the function. */
 static bool
 prepared(const char *name)
 {
@@ -116,7 +116,7 @@ test_same(void)
 	standard_conforming_strings = true;
 }
 
-/* The name anywhere, in whatever way, in a longer text without it: no place in a block hides it. */
+/* The name anywhere, in any spelling, in a longer text without it: no position within a block hides it. */
 static void
 test_places(void)
 {
@@ -140,7 +140,7 @@ test_places(void)
 		}
 }
 
-/* ---- in time ---- */
+/* ---- times ---- */
 
 static double
 ms_now(void)
@@ -159,7 +159,10 @@ took(const char *what, const char *how, double ms)
 	CHECK(ms <= MOST_MS, "%s of %s takes %.0f ms", how, what, ms);
 }
 
-/* What the hook does with a message and with a statement; of a long one only the first two. */
+/*
+ * Process a text as the hook does with a message and with a statement; of a long one only the first two
+ * steps.
+ */
 static void
 time_text(const char *what, const char *s)
 {
@@ -180,7 +183,7 @@ time_text(const char *what, const char *s)
 	took(what, "text", ms_now() - begin);
 }
 
-/* before, then `of` over and over, then behind */
+/* Make a text: before, then `of` repeated, then behind. */
 static void
 time_run_of(size_t size, const char *before, const char *of, const char *behind)
 {
@@ -200,7 +203,7 @@ time_run_of(size_t size, const char *before, const char *of, const char *behind)
 static void
 time_run(const char *before, const char *of, const char *behind)
 {
-	/* with the name in front a long text is known at once */
+	/* with the name at the beginning a long text is detected at once */
 	if (before[0] == '\0' || before[0] == '$')
 		time_run_of(16 * MB, before, of, behind);
 	time_run_of(SECRET_LONGEST, before, of, behind);
@@ -229,9 +232,7 @@ test_runs(void)
 	standard_conforming_strings = true;
 }
 
-/*
- * Dollar quotes in one another, and comments, as deep as the text is long; the name is in the innermost one.
- */
+/* Nested dollar quotes, and comments, as deep as the text is long; the name is in the innermost one. */
 static void
 time_nested(size_t size)
 {
@@ -263,7 +264,7 @@ time_nested(size_t size)
 	free(s);
 }
 
-/* What is read again and again is masked whole in the end, not shown. */
+/* Text that would be scanned again and again is masked completely in the end, not shown. */
 static void
 test_allowance(void)
 {
@@ -284,7 +285,7 @@ test_allowance(void)
 	free(masked);
 	free(s);
 
-	/* names of prepared statements: escapes, and quotes within */
+	/* names of prepared statements: escapes, and quotes within them */
 	masked = secret_mask_statement("EXECUTE U&\"q!0020\" uescape '!' ('sesame')", prepared);
 	CHECK(masked != NULL && strstr(masked, "sesame") == NULL, "a name with escapes");
 	free(masked);

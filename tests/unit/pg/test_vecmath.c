@@ -1,7 +1,7 @@
 /*
  * test_vecmath.c
- *	  src/pg/util/vector_math.c: every variant against sums in double precision and bit for bit
- *	  against each other.
+ *	  src/pg/util/vector_math.c: every variant against sums in double precision and bit for bit against
+ *	  each other.
  */
 #include "pg/util/vector_math.c"
 
@@ -30,7 +30,7 @@ check_sum(const char *what, const char *isa, int n, double got, double wanted, d
 		  what, n, isa, got, wanted);
 }
 
-/* A vector that ends where its memory ends: a load behind it is seen by the sanitizer. */
+/* A vector at the end of its memory: sanitizers find loads beyond it. */
 static void
 test_length(int n)
 {
@@ -58,7 +58,7 @@ test_length(int n)
 		const VecOps *ops = vec_ops_nth(v);
 		double		got[5];
 
-		/* not aligned to anything but a float */
+		/* aligned only to a float */
 		got[0] = ops->dot(a + 1, b + 1, n);
 		got[1] = ops->square_distance(a + 1, b + 1, n);
 		ops->products(a + 1, b + 1, n, got + 2);

@@ -1,8 +1,8 @@
 /*
  * test_ckpt.c
- *	  What is refused of a quantized checkpoint: configurations, tensors.
+ *	  Errors of a quantized checkpoint: configurations, tensors.
  *
- * Files are made in memory; what good ones hold is compared in tests/golden/ckpt_golden.c.
+ * The files are made in memory; tests/golden/ckpt_golden.c compares the values of valid ones.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ type_bytes(KType t)
 		1;
 }
 
-/* A tensor of zeros, or of this byte. */
+/* Add a tensor of zeros, or of this byte. */
 static void *
 add(Fake *f, const char *name, KType type, int ndim, int64_t d0, int64_t d1, int byte)
 {
@@ -78,7 +78,7 @@ clear(Fake *f)
 	f->n = 0;
 }
 
-/* GPTQ with groups of 32, symmetric, zero points 7 for 8 */
+/* Make GPTQ with groups of 32, symmetric, zero points 7 for 8. */
 static void
 make_gptq(Fake *f)
 {
@@ -91,7 +91,7 @@ make_gptq(Fake *f)
 		((int32_t *) f->data[3])[i] = i / 32;
 }
 
-/* Open and bind module "m"; what came of it. */
+/* Open and bind module "m"; returns whether that worked. */
 static bool
 try(Fake *f, const char *json, const KTensor **t, Ckpt **c, Err *e)
 {
@@ -261,7 +261,7 @@ test_configurations(void)
 	clear(&f);
 }
 
-/* Keys of the tool alone, as many as there is room for. */
+/* Keys that only the quantization tool uses, as many as possible. */
 static void
 test_ignored(void)
 {
@@ -324,7 +324,7 @@ test_gptq(void)
 		else
 			good("no order", &f, GPTQ, KT_Q4_0);
 	}
-	/* columns in disorder, but nothing tells in which */
+	/* permuted columns, but the permutation is not given */
 	refused("an order that is missing", &f, GPTQ_ACT("32", ""), ERR_BAD_FILE, "\"m.g_idx\" is missing");
 	refused("of a module", &f, "{\"quant_method\":\"gptq\",\"group_size\":32,"
 							   "\"dynamic\":{\"m\":{\"desc_act\":true}}}", ERR_BAD_FILE,
@@ -461,7 +461,7 @@ test_floats(void)
 	clear(&f);
 }
 
-/* FP8 with blocks of 128 x 128 is offered as it lies in the file, each row with its blocks' scales. */
+/* FP8 with blocks of 128 x 128 is offered as it is in the file, each row with its blocks' scales. */
 static void
 test_offer(void)
 {
@@ -554,7 +554,7 @@ static const float fp4[16] = {
 	-0.1667f, -0.25f
 };
 
-/* What is offered beside Q8_0; to got: its rows as floats. */
+/* Return the type that is offered in addition to Q8_0; got: its rows as floats. */
 static KType
 offer_of(Fake *f, const char *json, float *got)
 {
@@ -584,7 +584,7 @@ offer_of(Fake *f, const char *json, float *got)
 	return type;
 }
 
-/* The codes of bitsandbytes' own tables stay; another table's become Q8_0. */
+/* The codes of bitsandbytes' own tables are kept; those of another table become Q8_0. */
 static void
 test_four_bnb(void)
 {
@@ -626,8 +626,8 @@ test_four_bnb(void)
 }
 
 /*
- * Each pair of E4M3's scales in a group of NVFP4: exact but for d's half while a factor of 8 is between their
- * powers of two, else the smaller one is off by 1/254 of the larger.
+ * Each pair of E4M3's scales in a group of NVFP4: exact, except for rounding d to half, if their powers
+ * of two differ by at most a factor of 8; otherwise the smaller one is off by 1/254 of the larger.
  */
 static void
 test_four_nvfp4(void)
@@ -654,7 +654,7 @@ test_four_nvfp4(void)
 			scale[2 * i] = (uint8_t) ((pair + i) % 127) | (i % 5 == 0 ? 0x80 : 0);
 			scale[2 * i + 1] = (uint8_t) ((pair + i) / 127 % 127);
 		}
-		/* d of the largest would be subnormal else, and nothing is offered */
+		/* otherwise d of the largest one would be subnormal, and nothing is offered */
 		scale[N * K / 16 - 1] = 0x7e;
 		if (offer_of(&f, json, got) != KT_NV4)
 			bad++;
@@ -719,7 +719,7 @@ test_bnb(void)
 
 #define MARLIN "{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\",\"group_size\":32}"
 
-/* The other layouts of GPTQ's and AWQ's tools, of a matrix [8][64]. */
+/* The other layouts of GPTQ's and AWQ's tools, for a matrix [8][64]. */
 static void
 test_layouts(void)
 {
@@ -782,7 +782,7 @@ test_layouts(void)
 	clear(&f);
 }
 
-/* HQQ with groups of 64 along axis 1 and 4 bits. */
+/* Make HQQ with groups of 64 along axis 1 and 4 bits. */
 static void
 make_hqq(Fake *f)
 {
@@ -861,7 +861,7 @@ test_torchao(void)
 #define QUARK(weight) "{\"quant_method\":\"quark\",\"layer_quant_config\":{\"x*\":{}, " \
 					  "\"[!x]\":{\"weight\":{" weight "}}}}"
 
-/* Quark's integers and small floats, of a matrix [8][64]. */
+/* Quark's integers and small floats, for a matrix [8][64]. */
 static void
 test_quark(void)
 {
@@ -902,7 +902,10 @@ test_quark(void)
 	clear(&f);
 }
 
-/* The model option "quantization" names a method: what becomes of the configuration's; msg NULL: good. */
+/*
+ * The model option "quantization" names a method: check the result for a configuration; msg NULL: no
+ * error.
+ */
 static void
 named(const char *json, const char *option, ErrClass cls, const char *expected)
 {
@@ -957,7 +960,7 @@ test_option(void)
 		  !ckpt_is_method("int8") && !ckpt_is_method(""), "names");
 }
 
-/* a pattern that would take for ever is stopped */
+/* A pattern that would take forever is stopped. */
 static void
 test_patterns(void)
 {

@@ -1,7 +1,6 @@
 /*
  * test_load_quant.c
- *	  The table of weight formats: look-ups, conversions against the kernels' own,
- *	  contents checks.
+ *	  The table of weight formats: look-ups, conversions against the kernels' own, checks of contents.
  */
 #include <math.h>
 #include <string.h>
@@ -51,7 +50,7 @@ test_halves(void)
 static void
 test_dtypes(void)
 {
-	float		x[3] = {1.00390625f, -3.25f, 65536.0f}; /* halfway between two of bfloat16's */
+	float		x[3] = {1.00390625f, -3.25f, 65536.0f}; /* halfway between two values of bfloat16 */
 	uint16_t	h[3];
 
 	CHECK(quant_dtype("half") == quant_dtype("float16") && quant_dtype("int8") == NULL &&
@@ -115,7 +114,7 @@ test_q8_0(void)
 	}
 }
 
-/* each scale of each format is looked at, in the block that has it */
+/* Each scale of each format is checked, in the block that has it. */
 static void
 test_scales(void)
 {
@@ -183,7 +182,7 @@ test_schemes(void)
 
 #define ROW 512
 
-/* share of the squared values that quantizing to a type loses */
+/* Return the share of the squared values that quantizing to a type loses. */
 static double
 loss(KType t, const float *x, float *back)
 {
@@ -205,7 +204,8 @@ static void
 test_quantize(void)
 {
 	/*
-	 * even distribution in -1..1: a step of d loses d^2 / 12 of 1/3; INT8's is up to twice Q8_0's (INT8_QUAD)
+	 * uniform distribution in -1..1: a step of d loses d^2 / 12 of 1/3; INT8's is up to twice Q8_0's
+	 * (INT8_QUAD)
 	 */
 	static const struct
 	{
@@ -231,7 +231,7 @@ test_quantize(void)
 		for (int j = 0; j < ROW; j++)
 			x[j] *= 1e-3f;
 		CHECK(loss(t, x, back) < types[i].most * 1.1, "%s: small values: loses %g", name, loss(t, x, back));
-		/* what has no scale of its own */
+		/* rows without a scale */
 		memset(x, 0, sizeof(x));
 		CHECK(loss(t, x, back) == 0, "%s: zeros", name);
 		for (int j = 0; j < ROW; j++)
@@ -252,7 +252,7 @@ test_quantize(void)
 	}
 }
 
-/* INT8's codes are small, and at their border, unless the largest weight asks for a larger scale */
+/* INT8's codes are small, and at their limit, unless the largest weight needs a larger scale. */
 static void
 test_int8_small(void)
 {
@@ -260,7 +260,7 @@ test_int8_small(void)
 	uint8_t		row[ROW + 4];
 	uint32_t	seed = 3;
 
-	/* a short row needn't */
+	/* not in a short row */
 	for (int j = 0; j < 255; j++)
 		x[j] = 1.0f;
 	quantize_row(KT_INT8, x, 255, row);
@@ -278,7 +278,7 @@ test_int8_small(void)
 				x[j] = spread == 5 ? (j % 64 == 1 ? 1.0f : 0.01f * r) :
 					powf(fabsf(r), (float) spread) * (r < 0 ? -1.0f : 1.0f);
 			}
-			/* in the last, perhaps shorter, eight */
+			/* in the last group of eight, which may be shorter */
 			x[k - 1] = -1.5f;
 			quantize_row(KT_INT8, x, k, row);
 			for (int i = 0; i < k; i += 8)
@@ -302,9 +302,9 @@ test_int8_small(void)
 		}
 }
 
-#define BITS_ROW 2816			/* 11 super-blocks: 88 blocks, no multiple of 8 with one less */
+#define BITS_ROW 2816			/* 11 super-blocks: 88 blocks; with one block less not a multiple of 8 */
 
-/* a row of some kind of weights: usual ones, and all that is special to a search of scales */
+/* Fill a row with some kind of weights: ordinary ones, and all special cases of the search for scales. */
 static void
 fill_row(float *x, int kind, uint32_t *seed)
 {
@@ -326,7 +326,7 @@ fill_row(float *x, int kind, uint32_t *seed)
 	}
 }
 
-/* weights become the codes that they have always become: caches and results depend on them */
+/* Weights become the same codes as in earlier versions: caches and results depend on them. */
 static void
 test_bits(void)
 {
@@ -350,7 +350,7 @@ test_bits(void)
 
 		for (int kind = 0; kind < 12; kind++)
 		{
-			/* one block less at times, and an address like a file's */
+			/* sometimes one block less, and an address as in a file */
 			int			k = BITS_ROW - (kind % 2 != 0 ? ktype_block(types[i].type) : 0);
 			size_t		len = ktype_row_bytes(types[i].type, k);
 

@@ -1,6 +1,6 @@
 /*
  * remote_body_util.h
- *	  Requests for the tests of endpoints' bodies, and what becomes of them.
+ *	  Helpers for tests of endpoints' bodies: requests, and the bodies made of them.
  */
 #ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_BODY_UTIL_H
 #define VLLM_TESTS_UNIT_REMOTE_REMOTE_BODY_UTIL_H
@@ -53,7 +53,7 @@ put_num(Buf *b, WireTag tag, double v)
 	wire_put_num(&o, tag, v);
 }
 
-/* A field from its text: numbers as they are written, lists with commas between. */
+/* Write a field from a text: numbers in decimal, lists separated by commas. */
 static inline void
 put_any(Buf *b, WireTag tag, const char *value)
 {
@@ -105,7 +105,7 @@ enum
 };
 _Static_assert(sizeof(dialects) / sizeof(dialects[0]) == N_DIALECTS, "what is expected of each");
 
-/* What a request makes; freed by done(). */
+/* The calls of a request; freed by done(). */
 typedef struct Made
 {
 	RequestFields a[4];
@@ -116,7 +116,7 @@ typedef struct Made
 	Err			e;
 } Made;
 
-/* more: further options, with a comma in front */
+/* more: further options, beginning with a comma */
 static inline void
 read_one(Made *m, WireKind kind, int dialect, const char *more, const Buf *fields)
 {

@@ -1,15 +1,15 @@
 /*
  * remote_net.h
- *	  A network with endpoints that a test makes up, its time, and callers, for the tests of the line
+ *	  A simulated network with endpoints, its clock, and clients, for the tests of the dispatcher
  *	  (test_remote_dispatcher.c, test_remote_checks.c, test_remote_elsewhere.c, test_remote_length.c,
- *	  test_remote_path.c,
- *	  test_remote_sim.c).
+ *	  test_remote_path.c, test_remote_sim.c).
  *
- * Defines what http_client.h, encode.h and decode.h declare, in a protocol that is easily looked through: a
- * body is the requests' prompts, a line each; the answer is each prompt with "!" behind it.  A stream's lines
- * are "t<prompt>", and "D" at the end.  The network keeps count of what it is asked, and of whom it would
- * charge: that is what the line's promises are held against.  With NET_REAL_BODIES, bodies and replies are
- * the program's, and net_answer_text() is the endpoint (test_remote_path.c).
+ * Defines the functions that http_client.h, encode.h and decode.h declare, with a simple protocol: a
+ * body has the requests' prompts, a line each; the response is each prompt with "!" appended.  A
+ * stream's lines are "t<prompt>", and "D" at the end.  The network counts the calls of each request, and
+ * those that it would charge for; tests compare these counts with the dispatcher's.  With
+ * NET_REAL_BODIES, bodies and replies are the program's, and net_answer_text() is the endpoint
+ * (test_remote_path.c).
  */
 #ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_NET_H
 #define VLLM_TESTS_UNIT_REMOTE_REMOTE_NET_H
@@ -29,7 +29,7 @@ net_clock(void)
 	return net_now;
 }
 
-/* ---- callers ---- */
+/* ---- clients ---- */
 
 typedef struct Client
 {
@@ -38,7 +38,7 @@ typedef struct Client
 	bool		idempotent, stream;
 	char		want[24];		/* its prompt */
 	int64_t		deadline_us;
-	/* heard */
+	/* received */
 	int			accepted, texts, finals;
 	bool		done, cancelled;
 	int64_t		end_us;
@@ -48,16 +48,16 @@ typedef struct Client
 	int64_t		tries, charged, elsewhere, retry_after_ms, prompt_tokens, queue_us, ttft_us, e2e_us;
 	WirePhase	phase;
 	size_t		backlog;
-	/* what the network knows of it */
+	/* known to the network */
 	int			calls, charges, under_way;
-	/* when it ended: others' inputs may have been asked for again with its own */
+	/* counts at its end, since other inputs of its call may have been sent again */
 	int			calls_then, charges_then;
 } Client;
 
 #define MOST_CLIENTS	200000
 static Client *clients[MOST_CLIENTS];
 static int	n_clients;
-static Client *net_cancel_on_text;	/* hangs up when it hears of it */
+static Client *net_cancel_on_text;	/* cancels when it gets a text */
 static Dispatcher *net_line;
 
 #ifdef NET_REAL_BODIES
@@ -90,7 +90,7 @@ struct HttpCall
 {
 	Http	   *h;
 	char	   *url, *body;
-	const char *given;			/* the body, which is the line's until the call has ended */
+	const char *given;			/* the body, which is the dispatcher's until the call has ended */
 	size_t		len;
 	char		headers[1024];
 	HttpEvents	ev;
@@ -106,17 +106,17 @@ struct HttpCall
 struct Http
 {
 	HttpCall   *calls;
-	int			n, most;		/* under way; at once so far */
+	int			n, most;		/* running; maximum so far */
 	int			made, cancelled;
 	int			pauses;
 	bool		inside;
-	HttpCall   *last;			/* the newest's url and headers are here: */
+	HttpCall   *last;			/* the newest call, whose url and headers are in: */
 	char		url[256], headers[1024], body[4096];
 	int64_t		deadline_us;
 	bool		get;
 };
 
-/* Nobody's request. */
+/* Is it a health check? */
 static inline bool
 net_is_check(const char *url)
 {
@@ -138,7 +138,7 @@ client_of(const char *line)
 	return line[0] == 'p' ? clients[atoi(line + 1)] : NULL;
 }
 
-/* For each request of a body. */
+/* Call f for each request of a body. */
 static void
 net_each(const char *body, void (*f) (Client *c))
 {
@@ -286,7 +286,7 @@ net_end(HttpCall *c, HttpEnd end, const char *why)
 	net_free(c);
 }
 
-/* false: the line doesn't want more */
+/* Send bytes; returns false if the dispatcher wants no more. */
 static bool
 net_send(HttpCall *c, const char *p, size_t n)
 {
@@ -327,7 +327,7 @@ net_answer_text(const HttpCall *c, Buf *b)
 }
 #endif
 
-/* The whole of an answer, in two pieces. */
+/* Send a complete response, in two pieces. */
 static void
 net_answer(HttpCall *c, bool whole)
 {
@@ -406,7 +406,7 @@ net_step(HttpCall *c)
 			if (c->plan.status == 500 || c->plan.status == 502 || c->plan.status == 504)
 				net_charge(c);
 			net_head(c, c->plan.status);
-			/* as many endpoints do, with where they were asked */
+			/* with the url in the text, as many endpoints do */
 			net_send(c, "no ", 3);
 			net_send(c, c->url, strlen(c->url));
 			net_end(c, HTTP_DONE, "");
@@ -610,7 +610,7 @@ reply_data(DecodedReply *r, int i, const char *p, size_t n, Err *e)
 	return true;
 }
 
-/* Is the answer to call i what was asked for? */
+/* Does the response to call i match the request? */
 static bool
 reply_fits(const DecodedReply *r, int i)
 {
@@ -653,7 +653,7 @@ reply_end(DecodedReply *r, int i, Err *e)
 	return true;
 }
 
-static bool net_unlike;			/* what is garbled is so by comparison */
+static bool net_unlike;			/* garbled responses are so only by comparison */
 
 bool
 reply_unlike(const DecodedReply *r)
@@ -842,12 +842,12 @@ see_backlog(void *owner)
 
 static const LineSink net_sink = {hear, see_live, see_backlog};
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 typedef struct Want
 {
 	WireKind	kind;
-	/* url: or several; prompt: what follows "p<id>" */
+	/* url: or several; prompt: appended to "p<id>" */
 	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;
 	bool		stream, seed, background, secret_urls;
 	bool		fallback, stop_ids, endless;	/* endless: without max_tokens */
@@ -941,7 +941,7 @@ net_forget_clients(void)
 		mem_free(clients[--n_clients]);
 }
 
-/* One turn; us until the next thing happens. */
+/* One iteration; returns us until the next event. */
 static int64_t
 net_turn(Dispatcher *l, Http *h)
 {
@@ -954,7 +954,7 @@ net_turn(Dispatcher *l, Http *h)
 	return a < b ? a : b;
 }
 
-/* Let time pass, as it is asked for, until `us` are over or nothing is alive. */
+/* Let time pass until `us` are over or nothing is live. */
 static void
 net_run(Dispatcher *l, Http *h, int64_t us)
 {
@@ -973,16 +973,16 @@ net_run(Dispatcher *l, Http *h, int64_t us)
 	net_turn(l, h);
 }
 
-/* ---- a test's own line ---- */
+/* ---- a test's own dispatcher ---- */
 
 static Http http;
 
-/* Calls do as planned here, one after the other; then all is well. */
+/* The next calls end as planned here, in order; later ones succeed. */
 static NetPlan net_script[64];
 static int	net_n_script,
 			net_at_script;
 
-/* Health checks aren't in the script: all of them do this. */
+/* Health checks aren't in the script: all of them end like this. */
 static NetPlan net_check_plan;
 static int	net_checks;
 
@@ -1017,7 +1017,7 @@ net_add(NetDo what, int status, int64_t retry_after_ms)
 	net_script[net_n_script++] = p;
 }
 
-/* The settings are the test's. */
+/* Start with the test's own settings. */
 static Dispatcher *
 net_start(const RSettings *settings, NetPlan (*plan) (const HttpRequest *))
 {

@@ -1,9 +1,9 @@
 /*
  * remote_reply_util.h
- *	  An endpoint's answers into reply frames, and these as texts that tests compare.
+ *	  Decodes endpoints' responses into reply frames, and prints these as texts that tests compare.
  *
- * Frames are read by the wire's own reader, field by field, so what a test expects is what is on the wire:
- * "DONE text=... finish_reason=...;" for each frame, with "[ask]" in front if there are several.
+ * The wire's own reader reads the frames field by field, so a test compares what is on the wire: "DONE
+ * text=... finish_reason=...;" for each frame, preceded by "[ask]" if there are several.
  */
 #ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_REPLY_UTIL_H
 #define VLLM_TESTS_UNIT_REMOTE_REMOTE_REPLY_UTIL_H
@@ -26,7 +26,7 @@ typedef struct Scene
 	RCall		call[8];
 	RCalls		calls;
 	ROptions	o;
-	/* what came */
+	/* received frames */
 	Buf			dump;
 	int			finals[MAX_ASKS];
 	int			frames;
@@ -68,7 +68,7 @@ dump_field(Buf *b, const WireField *f)
 	}
 }
 
-/* Text that SQL can have: UTF-8 without U+0000. */
+/* Is it a text that SQL can have: UTF-8 without U+0000? */
 static inline bool
 is_text(const char *s, size_t n)
 {
@@ -95,8 +95,8 @@ is_text(const char *s, size_t n)
 }
 
 /*
- * What a backend relies on: the arrays of log-probabilities belong together, rows divide, texts are texts,
- * floats are numbers.
+ * Checks properties that a backend relies on: the arrays of log-probabilities match, rows divide, texts
+ * are valid, floats are numbers.
  */
 typedef struct Sums
 {
@@ -192,7 +192,7 @@ span_of(const char *s)
 	return (StrView) {s, s != NULL ? strlen(s) : 0};
 }
 
-/* One ask, one call. */
+/* One request, one call. */
 static inline void
 scene_init(Scene *s, WireKind kind, RShape shape)
 {
@@ -240,7 +240,7 @@ scene_append(void *ctx, const void *data, size_t n)
 	buf_add(ctx, data, n);
 }
 
-/* A field of the request's message. */
+/* Add a field to the request's message. */
 static inline void
 scene_int(Scene *s, int i, WireTag tag, int64_t v)
 {
@@ -255,8 +255,8 @@ scene_int(Scene *s, int i, WireTag tag, int64_t v)
 }
 
 /*
- * Feed text to call 0: piece 0 = at once, else in pieces of so many bytes; `cut` > 0: a piece up to there
- * first.
+ * Feed text to call 0: piece 0 = at once, else in pieces of `piece` bytes; `cut` > 0: one piece up to
+ * there first.
  */
 static inline bool
 scene_feed(Scene *s, const char *text, size_t n, size_t piece, size_t cut, Err *e)
@@ -271,7 +271,7 @@ scene_feed(Scene *s, const char *text, size_t n, size_t piece, size_t cut, Err *
 		char	   *copy;
 
 		len = len < n - at ? len : n - at;
-		/* a copy of its own size: reads beyond it are found by ASan */
+		/* a copy of exactly this size, so that ASan finds reads beyond it */
 		copy = malloc(len);
 		memcpy(copy, text + at, len);
 		ok = reply_data(r, 0, copy, len, e);
@@ -285,7 +285,10 @@ scene_feed(Scene *s, const char *text, size_t n, size_t piece, size_t cut, Err *
 	return ok;
 }
 
-/* The frames of an answer, however it is cut; NULL: it is refused, without a final frame. */
+/*
+ * Return the frames of a response, which are the same however it is cut; NULL: it is refused, without a
+ * final frame.
+ */
 static inline const char *
 scene_run(Scene *s, const char *text, Err *e)
 {
@@ -315,7 +318,7 @@ scene_run(Scene *s, const char *text, Err *e)
 	return ok ? s->dump.data : NULL;
 }
 
-/* What was told before the final frames. */
+/* Return the length of what was emitted before the final frames. */
 static inline size_t
 before_end(const Buf *dump)
 {
@@ -338,7 +341,7 @@ expect(Scene *s, const char *text, const char *want, int line)
 	while (whole > 0 && text[whole - 1] == '\n')
 		whole--;
 	/*
-	 * no part of it is an answer; a stream may end without its [DONE] and what is behind the last
+	 * no prefix of it is a valid response; only a stream may lack its [DONE] and what follows the last
 	 * finish_reason
 	 */
 	for (size_t n = 0; n < whole; n++)

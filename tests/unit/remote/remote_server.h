@@ -1,9 +1,9 @@
 /*
  * remote_server.h
- *	  A little HTTP/1.1 server inside a test: a thread for each connection, whose answers are chosen by the
+ *	  A small HTTP/1.1 server inside a test: a thread for each connection, whose responses depend on the
  *	  path.
  *
- * It does what servers shouldn't, too.  What it has seen is counted under a lock.
+ * It also misbehaves on request.  Its counters are protected by a lock.
  */
 #ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_SERVER_H
 #define VLLM_TESTS_UNIT_REMOTE_REMOTE_SERVER_H
@@ -30,11 +30,11 @@ typedef struct Server
 	pthread_mutex_t lock;
 	int			connections;	/* accepted */
 	int			open;			/* not closed yet */
-	int			requests;		/* whole ones */
+	int			requests;		/* complete requests */
 	int			at_once,
 				most_at_once;	/* of /wait */
-	int64_t		closed_us;		/* when the client closed a connection that hung */
-	int			closed;			/* how many did */
+	int64_t		closed_us;		/* time when the client closed a connection that hung */
+	int			closed;			/* number of those */
 	char		head[4096];		/* of the last request */
 } Server;
 
@@ -70,7 +70,7 @@ send_s(int fd, const char *s)
 	return send_n(fd, s, strlen(s));
 }
 
-/* One request: head and body.  False: the client is gone. */
+/* Read one request: head and body.  Returns false if the client is gone. */
 static bool
 server_read(Conn *c)
 {
@@ -105,7 +105,7 @@ server_read(Conn *c)
 	}
 }
 
-/* Until the client closes; when. */
+/* Wait until the client closes, and record the time. */
 static void
 server_hang(Conn *c)
 {
@@ -133,7 +133,7 @@ crc32_of(const unsigned char *p, size_t n)
 	return ~crc;
 }
 
-/* A gzip file of one stored block. */
+/* Make a gzip file of one stored block. */
 static void
 gzip_stored(Buf *out, const char *p, uint16_t n)
 {
@@ -149,7 +149,7 @@ gzip_stored(Buf *out, const char *p, uint16_t n)
 	buf_add(out, &size, 4);
 }
 
-/* The beginning of a gzip file of megabytes of zeros: 258 of them in 13 bits. */
+/* Make the beginning of a gzip file of megabytes of zeros: 258 of them in 13 bits. */
 static void
 gzip_bomb(Buf *out, int megabytes)
 {
@@ -177,7 +177,7 @@ server_events(Conn *c, int n)
 		send_s(c->fd, "9\r\ndata: x\n\n\r\n");
 }
 
-/* The faults.  True: the path was one; the connection is closed. */
+/* Faults, by path.  Returns true if the path was one of them; the connection is closed. */
 static bool
 server_fault(Conn *c)
 {
@@ -406,7 +406,7 @@ server_start(Server *s)
 	pthread_create(&s->thread, NULL, server_main, s);
 }
 
-/* The clients' connections are closed already. */
+/* Called after the clients have closed their connections. */
 static void
 server_stop(Server *s)
 {

@@ -6,12 +6,12 @@
 #ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_TLS_H
 #define VLLM_TESTS_UNIT_REMOTE_REMOTE_TLS_H
 
-#define TLS_CHECKS 60			/* about, for who has no python3 or openssl */
+#define TLS_CHECKS 60			/* about this many are skipped without python3 or openssl */
 
 typedef struct TlsServer
 {
 	pid_t		pid;
-	int			in,				/* its standard input: it ends with it */
+	int			in,				/* its standard input: closing it ends the server */
 				out;
 	int			port;
 	char		log[65536];
@@ -58,7 +58,7 @@ tls_start(TlsServer *t, const char *cert, const char *alpn)
 	return true;
 }
 
-/* What it has told so far. */
+/* Return the log so far. */
 static const char *
 tls_log(TlsServer *t)
 {
@@ -71,7 +71,7 @@ tls_log(TlsServer *t)
 	return t->log;
 }
 
-/* Wait for its port. */
+/* Wait until the server prints its port. */
 static bool
 tls_ready(TlsServer *t)
 {
@@ -106,7 +106,7 @@ tls_count(TlsServer *t, const char *what)
 	return n;
 }
 
-/* When the first of these happened; 0 = it didn't. */
+/* Return when this was first logged; 0 = never. */
 static int64_t
 tls_when(TlsServer *t, const char *what)
 {
@@ -132,7 +132,7 @@ tls_to(const TlsServer *t, const char *host, const char *body)
 	return r;
 }
 
-/* Trusted certificates. */
+/* Verification of certificates. */
 static void
 test_trust(void)
 {
@@ -143,7 +143,7 @@ test_trust(void)
 
 	CHECK(tls_start(&good, "good", "http/1.1") && tls_start(&other, "other", "http/1.1"), "started");
 	CHECK(tls_ready(&good) && tls_ready(&other), "ports");
-	/* first without looking: such a connection is not for those who look */
+	/* first without verification: such a connection must not be reused for a call that verifies */
 	r = tls_to(&good, "127.0.0.1", "unverified");
 	r.verify = false;
 	r.ca_file = NULL;
@@ -177,7 +177,7 @@ test_trust(void)
 	forget(&g);
 }
 
-/* Given up: its stream is reset or its connection closed within 100 ms, and others go on. */
+/* A cancelled call: its stream is reset or its connection closed within 100 ms, and others continue. */
 static void
 test_h2_cancel(TlsServer *t)
 {
@@ -206,7 +206,7 @@ test_h2_cancel(TlsServer *t)
 		http_cancel(g[0].call);
 		for (int k = 0; k < 30 && seen == 0; k++)
 		{
-			/* a reset leaves with the next turn, which the descriptor asks for */
+			/* a reset is sent at the next iteration, for which the descriptor becomes readable */
 			turn(NULL, 0, 10);
 			seen = tls_when(t, "rst");
 			if (seen == 0 && alone)
@@ -224,7 +224,7 @@ test_h2_cancel(TlsServer *t)
 		forget(&g[0]);
 		forget(&g[1]);
 	}
-	/* by its deadline, and by its callback */
+	/* ended by its deadline, and by its callback */
 	for (int i = 0; i < 2; i++)
 	{
 		Got			g = {.no_data = i == 1};
@@ -288,7 +288,7 @@ test_h2(void)
 	big[400000] = '\0';
 	run(&g[0], tls_to(&t, "127.0.0.1", big));
 	CHECK(g[0].r.end == HTTP_DONE && g[0].body.len == 400000, "%zu bytes, %s", g[0].body.len, g[0].r.e.msg);
-	/* one that is paused doesn't keep others of its connection waiting */
+	/* a paused call doesn't block others on its connection */
 	{
 		HttpRequest r = tls_to(&t, "127.0.0.1", big);
 

@@ -1,6 +1,6 @@
 /*
  * test_remote_body.c
- *	  Bodies for endpoints: every parameter of every dialect, and what must not become one.
+ *	  Bodies for endpoints: every parameter in every dialect, and what must be refused.
  */
 #include <math.h>
 
@@ -10,14 +10,14 @@
 
 /* ---- every parameter of generation, in every dialect ---- */
 
-#define NO	"-"					/* refused by name */
+#define NO	"-"					/* refused with its name */
 
 typedef struct Param
 {
 	WireTag		tag;
 	const char *name;
 	const char *value;
-	const char *plain[N_DIALECTS];	/* members that come to the body; "" = none */
+	const char *plain[N_DIALECTS];	/* members that are added to the body; "" = none */
 	const char *chat[N_DIALECTS];
 } Param;
 
@@ -179,14 +179,14 @@ static const Param params[] = {
 	{WTAG_STEP_TAG_ID, "step_tag_id", "8", REFUSED, REFUSED},
 };
 
-/* What there is without a parameter. */
+/* Members without any parameter. */
 static const char *const sent_anyhow[N_DIALECTS] = {
 	"", "",
 	",\"temperature\":1,\"top_p\":1,\"top_k\":0,\"min_p\":0,\"repeat_penalty\":1",
 	",\"temperature\":1,\"top_p\":1,\"top_k\":0,\"min_p\":0,\"repeat_penalty\":1"
 };
 
-/* Members of both, those of the second where both have one. */
+/* Merge the members of both objects; the second one takes precedence. */
 static char *
 joined(const char *base, const char *members)
 {
@@ -266,7 +266,7 @@ test_params(void)
 		}
 }
 
-/* Every parameter of generation in the table that bodies are made by is one above. */
+/* Every parameter in the table of body fields has a row above. */
 static void
 test_all_rows(void)
 {
@@ -301,7 +301,7 @@ test_all_rows(void)
 	}
 }
 
-/* ---- generation as a whole ---- */
+/* ---- complete bodies ---- */
 
 static void
 test_whole(void)
@@ -342,7 +342,7 @@ test_whole(void)
 			   "\"min_p\":0,\"repeat_penalty\":1}");
 	done(&m);
 
-	/* both: a chat */
+	/* both: sent as a chat */
 	put(&b, WTAG_MESSAGES, "[1]");
 	put(&b, WTAG_PROMPT, "hi");
 	put(&b, WTAG_TOOLS, "[{}]");
@@ -370,7 +370,7 @@ test_whole(void)
 		}
 	}
 
-	/* the last of what may be given once */
+	/* of a field that may be given once, the last one counts */
 	put(&b, WTAG_PROMPT, "a");
 	put_int(&b, WTAG_MAX_TOKENS, 5);
 	put_num(&b, WTAG_TOP_P, 0.1);
@@ -438,8 +438,11 @@ test_ids_and_rest(void)
 	done(&m);
 }
 
-/* The order of a schema's members and the digits of its numbers stay. */
-/* Options of structured_outputs without a kind go where the kind goes: vLLM takes no options alone. */
+/* The order of a schema's members and the digits of its numbers are kept. */
+/*
+ * Options of structured_outputs without a kind go where the kind goes, because vLLM accepts no options
+ * alone.
+ */
 static void
 test_schema_options(void)
 {
@@ -500,7 +503,7 @@ test_schema_options(void)
 	put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"json\": {}}");
 	make(&m, WK_GENERATE, VLLM, "", &b);
 	check_refused(&m, "two kinds", ERR_INVALID, "only use one kind");
-	/* a choice of tools is a kind of its own, and stands beside another one's options */
+	/* a choice of tools is a kind of its own, and is sent next to the options of another one */
 	put(&b, WTAG_MESSAGES, "[]");
 	put(&b, WTAG_TOOLS, "[{}]");
 	put(&b, WTAG_TOOL_CHOICE, "\"required\"");
@@ -565,7 +568,7 @@ test_schemas(void)
 				  "parameter \"top_k\" is not supported by the endpoint of model \"big\"");
 }
 
-/* ---- what must not get in ---- */
+/* ---- hostile values ---- */
 
 static void
 test_hostile(void)
@@ -614,7 +617,7 @@ test_hostile(void)
 	make(&m, WK_GENERATE, VLLM, "", &b);
 	check_refused(&m, "a field of another request", ERR_INTERNAL, "chunk_size");
 
-	/* deeper than anybody reads */
+	/* nested deeper than any limit */
 	memset(deep, '[', 50000);
 	memset(deep + 50000, ']', 50000);
 	deep[100000] = '\0';
@@ -634,7 +637,7 @@ test_hostile(void)
 	done(&m);
 }
 
-/* ---- messages that nobody would send ---- */
+/* ---- random messages ---- */
 
 static uint64_t
 next_random(uint64_t *state)
@@ -646,8 +649,8 @@ next_random(uint64_t *state)
 }
 
 /*
- * Whatever a message holds: it is refused, or its body is an object that asks for the model, and for nothing
- * twice.
+ * Whatever a message contains: it is refused, or its body is an object with the model, and no duplicate
+ * members.
  */
 static void
 check_body(const RCall *c)
@@ -667,7 +670,7 @@ check_body(const RCall *c)
 	json_free(root);
 }
 
-/* Fields of any kind with values of any kind, and then some bytes of them changed. */
+/* Write fields of any kind with random values, and then change some bytes. */
 static void
 put_random(Buf *b, uint64_t *r)
 {
@@ -687,7 +690,7 @@ put_random(Buf *b, uint64_t *r)
 		float		floats[3] = {0, NAN, 1};
 		int64_t		v = (int64_t) (next_random(r) % 7) - 2;
 
-		/* what says whose it is stays; most are asked for something */
+		/* keep the fields of the model's identity; most messages have an input */
 		if (tag == WTAG_MODEL || tag == WTAG_URL || tag == WTAG_MODEL_OPTIONS || tag == WTAG_LORA ||
 			next_random(r) % 4 == 0)
 			tag = (const int[]) {WTAG_PROMPT, WTAG_MESSAGES, WTAG_TASK, WTAG_MAX_TOKENS, WTAG_PAIR,
@@ -743,7 +746,7 @@ test_random(void)
 			size_t		head = b.len;
 
 			put_random(&b, &r);
-			/* changed bytes of what follows the head */
+			/* change bytes after the head */
 			for (int i = b.len > head && next_random(&r) % 3 == 0 ? (int) (next_random(&r) % 5) : 0; i > 0;
 				 i--)
 				b.data[head + next_random(&r) % (b.len - head)] = (char) next_random(&r);

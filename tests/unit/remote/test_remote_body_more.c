@@ -1,10 +1,10 @@
 /*
  * test_remote_body_more.c
- *	  Bodies for endpoints: vectors and scores, gathered inputs, choices, tokens, bodies of llm_api().
+ *	  Bodies for endpoints: vectors and scores, coalesced inputs, choices, tokens, bodies of llm_api().
  */
 #include "tests/unit/remote/remote_body_util.h"
 
-/* ---- pooled ---- */
+/* ---- pooling ---- */
 
 static void
 put_pool(Buf *b, const char *task, const char *text)
@@ -21,7 +21,7 @@ static const struct
 	const char *value;
 	RShape		shape;
 	const char *path;
-	const char *body;		/* NULL: refused, path says how */
+	const char *body;		/* NULL: refused, and path has the error */
 }			pool_cases[] = {
 	{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings",
 	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
@@ -142,9 +142,9 @@ test_pairs(void)
 	check_refused(&m, "no UTF-8", ERR_INVALID, "input must be UTF-8");
 }
 
-/* ---- gathering ---- */
+/* ---- coalescing ---- */
 
-/* Two requests that differ in a field. */
+/* Two requests that differ in one field. */
 static void
 check_gather(const char *what, WireTag tag, const char *one, const char *other, bool same)
 {
@@ -227,7 +227,7 @@ test_gather(void)
 	done(&m);
 }
 
-/* Pairs go together where the first text is the same. */
+/* Pairs are coalesced if their first text is the same. */
 static void
 test_gather_pairs(void)
 {
@@ -309,7 +309,7 @@ test_choose(void)
 	}
 }
 
-/* Texts behind a chat, and what is refused. */
+/* Texts that follow a chat, and errors. */
 static void
 test_choose_chat(void)
 {
@@ -349,7 +349,7 @@ test_choose_chat(void)
 	put(&b, WTAG_PROMPT, "a\xe2");
 	put(&b, WTAG_CHOICE, "\x82\xac");
 	make(&m, WK_LOGPROBS, VLLM, "", &b);
-	CHECK(m.ok, "a character of both");	/* together they are UTF-8 */
+	CHECK(m.ok, "a character of both");	/* only together they are UTF-8 */
 	done(&m);
 	put(&b, WTAG_PROMPT, "p");
 	put(&b, WTAG_CHOICE, "a");
@@ -527,7 +527,7 @@ test_api(void)
 		make(&m, WK_API, VLLM, "", &b);
 		check_refused(&m, evil[i], ERR_INVALID, "");
 	}
-	/* as they are written */
+	/* copied as they are written */
 	put(&b, WTAG_API_PATH, "/v1/completions");
 	put(&b, WTAG_API_BODY, "{\"z\": 1.00000000000000000001, \"a\": [ 1 ]}");
 	make(&m, WK_API, VLLM, "", &b);
@@ -542,7 +542,7 @@ test_api(void)
 	done(&m);
 }
 
-/* ---- the longest answer of a role ---- */
+/* ---- limit of a role's output tokens ---- */
 
 static void
 test_role(void)

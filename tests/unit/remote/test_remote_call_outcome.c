@@ -1,6 +1,6 @@
 /*
  * test_remote_call_outcome.c
- *	  The retry rule (docs/user/remote-models.md): each end of a call, and what must hold of all of them.
+ *	  The retry rule (docs/user/remote-models.md): each end of a call, and invariants of all of them.
  */
 #include "remote/upstream/call_outcome.h"
 
@@ -15,7 +15,7 @@ fate(HttpEnd end, int status, bool idempotent, bool emitted, bool garbled, bool 
 								.cls = garbled ? ERR_PROTOCOL : ERR_NONE,.deadline = deadline});
 }
 
-/* As the text has it: a = for nothing, i = only if idempotent (and it counts as charged), n = never */
+/* The rule: a = free, always retried; i = only if idempotent (and it counts as charged); n = never. */
 static void
 test_rule(void)
 {
@@ -41,7 +41,7 @@ test_rule(void)
 		{HTTP_DONE, 409, 'n', HEALTH_OK}, {HTTP_DONE, 413, 'n', HEALTH_OK},
 		{HTTP_DONE, 418, 'n', HEALTH_OK}, {HTTP_DONE, 422, 'n', HEALTH_OK},
 		{HTTP_DONE, 301, 'n', HEALTH_OK}, {HTTP_DONE, 307, 'n', HEALTH_OK},
-		/* an error's text that broke off is that error */
+		/* an error whose text broke off counts as that error */
 		{HTTP_CUT, 429, 'a', HEALTH_UNKNOWN}, {HTTP_CUT, 400, 'n', HEALTH_OK},
 		{HTTP_LATE, 503, 'a', HEALTH_BAD},
 	};
@@ -72,7 +72,7 @@ test_rule(void)
 	}
 }
 
-/* Over everything that can be. */
+/* Invariants over all combinations. */
 static void
 test_always(void)
 {

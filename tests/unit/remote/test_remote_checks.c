@@ -1,6 +1,6 @@
 /*
  * test_remote_checks.c
- *	  The line's health checks: what a check looks like, when there is one, and what its answer changes.
+ *	  The dispatcher's health checks: the check itself, when it is made, and the effect of its result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ a_may_be_dead(const HttpRequest *r)
 	return p;
 }
 
-/* Time passes, whether somebody waits or not. */
+/* Let time pass, whether requests wait or not. */
 static void
 pass(Dispatcher *l, int64_t us)
 {
@@ -56,7 +56,7 @@ pass(Dispatcher *l, int64_t us)
 	net_turn(l, &http);
 }
 
-/* One request and its answer, by a single try. */
+/* One request that gets its result with a single try. */
 static void
 answered_at_once(Dispatcher *l, const Want *w)
 {
@@ -99,7 +99,7 @@ test_checks(void)
 			w.secret = "k2";
 		answered_at_once(l, &w);
 	}
-	/* at 1, 3, 7, 15 s; 31 is to come */
+	/* at 1, 3, 7, 15 s; the one at 31 is due later */
 	CHECK(a_calls == 0 && b_calls >= 300 && net_checks == 4, "%d calls, %d checks", a_calls, net_checks);
 	CHECK(m->u[0].calls == was.calls && m->u[0].failures == was.failures && m->u[0].retries == was.retries,
 		  "figures are requests' alone");
@@ -117,7 +117,7 @@ test_checks(void)
 	net_stop(l);
 }
 
-/* What the check itself looks like, and whose secret it has. */
+/* The HTTP request of a check, and the secret that it uses. */
 static void
 test_check_request(void)
 {
@@ -146,7 +146,7 @@ test_check_request(void)
 	pass(l, 400000);
 	CHECK(http.n == 0 && m->pick.u[0].health == WIRE_HEALTH_DOWN && m->pick.u[0].open_us == 2000000,
 		  "late: two seconds more");
-	/* a host that isn't allowed any more */
+	/* a host that is no longer allowed */
 	pass(l, 2000000);
 	CHECK(http.n == 1, "another");
 	none.allowed_hosts = "b.example";
@@ -160,7 +160,7 @@ test_check_request(void)
 	net_ask(l, &w);
 	pass(l, 1);
 	CHECK(http.n == 1 && net_checks == 1, "allowed again");
-	/* forgotten with a request: no check, no secret; who waits finds out */
+	/* forgotten while a request waits: no check, no secret; the request finds out itself */
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	CHECK(http.n == 0 && l->models->secret == NULL && dispatcher_live(l) == 1, "forgotten");
 	pass(l, 10000000);
@@ -170,7 +170,7 @@ test_check_request(void)
 	net_stop(l);
 }
 
-/* What a url ends with is behind every path, and told to nobody. */
+/* A url's query follows every path, and is never shown. */
 static void
 test_query(void)
 {
@@ -251,7 +251,7 @@ test_check_answers(void)
 	}
 }
 
-/* Models that nobody asks cause no traffic, be they down or checked regularly. */
+/* Models without requests cause no traffic, whether they are down or checked regularly. */
 static void
 test_checks_rest(void)
 {

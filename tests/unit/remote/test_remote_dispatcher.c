@@ -1,6 +1,6 @@
 /*
  * test_remote_dispatcher.c
- *	  The line: one case after the other, over a network that is made up.
+ *	  The dispatcher: one case after the other, with a simulated network.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ test_answer(void)
 		  c->endpoint);
 	CHECK(c->e2e_us == 10000 && c->queue_us == 0 && c->ttft_us == 10000, "%lld", (long long) c->e2e_us);
 	CHECK(c->accepted == 1 && dispatcher_live(l) == 0, "ended");
-	/* beside /v1; and the secret in a header of its own */
+	/* outside of /v1; and the secret in a header of its own */
 	c = net_ask(l, &(Want) {.kind = WK_TOKENIZE,.secret = "k",
 							.options = "{\"auth_header\": \"api-key\", \"dialect\": \"vllm\"}"});
 	net_turn(l, &http);
@@ -65,7 +65,7 @@ test_answer(void)
 	net_stop(l);
 }
 
-/* What each end comes to: tries, charges, sqlstate, elsewhere. */
+/* The result of each end of a call: tries, charges, sqlstate, elsewhere. */
 static void
 test_fates(void)
 {
@@ -73,9 +73,9 @@ test_fates(void)
 	{
 		NetDo		what;
 		int			status;
-		int			tries[2];	/* of what is not idempotent, and of what is */
+		int			tries[2];	/* if not idempotent, and if idempotent */
 		int			charged[2];
-		const char *sqlstate[2];	/* NULL = answered */
+		const char *sqlstate[2];	/* NULL = a reply */
 		int			elsewhere;
 	}			cases[] = {
 		{NET_OK, 200, {1, 1}, {0, 0}, {NULL, NULL}, -1},
@@ -132,7 +132,7 @@ test_retries(void)
 	Client	   *c;
 	int64_t		t0 = net_now;
 
-	/* twice no connection, then well: 250 and 500 ms, each by a half more or less */
+	/* twice no connection, then success: waits of 250 and 500 ms, each half more or less */
 	net_add(NET_NOT_SENT, 0, -1);
 	net_add(NET_NOT_SENT, 0, -1);
 	c = net_ask(l, &(Want) {0});
@@ -151,13 +151,13 @@ test_retries(void)
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->retry_after_ms == 3600000 && c->elsewhere == 1, "%s", c->message);
-	/* nobody else asks it meanwhile */
+	/* no other request calls it meanwhile */
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 3500000,
 		  "%s %d", c->message, c->calls);
 	net_stop(l);
-	/* a deadline that the wait would pass: the reason is told at once */
+	/* the wait would exceed the deadline: the error comes at once */
 	l = start();
 	net_add(NET_STATUS, 503, 5000);
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 2000000});
@@ -183,7 +183,7 @@ test_streams(void)
 	net_run(l, &http, 1000000);
 	CHECK(c->done && c->accepted == 1 && c->texts == 3 && c->ttft_us == 10000 && c->e2e_us > c->ttft_us, "%d",
 		  c->texts);
-	/* what has been heard is not asked for again, seed or not */
+	/* output that the client has received is not requested again, with a seed or not */
 	net_add(NET_CUT_BODY, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true,.seed = true});
 	net_run(l, &http, 10000000);
@@ -195,19 +195,19 @@ test_streams(void)
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->texts == 3, "nothing had been heard: %s",
 		  c->message);
-	/* all told, and the connection doesn't end: it gets a second */
+	/* everything was sent, but the connection doesn't end: it gets a second */
 	net_add(NET_LINGER, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true});
 	net_run(l, &http, 200000);
 	CHECK(c->done && http.n == 1, "%d", http.n);
 	net_run(l, &http, 2000000);
 	CHECK(http.n == 0, "%d", http.n);
-	/* cancelled from within its frame */
+	/* cancelled while it handles its frame */
 	c = net_ask(l, &(Want) {.stream = true});
 	net_cancel_on_text = c;
 	net_run(l, &http, 2000000);
 	CHECK(c->texts == 1 && c->finals == 0 && http.n == 0 && dispatcher_live(l) == 0, "%d", c->texts);
-	/* who doesn't read stops its source */
+	/* a client that doesn't read pauses the response */
 	net_cancel_on_text = NULL;
 	net_script[net_n_script] = net_default();
 	net_script[net_n_script++].chunks = 100;
@@ -244,7 +244,7 @@ test_ends(void)
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000});
 	net_run(l, &http, 10000000);
 	CHECK(strcmp(c->sqlstate, "57014") == 0 && c->charged <= 1 && c->tries == 1, "%s", c->message);
-	/* the model's own timeout is another matter: it is tried again */
+	/* the model's own timeout differs: the call is retried */
 	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}",.seed = true});
 	d = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}"});
@@ -253,7 +253,7 @@ test_ends(void)
 	CHECK(c->done && c->tries == 2 && c->charged == 1, "%s %lld", c->message, (long long) c->tries);
 	CHECK(!d->done && d->tries == 1 && d->charged == 1 && strcmp(d->sqlstate, "08006") == 0, "%s",
 		  d->message);
-	/* cancelled: in flight, while it waits to be asked again, in the queue */
+	/* cancelled: running, while it waits for a retry, in the queue */
 	net_add(NET_HANG, 0, -1);
 	net_add(NET_NOT_SENT, 0, -1);
 	c = net_ask(l, &(Want) {0});
@@ -284,11 +284,11 @@ test_hosts(void)
 	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0 && strstr(c->hint, "evil.example:8443") != NULL,
 		  "%s %s", c->message, c->hint);
 	CHECK(c->elsewhere == 1, "elsewhere");
-	/* of several those that are */
+	/* of several urls, only the allowed ones are called */
 	c = net_ask(l, &(Want) {.url = "https://evil.example/v1 https://b.example/v1"});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && strcmp(c->endpoint, "https://b.example/v1") == 0, "%s", c->endpoint);
-	/* no more */
+	/* no longer allowed */
 	c = net_ask(l, &(Want) {0});
 	other.allowed_hosts = "b.example";
 	dispatcher_settings(l, &other);
@@ -344,7 +344,7 @@ test_secret_urls(void)
 	net_stop(l);
 }
 
-/* A request that holds more than may be held fails; others go on, and nothing stays held. */
+/* A request that holds too much memory fails; others continue, and nothing stays counted. */
 static void
 test_held(void)
 {
@@ -359,7 +359,7 @@ test_held(void)
 	CHECK(!c->done && strcmp(c->sqlstate, "53200") == 0 && c->tries == 1 && c->charged == 1 &&
 		  c->elsewhere <= 0, "%s", c->message);
 	CHECK(l->held == 0 && http.n == 0, "%zu", l->held);
-	/* somebody else holds much, and this one little of it */
+	/* other requests hold much, this one little */
 	l->most_held = 1000000000;
 	l->held = 2000000000;
 	c = net_ask(l, &(Want) {0});
@@ -388,7 +388,7 @@ test_gather(void)
 	for (int i = 0; i < 10; i++)
 		CHECK(c[i]->done && strncmp(c[i]->text, c[i]->want, strlen(c[i]->want)) == 0 && c[i]->tries == 1,
 			  "%s", c[i]->text);
-	/* one bad row of four: refused together, asked for one by one */
+	/* one bad row of four: refused together, then sent one by one */
 	http.made = 0;
 	net_add(NET_STATUS, 400, -1);
 	net_add(NET_OK, 200, -1);
@@ -401,14 +401,14 @@ test_gather(void)
 	for (int i = 0; i < 4; i++)
 		CHECK(c[i]->finals == 1 && c[i]->tries == 2 && (c[i]->done || strcmp(c[i]->sqlstate, "22023") == 0),
 			  "%s", c[i]->message);
-	/* The same if a request can't be sent at all. */
+	/* The same if a request can't be encoded at all. */
 	bad.prompt = "?";
 	c[0] = net_ask(l, &w);
 	c[1] = net_ask(l, &bad);
 	c[2] = net_ask(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && c[2]->done && strcmp(c[1]->sqlstate, "0A000") == 0, "%s", c[1]->message);
-	/* who leaves doesn't disturb the others */
+	/* a request that is cancelled doesn't disturb the others */
 	for (int i = 0; i < 4; i++)
 		c[i] = net_ask(l, &w);
 	net_turn(l, &http);
@@ -427,7 +427,7 @@ test_gather(void)
 	dispatcher_cancel(l, c[0]->request);
 	dispatcher_cancel(l, c[1]->request);
 	CHECK(http.n == 0, "the last one closes it");
-	/* other secrets, other calls */
+	/* other secrets, separate calls */
 	http.made = 0;
 	w.secret = "a";
 	c[0] = net_ask(l, &w);
@@ -438,8 +438,8 @@ test_gather(void)
 	net_stop(l);
 }
 
-/* While something is under way, who comes alone waits a moment for others. */
-static const char *poison;		/* breaks the endpoint down; NULL = everything does */
+/* While a call is running, a single request waits a moment for others to coalesce with. */
+static const char *poison;		/* an input that breaks the endpoint down; NULL = every input does */
 static NetPlan over_poison;
 
 static NetPlan
@@ -456,7 +456,7 @@ by_poison(const HttpRequest *r)
 	return at != NULL ? over_poison : net_default();
 }
 
-/* One row that the endpoint breaks down over, of n. */
+/* One of n rows breaks the endpoint down. */
 static void
 test_poison(NetDo what, int status, int n, int most_calls)
 {
@@ -490,7 +490,7 @@ test_poison(NetDo what, int status, int n, int most_calls)
 	net_stop(l);
 }
 
-/* An endpoint that is down isn't asked for each row. */
+/* An endpoint that is down isn't called for each row. */
 static void
 test_poison_all(void)
 {
@@ -518,7 +518,7 @@ test_poison_all(void)
 	net_stop(l);
 }
 
-/* Rows that are wrong by comparison aren't asked for one by one, where nobody would see it. */
+/* Rows that are wrong only by comparison aren't sent one by one, where the error would not be noticed. */
 static void
 test_unlike(void)
 {
@@ -603,7 +603,7 @@ test_urls(void)
 	for (int i = 0; i < 9; i++)
 		at_b += strcmp(c[i]->endpoint, "https://b.example/v1") == 0;
 	CHECK(at_b == 3, "evenly: %d", at_b);
-	/* what failed here is asked for there */
+	/* after a failure at one url, the other one is called */
 	net_add(NET_NOT_SENT, 0, -1);
 	c[0] = net_ask(l, &w);
 	net_turn(l, &http);
@@ -613,7 +613,7 @@ test_urls(void)
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && c[0]->tries == 2 && http.url[8] != at_b, "%s", http.url);
 	net_stop(l);
-	/* The same if that URL is slower. */
+	/* The same if the other url is slower. */
 	l = start();
 	w.url = "https://a.example/v1 https://b.example/v1";
 	net_script[net_n_script] = net_default();
@@ -632,7 +632,7 @@ test_urls(void)
 	net_stop(l);
 }
 
-/* An outage isn't multiplied; who asks for patience isn't an outage. */
+/* An outage isn't multiplied; an endpoint that asks for a wait doesn't count as an outage. */
 static void
 test_budget(void)
 {
@@ -658,7 +658,7 @@ test_budget(void)
 	net_stop(l);
 }
 
-/* What a role may take. */
+/* Limits of a role. */
 static void
 test_roles(void)
 {
@@ -687,7 +687,7 @@ test_roles(void)
 		CHECK(c[i]->done, "%s", c[i]->message);
 	CHECK(c[2]->end_us > c[0]->end_us && c[4]->end_us > c[2]->end_us && http.most == 3,
 		  "one behind the other");
-	/* who leaves makes room, also if it had not begun */
+	/* a request that leaves makes room, also if it had not begun */
 	w.role_wait = 0;
 	w.role_requests = 1;
 	for (int i = 0; i < 3; i++)
@@ -735,7 +735,7 @@ test_roles(void)
 	net_stop(l);
 }
 
-/* So many connections in all. */
+/* The limit of connections in total. */
 static void
 test_connections(void)
 {
@@ -754,7 +754,7 @@ test_connections(void)
 	net_stop(l);
 }
 
-/* What waits to be asked again, and can't be before its deadline: that is told at once. */
+/* A call that waits for a retry that can't be made before its deadline fails at once. */
 static void
 test_late_again(void)
 {
@@ -783,7 +783,7 @@ test_breaker(void)
 	int64_t		t0;
 	Buf			b = {0};
 
-	/* five in a row: tries and all */
+	/* five in a row, retries included */
 	for (int i = 0; i < 5; i++)
 		net_add(NET_NOT_SENT, 0, -1);
 	for (int i = 0; i < 5; i++)
@@ -812,7 +812,7 @@ test_breaker(void)
 	d = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
 	net_turn(l, &http);
 	CHECK(http.n == 1 && d->finals == 0, "only one");
-	/* it is cancelled: its place is free */
+	/* it is cancelled, so its place is free */
 	c->cancelled = true;
 	dispatcher_cancel(l, c->request);
 	net_run(l, &http, 1000000);
@@ -838,7 +838,7 @@ test_limits(void)
 	CHECK(http.made == 6, "%d", http.made);
 	net_run(l, &http, 100000000);
 	CHECK(c->done && net_now - t0 > 6600000 && net_now - t0 < 7000000, "%lld", (long long) (net_now - t0));
-	/* what the endpoint says */
+	/* limits that the endpoint reports */
 	net_script[net_n_script] = net_default();
 	net_script[net_n_script].remaining = 0;
 	net_script[net_n_script++].reset_ms = 2000;

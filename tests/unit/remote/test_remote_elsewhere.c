@@ -1,7 +1,7 @@
 /*
  * test_remote_elsewhere.c
- *	  The line where a url, or what is asked of it, is ill: who goes to another model at once, and whom it
- *	  doesn't concern.
+ *	  The dispatcher when a url, or one kind of requests at it, fails: which requests end at once so that
+ *	  another model can be used, and which are unaffected.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ start(void)
 	return net_start(&settings, net_by_script);
 }
 
-/* What fails for who asks for something else is nobody else's trouble. */
+/* Failures of one kind of requests don't affect other kinds. */
 static void
 test_paths(void)
 {
@@ -59,7 +59,7 @@ test_paths(void)
 		  "others don't: %s", d->message);
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 800000 && c->queue_us < 1100000, "tried again, and well: %s", c->message);
-	/* so long that nobody waits */
+	/* so long that no request waits */
 	net_plan = always_500;
 	embed.deadline_us = 0;
 	for (int i = 0; i < 400; i++)
@@ -75,7 +75,7 @@ test_paths(void)
 	net_stop(l);
 }
 
-/* An answer that makes no sense: cut or garbled it may have been an accident. */
+/* A response that can't be decoded: if it was cut or garbled, that may have been an accident. */
 static void
 test_nonsense(void)
 {
@@ -92,7 +92,7 @@ test_nonsense(void)
 	c = net_ask(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 3 && c->charged == 2, "%s", c->message);
-	/* choices that an endpoint doesn't know how to answer; texts are asked for at the same path */
+	/* choices that an endpoint can't answer; generation uses the same path */
 	for (int i = 0; i < 10; i++)
 	{
 		for (int k = 0; k < 3; k++)
@@ -115,7 +115,7 @@ went_elsewhere(const Client *c, int calls)
 	return c->finals == 1 && !c->done && c->elsewhere == 1 && c->calls == calls;
 }
 
-/* Where another model can answer at once, nobody waits for a url that is ill. */
+/* If another model can be used at once, no request waits for a url that is down. */
 static void
 test_fallback_breaker(void)
 {
@@ -137,7 +137,7 @@ test_fallback_breaker(void)
 	c[0] = net_ask(l, &(Want) {.options = once,.fallback = true});
 	net_turn(l, &http);
 	CHECK(went_elsewhere(c[0], 0) && d->finals == 0, "its token ids are this model's");
-	/* while one finds out */
+	/* during a probe */
 	net_add(NET_HANG, 0, -1);
 	net_run(l, &http, 1500000);
 	CHECK(http.n == 1, "%d under way", http.n);
@@ -156,7 +156,7 @@ test_fallback_breaker(void)
 	net_run(l, &http, 1000000);
 	CHECK(c[2]->done, "it works again: %s", c[2]->message);
 	net_stop(l);
-	/* nor for another try */
+	/* nor for a retry */
 	l = start();
 	for (int i = 0; i < 10; i++)
 	{
@@ -169,7 +169,7 @@ test_fallback_breaker(void)
 		CHECK(went_elsewhere(c[i], 1) && c[i]->end_us - t0 < 20000 + 375000, "%lld us",
 			  (long long) (c[i]->end_us - t0));
 	net_stop(l);
-	/* one that works is waited for */
+	/* a url that works is waited for */
 	l = start();
 	for (int i = 0; i < 20; i++)
 		c[i] = net_ask(l, &(Want) {.options = once,.fallback = true});
@@ -179,7 +179,7 @@ test_fallback_breaker(void)
 	net_stop(l);
 }
 
-/* As net_by_script, but that checks have no answer. */
+/* Like net_by_script, but health checks get no response. */
 static NetPlan
 no_check(const HttpRequest *r)
 {
@@ -190,7 +190,7 @@ no_check(const HttpRequest *r)
 	return p;
 }
 
-/* The call that finds out takes its time: others are not kept out by that, as long as somebody is there. */
+/* A slow probe doesn't keep others out, as long as the server responds to checks. */
 static void
 test_slow_probe(void)
 {
@@ -199,7 +199,7 @@ test_slow_probe(void)
 	int64_t		t0;
 	Dispatcher *l;
 
-	/* 0: it hangs; 1: answers take twenty seconds; 2: nobody is there any more */
+	/* 0: it hangs; 1: responses take twenty seconds; 2: the server is gone */
 	for (int kind = 0; kind < 3; kind++)
 	{
 		l = start();
@@ -238,7 +238,7 @@ test_slow_probe(void)
 	}
 }
 
-/* Whose time is up before there is a connection says nothing of the url. */
+/* A request whose deadline passes before there is a connection says nothing about the url. */
 static void
 test_short_time(void)
 {
@@ -267,7 +267,7 @@ a_hangs(const HttpRequest *r)
 	return p;
 }
 
-/* Of two urls one takes calls and never answers; requests' own time is up sooner than the call's. */
+/* One of two urls accepts calls and never responds; requests' own deadlines pass before the call's. */
 static void
 test_silent_url(void)
 {
@@ -295,7 +295,7 @@ test_silent_url(void)
 	}
 }
 
-/* Tokens that an endpoint didn't take count in no minute. */
+/* Tokens that an endpoint refused count in no minute. */
 static void
 test_refused_tokens(void)
 {
@@ -326,7 +326,7 @@ test_refused_tokens(void)
 	}
 }
 
-/* Nor for an endpoint that asks for no calls. */
+/* Nor is an endpoint waited for that asks for no calls. */
 static void
 test_fallback_limits(void)
 {
@@ -347,7 +347,7 @@ test_fallback_limits(void)
 	CHECK(went_elsewhere(c, 0) && d->finals == 0, "%s", c->message);
 	net_run(l, &http, 20000000);
 	CHECK(d->done, "who has no other waits: %s", d->message);
-	/* a moment is waited for */
+	/* a short wait is accepted */
 	net_add(NET_STATUS, 429, 100);
 	c = net_ask(l, &(Want) {.fallback = true});
 	net_run(l, &http, 10000000);
@@ -357,7 +357,7 @@ test_fallback_limits(void)
 		c = net_ask(l, &(Want) {.model = "slow",.options = "{\"requests_per_minute\": 60}",.fallback = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 1000000, "%s", c->message);
-	/* together, one that has another and two that haven't */
+	/* together: one request that can use another model, and two that can't */
 	net_add(NET_STATUS, 429, 5000);
 	c = net_ask(l, &w);
 	w.fallback = true;

@@ -1,6 +1,6 @@
 /*
  * test_remote_http.c
- *	  The HTTP client against servers that do as they should, and servers that don't.
+ *	  The HTTP client against servers that behave, and servers that don't.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 static Server server;
 static Http *http;
 
-/* What has come of a call. */
+/* The events of a call. */
 typedef struct Got
 {
 	Buf			body;
@@ -31,12 +31,12 @@ typedef struct Got
 	int			heads,
 				ended,
 				pieces;
-	bool		no_head,		/* say no to the head */
-				no_data;		/* rejects the first bytes */
-	int			no_piece;		/* rejects the bytes that come after so many pieces; 0 = never */
-	bool		pause;			/* pause from within our data */
-	HttpCall  **cancel;			/* cancel this one from within our data */
-	struct Got *start;			/* starts this call from within our data callback */
+	bool		no_head,		/* reject the head */
+				no_data;		/* reject the first bytes */
+	int			no_piece;		/* reject the bytes after this many pieces; 0 = never */
+	bool		pause;			/* pause in the data callback */
+	HttpCall  **cancel;			/* cancel this call in the data callback */
+	struct Got *start;			/* start this call in the data callback */
 	HttpRequest *start_what;
 } Got;
 
@@ -108,7 +108,7 @@ forget(Got *g)
 	memset(g, 0, sizeof(*g));
 }
 
-/* Turn the client for so long, or until the calls have ended. */
+/* Run the client for `ms`, or until the calls have ended. */
 static void
 turn(Got *g, int n, int ms)
 {
@@ -124,7 +124,7 @@ turn(Got *g, int n, int ms)
 			ended += g[i].ended > 0;
 		if (us <= 0 || (n > 0 && ended == n))
 			return;
-		/* the descriptor alone: it has to become readable by itself */
+		/* the descriptor must become readable by itself */
 		poll(&p, 1, (int) (us / 1000) + 1);
 		http_turn(http);
 	}
@@ -287,7 +287,7 @@ static const struct
 	{"X-Retry-After: 5", -1}, {"Retry-Afte: 5", -1},
 };
 
-/* What the endpoint says of waits. */
+/* Waits that the endpoint asks for. */
 static void
 test_waits(void)
 {
@@ -336,7 +336,7 @@ test_waits(void)
 			CHECK(r.is_encoded == codings[i].encoded, "%s", codings[i].head);
 		}
 	}
-	/* the finer one counts, in either order */
+	/* the more precise one counts, in either order */
 	for (int i = 0; i < 2; i++)
 	{
 		http_head_reset(&r);
@@ -358,7 +358,7 @@ test_waits(void)
 	forget(&g);
 }
 
-/* Each fault ends as what it is. */
+/* Each fault ends with the right result. */
 static void
 test_faults(void)
 {
@@ -368,7 +368,7 @@ test_faults(void)
 		HttpEnd		end;
 		int			status;
 		ErrClass	cls;
-		int			repeated;	/* how often the server may have read it */
+		int			repeated;	/* how often the server may have read the request */
 	}			cases[] = {
 		{"/close", HTTP_CUT, 0, ERR_CONNECTION, 1},
 		{"/close-unread", HTTP_CUT, 0, ERR_CONNECTION, 0},
@@ -397,7 +397,7 @@ test_faults(void)
 			int			before;
 			char		path[300];
 
-			/* over a connection that is new, and over one that has served already */
+			/* on a new connection, and on a reused one */
 			if (reused)
 				run(&g, to(server.port, "/echo", "x"));
 			before = server_figure(&server, &server.requests);
@@ -415,7 +415,10 @@ test_faults(void)
 					  g.r.e.msg);
 			forget(&g);
 		}
-	/* a Content-Length that is none: libcurl's decision, but never a whole answer with a wrong body */
+	/*
+	 * an invalid Content-Length: libcurl decides, but it must never be a complete response with a wrong
+	 * body
+	 */
 	{
 		Got			g = {0};
 
@@ -425,7 +428,7 @@ test_faults(void)
 	}
 }
 
-/* What is told of a URL. */
+/* URLs in error messages. */
 static void
 test_texts(void)
 {
@@ -441,7 +444,7 @@ test_texts(void)
 	forget(&g);
 }
 
-/* Nothing was sent. */
+/* Calls of which nothing was sent. */
 static void
 test_not_sent(void)
 {
@@ -453,13 +456,13 @@ test_not_sent(void)
 	socklen_t	len = sizeof(a);
 	int64_t		start;
 
-	/* a port that nobody listens at */
+	/* a port where no process listens */
 	if (bind(s, (struct sockaddr *) &a, sizeof(a)) != 0 || getsockname(s, (struct sockaddr *) &a, &len) != 0)
 		abort();
 	run(&g, to(ntohs(a.sin_port), "/x", "{}"));
 	CHECK(g.r.end == HTTP_NOT_SENT && g.r.e.cls == ERR_CONNECTION &&
 		  strstr(g.r.e.msg, "Connection refused") != NULL && g.r.sent_us == 0, "%d %s", g.r.end, g.r.e.msg);
-	/* one whose queue is full */
+	/* a listener whose queue is full */
 	listen(s, 0);
 	for (int i = 0; i < 64; i++)
 	{
@@ -496,7 +499,7 @@ test_not_sent(void)
 	r.url = "ftp://127.0.0.1/x";
 	run(&g, r);
 	CHECK(g.r.end == HTTP_NOT_SENT && g.body.len == 0, "%d %s", g.r.end, g.r.e.msg);
-	/* TLS to one who does not speak it */
+	/* TLS to a server without TLS */
 	{
 		char		url[64];
 
@@ -537,7 +540,7 @@ test_deadlines(void)
 		forget(&g[i]);
 }
 
-/* The server has seen all that was closed. */
+/* Wait until the server has seen all closed connections. */
 static void
 settle(void)
 {
@@ -550,7 +553,7 @@ settle(void)
 	}
 }
 
-/* Given up, as the server sees it. */
+/* Cancelled calls, as the server sees them. */
 static void
 test_cancel(void)
 {
@@ -570,7 +573,7 @@ test_cancel(void)
 		at = clock_us();
 		http_cancel(g.call);
 		CHECK(clock_us() - at < 50000, "cancelling took %lld us", (long long) (clock_us() - at));
-		/* without a further turn */
+		/* without a further iteration */
 		usleep(100000);
 		CHECK(server_figure(&server, &server.closed) == before + 1 && server.closed_us - at < 100000,
 			  "%s: closed %d, after %lld us", paths[i], server_figure(&server, &server.closed) - before,
@@ -579,7 +582,7 @@ test_cancel(void)
 		CHECK(g.ended == 0, "no event comes any more");
 		forget(&g);
 	}
-	/* before it was ever turned, and while it connects */
+	/* before its first iteration, and while it connects */
 	for (int i = 0; i < 2; i++)
 	{
 		Got			g = {0};
@@ -597,7 +600,7 @@ test_cancel(void)
 	}
 }
 
-/* Callbacks that say no, cancel others, and start others. */
+/* Callbacks that reject, cancel others, and start others. */
 static void
 test_callbacks(void)
 {
@@ -674,7 +677,7 @@ test_pause(void)
 	turn(NULL, 0, 20);
 	http_cancel(g.call);
 	forget(&g);
-	/* no, to what was held back */
+	/* reject bytes that were held back */
 	begin(&g, &r);
 	http_pause(g.call, true);
 	for (int i = 0; i < 1000 && !g.call->held; i++)
@@ -687,7 +690,7 @@ test_pause(void)
 	if (g.ended == 0)
 		http_cancel(g.call);
 	forget(&g);
-	/* paused, and its deadline comes all the same */
+	/* paused, and its deadline passes all the same */
 	r = to(server.port, "/stream-hang", "{}");
 	r.deadline_us = clock_us() + 200000;
 	begin(&g, &r);
@@ -696,8 +699,8 @@ test_pause(void)
 	CHECK(g.ended == 1 && g.r.end == HTTP_LATE && g.body.len == 0, "%d", g.r.end);
 	forget(&g);
 	/*
-	 * an answer that was whole while it was paused comes whole; its caller may say no, pause again or cancel
-	 * it then
+	 * a response that was complete while the call was paused is delivered completely; its caller may
+	 * reject, pause again or cancel it then
 	 */
 	for (int i = 0; i < 6; i++)
 	{
@@ -766,7 +769,7 @@ test_reuse(void)
 	http_stats(http, &a);
 	CHECK(a.connects == 1 && a.connections == 1 && server_figure(&server, &server.connections) - before == 1,
 		  "%lld made for 100 calls", (long long) a.connects);
-	/* a connection that was closed while it was idle is not used again, and nothing is lost by it */
+	/* a connection that was closed while idle is not reused, and nothing is lost */
 	run(&g[0], to(server.port, "/quiet-close", "x"));
 	usleep(20000);
 	before = server_figure(&server, &server.requests);
@@ -792,7 +795,7 @@ test_reuse(void)
 			g[i].start_what = NULL;
 			begin(&g[i], &r);
 			g[i].cancel = NULL;
-			/* the body lives until the end */
+			/* the body must live until the end */
 			g[i].start_what = (HttpRequest *) (uintptr_t) r.body;
 		}
 		turn(g, MANY, 20000);
@@ -814,7 +817,7 @@ test_reuse(void)
 	http = http_new(&(Err) {0});
 }
 
-/* Ten thousand calls of all kinds leave nothing behind. */
+/* Ten thousand calls of all kinds leak nothing. */
 static void
 test_leaks(void)
 {
@@ -864,7 +867,7 @@ test_leaks(void)
 		  ended, cancelled);
 	usleep(100000);
 	malloc_trim(0);
-	/* the server's ends of connections are among them, and its threads' memory */
+	/* includes the server's ends of connections, and its threads' memory */
 	CHECK(open_fds() < fds + 60, "%d descriptors, %d before", open_fds(), fds);
 	CHECK(mallinfo2().uordblks < used + 1500000, "%zu bytes, %zu before", mallinfo2().uordblks, used);
 	{
@@ -903,7 +906,7 @@ main(void)
 	test_tls();
 	http_free(http);
 	server_stop(&server);
-	/* the server's listener and its ends of connections are gone, too */
+	/* the server's listener and its ends of connections are closed, too */
 	CHECK(open_fds() <= fds - 1, "%d descriptors, %d before", open_fds(), fds);
 	return check_done("test_remote_http");
 }

@@ -1,7 +1,7 @@
 /*
  * test_remote_length.c
- *	  Completions without max_tokens: how long is the endpoint's context? (src/remote/context_length.c)  All
- *	  but the network is the program's.
+ *	  Completions without max_tokens need the endpoint's context length (src/remote/context_length.c).
+ *	  Everything but the network is the program's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 #define VLLM	"\"dialect\": \"vllm\""
 
 static RSettings settings = {.allowed_hosts = "a.example",.max_connections = 1000};
-static int	n_lists;			/* lists of models that were asked for */
-static int	n_tokens;			/* questions about tokens */
+static int	n_lists;			/* lists of models that were requested */
+static int	n_tokens;			/* requests to tokenize */
 static int	n_texts;
-static int	told = 1000;		/* by lists; 0 = not told */
-static int	told_tokens;		/* with tokens */
-static NetPlan next_list;		/* once */
+static int	told = 1000;		/* length in the lists; 0 = not reported */
+static int	told_tokens;		/* length in replies with tokens */
+static NetPlan next_list;		/* for one call */
 static bool scripted;
-static NetDo next_text;			/* once */
-static int64_t asked_for[64];	/* max_tokens, -1 = not given */
+static NetDo next_text;			/* for one call */
+static int64_t asked_for[64];	/* max_tokens of each body; -1 = not given */
 
 static NetPlan
 plan(const HttpRequest *r)
@@ -109,7 +109,7 @@ refused(const Client *c)
 		strstr(c->hint, "\"max_model_len\"") != NULL && c->calls == 0;
 }
 
-/* Asked for once, whoever waits for it; what is known is used. */
+/* It is requested once, however many requests wait; a known length is used. */
 static void
 test_once(void)
 {
@@ -120,7 +120,7 @@ test_once(void)
 
 	for (int i = 0; i < 10; i++)
 		c[i] = request(l, options);
-	/* it doesn't need to know */
+	/* it needs no length */
 	Client	   *d = net_ask(l, &(Want) {.options = options});
 
 	net_turn(l, &http);
@@ -143,12 +143,12 @@ test_once(void)
 	c[0] = request(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 1, "it is known");
-	/* for an hour */
+	/* kept for an hour */
 	net_now += INT64_C(3600000000);
 	c[0] = request(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 2, "%d", n_lists);
-	/* and no longer than the model is */
+	/* and not longer than the model is known */
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	c[0] = request(l, options);
 	net_run(l, &http, 1000000);
@@ -181,7 +181,7 @@ test_unneeded(void)
 		CHECK(c->done && n_lists == 0 && asked_for[i] == cases[i].most, "%d: %lld, %s", i,
 			  (long long) asked_for[i], c->message);
 	}
-	/* who has asked for the model has asked for that */
+	/* a request to load the model has learned it as well */
 	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && n_lists == 1, "%s", c->message);
@@ -191,7 +191,7 @@ test_unneeded(void)
 	net_stop(l);
 }
 
-/* It isn't told: refused, each time it is asked for. */
+/* The length isn't reported: the requests are refused, each time. */
 static void
 test_untold(void)
 {
@@ -206,7 +206,7 @@ test_untold(void)
 		CHECK(refused(c[i]) && strstr(c[i]->detail, "does not tell") != NULL, "%s: %s", c[i]->message,
 			  c[i]->detail);
 	CHECK(n_lists == 1 && n_texts == 0, "%d", n_lists);
-	/* no list, nor one that makes sense */
+	/* no list, nor a valid one */
 	list(NET_STATUS, 404);
 	c[0] = request(l, NULL);
 	net_run(l, &http, 1000000);
@@ -228,7 +228,7 @@ test_untold(void)
 	net_stop(l);
 }
 
-/* A list that doesn't tell: the second question. */
+/* The list has no length: the second call. */
 static void
 test_tokens(void)
 {
@@ -255,7 +255,7 @@ test_tokens(void)
 	net_stop(l);
 }
 
-/* Errors are those of any call, and of all who need it. */
+/* Errors are those of any call, for all waiting requests. */
 static void
 test_failures(void)
 {
@@ -283,7 +283,7 @@ test_failures(void)
 	c[0] = request(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	CHECK(strcmp(c[0]->sqlstate, "28000") == 0, "%s", c[0]->message);
-	/* behind a failure of the endpoint it may be another one */
+	/* after a failure there may be another endpoint */
 	c[0] = request(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 3, "%s", c[0]->message);
@@ -297,7 +297,7 @@ test_failures(void)
 	net_stop(l);
 }
 
-/* A waiting request may leave: by its deadline, or by a cancel. */
+/* A waiting request may end by its deadline, or by a cancel. */
 static void
 test_leaving(void)
 {
@@ -320,7 +320,7 @@ test_leaving(void)
 	CHECK(c[2]->done && n_lists == 2 && n_texts == 1, "another asks: %s", c[2]->message);
 	CHECK(dispatcher_live(l) == 0 && l->models->n_requests == 0 && l->models->sizer == NULL,
 		  "nothing is left");
-	/* the one that asks */
+	/* the request that asks for the length */
 	l->models->o->told_len = 0;
 	list(NET_HANG, 0);
 	c[0] = request(l, NULL);

@@ -1,6 +1,6 @@
 /*
  * test_remote_load_balancer.c
- *	  Which url is called next, and breakers.
+ *	  Which url is called next, and circuit breakers.
  */
 #include "remote/upstream/load_balancer.h"
 
@@ -26,7 +26,7 @@ choose(LoadBalancer *p, PickResult want)
 	return r == PICK_OK ? url : (int) ((when - now) / 1000);
 }
 
-/* A call, from its beginning to its end. */
+/* A call from its beginning to its end. */
 static void
 call(LoadBalancer *p, FateHealth h, int64_t latency)
 {
@@ -67,7 +67,7 @@ test_least(void)
 	lb_free(&p);
 }
 
-/* Urls with nothing between them are called in turn, whatever came before. */
+/* Equal urls are called in turn, whatever happened before. */
 static void
 test_in_turn(void)
 {
@@ -82,7 +82,7 @@ test_in_turn(void)
 		lb_begin(&p, url, now);
 		lb_end(&p, url, false, HEALTH_OK, false, 100, now);
 	}
-	/* one that is left out is no reason to take the first again */
+	/* skipping one must not mean to take the first one again */
 	p.u[1].banned = true;
 	for (int i = 0; i < 6; i++)
 	{
@@ -108,7 +108,7 @@ test_breaker(void)
 	CHECK(p.u[0].health == WIRE_HEALTH_UNKNOWN, "not yet");
 	call(&p, HEALTH_BAD, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN, "open");
-	/* a second, doubling to 30 */
+	/* a second, doubling up to 30 */
 	for (int i = 0; i < 8; i++)
 	{
 		int			wait = choose(&p, open <= 5000 ? PICK_LATER : PICK_NEVER);
@@ -124,7 +124,7 @@ test_breaker(void)
 	now += open * 1000;
 	call(&p, HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
-	/* what was before is forgotten */
+	/* earlier failures are forgotten */
 	for (int i = 0; i < PICK_RUN - 1; i++)
 		call(&p, HEALTH_BAD, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
@@ -162,7 +162,7 @@ test_probe(void)
 	open_it(&p);
 	CHECK(choose(&p, PICK_OK) == 0 && lb_begin(&p, 0, now), "a probe");
 	CHECK(choose(&p, PICK_LATER) == 5000 && p.u[0].health == WIRE_HEALTH_TRYING, "only one");
-	/* the one from before says nothing */
+	/* a call from before the breaker opened has no effect */
 	lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing, "still");
 	lb_end(&p, 0, true, HEALTH_UNKNOWN, false, -1, now);
@@ -173,7 +173,7 @@ test_probe(void)
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "who says that it's too much is there");
 	open_it(&p);
 	lb_free(&p);
-	/* another url is there meanwhile */
+	/* meanwhile another url is used */
 	lb_init(&p, 2, 10);
 	for (int i = 0; i < PICK_RUN; i++)
 	{
@@ -192,7 +192,7 @@ test_probe(void)
 	lb_free(&p);
 }
 
-/* What is down is not called until a check was answered. */
+/* A url that is down is not called until a health check has succeeded. */
 static void
 test_checks(void)
 {
@@ -226,7 +226,7 @@ test_checks(void)
 	pick_check_end(&p, 0, HEALTH_OK, now);
 	call(&p, HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
-	/* idle ones */
+	/* checks of idle urls */
 	CHECK(pick_check_at(&p, 0, 7) == now + 7, "behind the last answer");
 	lb_begin(&p, 0, now);
 	CHECK(pick_check_at(&p, 0, 7) == INT64_MAX, "a call finds out");
@@ -260,7 +260,7 @@ test_checks(void)
 	lb_free(&p);
 }
 
-/* A probe that takes its time. */
+/* A slow probe. */
 static void
 test_slow_probe(void)
 {
@@ -287,13 +287,13 @@ test_slow_probe(void)
 	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing && pick_check_at(&p, 0, 0) == began +
 		  PICK_PROBE_US, "not known");
 	choose(&p, PICK_NEVER);
-	/* one of them has an answer, then the others are calls like any other */
+	/* one of them succeeds, then the others are ordinary calls */
 	lb_end(&p, 0, true, HEALTH_OK, false, 100, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP && p.u[0].in_flight == 2, "closed");
 	lb_end(&p, 0, true, HEALTH_BAD, false, -1, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP && p.u[0].run == 1, "one failure");
 	lb_end(&p, 0, true, HEALTH_OK, false, 100, now);
-	/* or the first that ends has none: the other says nothing more */
+	/* or the first one that ends fails: the other one has no further effect */
 	open_it(&p);
 	for (int i = 0; i < 2; i++)
 	{
@@ -333,7 +333,7 @@ test_limits(void)
 	lb_free(&p);
 }
 
-/* As many calls as an endpoint takes are found without asking it often. */
+/* The number of calls that an endpoint accepts is found without exceeding it often. */
 static void
 test_window(void)
 {

@@ -1,6 +1,6 @@
 /*
  * test_remote_options.c
- *	  Requests as the remote program reads them, and the options of remote models.
+ *	  The fields of requests as the remote program reads them, and the options of remote models.
  */
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ put_head(Buf *b, const char *options)
 	put(b, WTAG_MODEL_OPTIONS, options);
 }
 
-/* Reads it, with a message of its own size: reads beyond it are found by ASan. */
+/* Read a message in a buffer of exactly its size, so that ASan finds reads beyond it. */
 static bool
 read_ask(RequestFields *a, WireKind kind, Buf *b, Err *e)
 {
@@ -128,7 +128,7 @@ test_read(void)
 	CHECK(a.login == 11 && a.prompt_ids.n == 3 && a.prompt.s == NULL && a.idempotent, "ids");
 	request_fields_free(&a);
 
-	/* whose it is, although there is no url */
+	/* identity fields, although there is no url */
 	put(&b, WTAG_URL, "");
 	put(&b, WTAG_MODEL, "");
 	CHECK(read_ask(&a, WK_MODEL_FORGET, &b, &e), "%s", e.msg);
@@ -170,7 +170,7 @@ test_idempotent(void)
 	request_fields_free(&a);
 }
 
-/* A message with one field more or other than it should have. */
+/* A message with an additional or wrong field. */
 static void
 refused(const char *what, WireKind kind, Buf *b, ErrClass cls)
 {
@@ -258,7 +258,7 @@ test_hostile(void)
 	buf_add(&b, "nonsense", 8);
 	refused("no fields", WK_GENERATE, &b, ERR_INTERNAL);
 
-	/* every beginning of a message */
+	/* every prefix of a message */
 	put_head(&whole, "{}");
 	put(&whole, WTAG_PROMPT, "x");
 	for (size_t n = 0; n < whole.len; n++)
@@ -363,7 +363,7 @@ test_refused(void)
 	static const struct
 	{
 		const char *options;
-		const char *names;		/* what the message has */
+		const char *names;		/* urls in the message */
 		const char *detail;
 	}			cases[] = {
 		{"[]", "JSON object", ""}, {"{", "JSON object", ""}, {"nonsense", "JSON object", ""},
@@ -428,7 +428,7 @@ test_unknown_hint(void)
 	request_fields_free(&a);
 }
 
-/* ---- what is remembered ---- */
+/* ---- the cache ---- */
 
 static ROptions *
 of_name(const char *name, const char *url, const char *options)
@@ -472,7 +472,7 @@ test_remembered(void)
 		  "%s, %s", asked->urls[0], asked->queries[0]);
 	CHECK(newer != asked && strcmp(newer->urls[0], "http://x") == 0 && strcmp(newer->queries[0], "?v=2") == 0,
 		  "%s, %s", newer->urls[0], newer->queries[0]);
-	/* more than are remembered: those that are in use stay as they are */
+	/* more than the cache holds: options in use stay valid */
 	for (int i = 0; i < 1000; i++)
 	{
 		ROptions   *o;

@@ -1,7 +1,7 @@
 /*
  * test_remote_path.c
- *	  The whole way of requests: messages, bodies, the line, answers, frames; all but the network is the
- *	  program's.
+ *	  The whole path of requests: messages, bodies, dispatcher, responses, frames; everything but the
+ *	  network is the program's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "tests/unit/remote/remote_net.h"
 
 static RSettings settings = {.allowed_hosts = "*.example",.max_connections = 1000};
-static int	status = 200;		/* of the next call, once */
-static NetDo what;				/* of the next call, once */
+static int	status = 200;		/* for the next call only */
+static NetDo what;				/* for the next call only */
 static const char *bad_input;	/* an input that the endpoint refuses */
-static int	bad_rows;			/* fewer rows than were asked for */
+static int	bad_rows;			/* rows that are missing in a response */
 
 static NetPlan
 plan(const HttpRequest *r)
@@ -33,7 +33,7 @@ plan(const HttpRequest *r)
 	return p;
 }
 
-/* One number of the text: that is its embedding. */
+/* Return the number in the text, which is also its embedding. */
 static int
 number_of(const char *text)
 {
@@ -49,7 +49,7 @@ answer_embeddings(const Json *q, Buf *b)
 	int			n = json_is_array(input) ? json_count(input) : 1;
 
 	buf_addstr(b, "{\"object\": \"list\", \"data\": [");
-	/* in whatever order: index tells */
+	/* in any order: "index" counts */
 	for (int i = n - 1; i >= bad_rows; i--)
 	{
 		const Json *text = json_is_array(input) ? json_item(input, i) : input;
@@ -106,7 +106,7 @@ test_generate(void)
 	net_run(l, &http, 1000000);
 	CHECK(c->done && c->texts >= 3 && strcmp(c->reason, "length") == 0, "%d %s %s", c->texts, c->reason,
 		  c->message);
-	/* a call that was cut is made again, if it gives the same */
+	/* a call that was cut is retried, if a retry is harmless */
 	what = NET_CUT_BODY;
 	c = net_ask(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
@@ -163,7 +163,7 @@ test_embeddings(void)
 	for (int i = 0; i < 100; i++)
 		CHECK(c[i]->done && c[i]->n_floats == 2 && c[i]->floats[0] == (float) c[i]->id &&
 			  c[i]->prompt_tokens > 0, "its own row: %g %s", (double) c[i]->floats[0], c[i]->message);
-	/* one that is refused */
+	/* an input that is refused */
 	for (int i = 0; i < 20; i++)
 	{
 		w.prompt = i == 13 ? "evil" : "";
@@ -176,7 +176,7 @@ test_embeddings(void)
 			  c[i]->floats[0] == (float) c[i]->id, "%d: %s", i, c[i]->message);
 	bad_input = NULL;
 	w.prompt = NULL;
-	/* a row is missing: nobody gets another's */
+	/* a row is missing: no request gets another one's */
 	bad_rows = 1;
 	for (int i = 0; i < 5; i++)
 		c[i] = net_ask(l, &w);
@@ -212,7 +212,7 @@ test_models(void)
 	net_stop(l);
 }
 
-/* Some paths are beside the url's /v1, if it has one: a host may have that name, too. */
+/* Some paths are outside of the url's /v1, if it has one: a host may have that name, too. */
 static void
 test_beside(void)
 {

@@ -1,6 +1,6 @@
 /*
  * test_remote_path_breaker.c
- *	  Breakers of a url's paths.
+ *	  Circuit breakers of a url's paths.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ test_run(void)
 	CHECK(paths_open_us(&p, k) == now + 1000000, "a second");
 	CHECK(paths_open_us(&p, other) == 0 && paths_error(&p, other, now) == NULL, "that one alone");
 	CHECK(strcmp(paths_error(&p, k, now), "status 500") == 0, "why");
-	/* those that were under way */
+	/* failures of calls that were running before */
 	fail(&p, k, 30);
 	CHECK(paths_open_us(&p, k) <= now + 1000000 && paths_open_us(&p, k) > now, "say nothing");
 	for (int i = 1; i < 8; i++)

@@ -1,11 +1,11 @@
 /*
  * test_remote_program.c
- *	  vllm_pg_remote from outside, backends on one side and an endpoint on the other: answers, streams, many
- *	  at once, cancelling, faults, hosts, its end.  Skipped where it isn't built (no libcurl).
+ *	  vllm_pg_remote from outside, backends on one side and an endpoint on the other: replies, streams,
+ *	  many at once, cancelling, faults, hosts, its end.  Skipped if it isn't built (no libcurl).
  *
- * The endpoint is a thread for each connection; what it does with a request is in its prompt.
+ * The endpoint has a thread for each connection; a request's prompt says what it does.
  *
- * test_remote_program [ENGINE]		(the program beside it)
+ * test_remote_program [ENGINE]		(the program in the same folder)
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -25,10 +25,10 @@ static struct
 	int			port;
 	_Atomic int requests, connections, made, aborted;
 	_Atomic int embed_calls, most_inputs;
-	_Atomic int throttle;		/* so many more answers are 429 */
+	_Atomic int throttle;		/* number of further responses with status 429 */
 	_Atomic int unauthorized;
-	_Atomic int flooded;		/* pieces that the network has taken */
-	_Atomic int64_t aborted_us; /* when a connection was last found closed in the middle of a request */
+	_Atomic int flooded;		/* pieces that the network has accepted */
+	_Atomic int64_t aborted_us; /* time when a connection was last found closed in the middle of a request */
 } ep;
 
 typedef struct Conn
@@ -63,7 +63,7 @@ respond(Conn *c, int status, const char *more, const char *body)
 	buf_free(&b);
 }
 
-/* Nothing is said; until the other end closes, or ms. */
+/* Send nothing until the other end closes, or for ms. */
 static void
 silence(Conn *c, int ms)
 {
@@ -101,8 +101,8 @@ chunk(Conn *c, const Buf *b)
 }
 
 /*
- * "stream N": N pieces, then no more ("stall"), the connection's end ("cut"), an answer's end that is none
- * ("half"), or an orderly one
+ * "stream N": N pieces, then nothing more ("stall"), the connection's end ("cut"), an incomplete end
+ * ("half"), or an orderly one.
  */
 static void
 stream(Conn *c, const char *prompt)
@@ -136,7 +136,7 @@ stream(Conn *c, const char *prompt)
 	buf_free(&b);
 }
 
-/* "flood N": N pieces of 1,000 bytes each, as fast as they are taken */
+/* "flood N": N pieces of 1,000 bytes each, as fast as possible. */
 static void
 flood(Conn *c, const char *prompt)
 {
@@ -227,7 +227,7 @@ answer(Conn *c, const char *head, const char *body)
 		completion(c, prompt);
 }
 
-/* One request; false: the connection has ended. */
+/* Serve one request; returns false if the connection has ended. */
 static bool
 serve(Conn *c)
 {
@@ -306,7 +306,7 @@ accept_main(void *arg)
 	return NULL;
 }
 
-/* A socket at some port, at which nobody listens yet. */
+/* Return a bound socket on which no process listens yet. */
 static int
 bound(int *port)
 {
@@ -337,7 +337,7 @@ start_endpoint(void)
 static Peer P;
 static const char *secret = "s3cret";
 static const char *options = "{\"model\": \"there\", \"max_retries\": 1}";
-static int	closed_port;		/* nobody listens there */
+static int	closed_port;		/* no process listens there */
 
 static void
 put_text(WireOut *o, WireTag tag, const char *s)
@@ -380,7 +380,7 @@ generate_at(int port, const char *prompt, bool streamed, int timeout_ms)
 	m.len = b.len;
 	buf_add(&whole, &m, sizeof(m));
 	buf_add(&whole, b.data, b.len);
-	/* the deadline is there before anybody rings */
+	/* the deadline is set before the backend rings */
 	while (P.slot_used[i])
 		i++;
 	s = wire_slot(&P.arena, i);
@@ -398,7 +398,7 @@ generate(const char *prompt, bool streamed)
 	return generate_at(ep.port, prompt, streamed, 20000);
 }
 
-/* Text, or "SQLSTATE: message" */
+/* Return the text, or "SQLSTATE: message". */
 static const char *
 result(Talk *t, Frame *f)
 {
@@ -511,7 +511,10 @@ test_streams(void)
 	whole("streams");
 }
 
-/* A client that doesn't read lets the endpoint wait; nothing is lost, and nobody keeps it all. */
+/*
+ * A client that doesn't read makes the endpoint wait; nothing is lost, and the program does not buffer
+ * everything.
+ */
 static void
 test_flood(void)
 {
@@ -544,7 +547,7 @@ test_flood(void)
 			continue;
 		for (size_t i = 0; i < v.n; i++, n++)
 			wrong += v.s[i] != 'a' + (char) (n / 1000 % 26);
-		/* what has been read isn't needed any more; moving the rest takes time */
+		/* drop what has been read; moving the rest takes time */
 		if (t->in_at > 1000000)
 		{
 			buf_consume(&t->in, t->in_at);
@@ -555,7 +558,7 @@ test_flood(void)
 	CHECK(ended && f.kind == WF_DONE && n == 30000000 && wrong == 0, "all of it comes: %zu, %d wrong", n,
 		  wrong);
 	talk_free(t);
-	/* Or the request is left behind. */
+	/* Or the client abandons the request. */
 	t = generate("flood 30000", true);
 	for (int i = 0; i < 50; i++)
 		peer_wait(&P, 10);
@@ -565,7 +568,7 @@ test_flood(void)
 	whole("a flood");
 }
 
-/* n requests, at most as many at once as there are slots */
+/* Run n requests, at most as many at once as there are slots. */
 static void
 test_many(int n, int at_once)
 {
@@ -595,7 +598,7 @@ test_many(int n, int at_once)
 			while (t[i] != NULL && talk_frame(t[i], &f))
 				if (f.final)
 				{
-					/* the slot tells whose it is */
+					/* the number in the reply must match the slot's request */
 					good += f.kind == WF_DONE && atoi(frame_str(&f, WTAG_TEXT) + 2) % 64 == i;
 					while (!talk_over(t[i]))
 						;
@@ -642,7 +645,7 @@ test_embeddings(void)
 		if (frame_field(&f, WTAG_FLOATS, &v) && v.n == 2)
 		{
 			wire_floats(&v, row);
-			/* normalized, or as it came */
+			/* normalized, or unchanged */
 			good += i == 0 || row[0] / row[1] == (float) (i * 3) / 0.5f;
 		}
 		else
@@ -699,7 +702,7 @@ test_faults(void)
 	CHECK(clock_us() - began > 290000 && clock_us() - began < 900000, "... when it is: %d ms",
 		  (int) ((clock_us() - began) / 1000));
 	CHECK(fails(generate("garbage", false), "08P01"), "garbage");
-	/* on a connection that was used before, where libcurl by itself would ask again */
+	/* on a reused connection, on which libcurl by itself would retry */
 	CHECK(strcmp(text(generate("hello", false)), "<hello>") == 0, "a connection");
 	asked = atomic_load(&ep.requests);
 	CHECK(fails(generate("die", false), "08006"), "an endpoint that hangs up");
@@ -735,8 +738,8 @@ test_hosts(void)
 }
 
 /*
- * The same again and again takes no more descriptors and no more memory.  Not more than half fails: no
- * breaker is to open.
+ * Repeated requests leak no descriptors and no memory.  At most half of them fail, so that no breaker
+ * opens.
  */
 static void
 test_leaks(void)
@@ -798,7 +801,7 @@ test_death(void)
 
 	usleep(100000);
 	peer_kill(&P);
-	/* what the supervisor does */
+	/* as the supervisor does */
 	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_LOST);
 	talk_free(t);
 	peer_spawn(&P, args);
@@ -806,7 +809,7 @@ test_death(void)
 	CHECK(wire_stats(&P.arena)->finished == 0, "and begins anew");
 	CHECK(strcmp(text(generate("hello", false)), "<hello>") == 0, "and answers");
 	whole("another's death");
-	/* the supervisor's end of the socket goes */
+	/* the supervisor's end of the socket is closed */
 	close(P.ctl);
 	CHECK(peer_exit_status(&P, 5000) == 0, "who has no supervisor ends");
 	P.ctl = -1;

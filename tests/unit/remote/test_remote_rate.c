@@ -1,7 +1,7 @@
 /*
  * test_remote_rate.c
- *	  Limits: in no minute more than they say, and little less when there is always work; and what endpoints
- *	  say.
+ *	  Rate limits: in no minute more than the limit, and little less if there is always work; and the
+ *	  limits that endpoints report.
  */
 #include "remote/upstream/rate_limiter.h"
 
@@ -18,7 +18,7 @@ rnd(int64_t n)
 	return (int64_t) ((seed >> 33) % (uint64_t) n);
 }
 
-/* A call whenever one may be made, or with pauses: the last `limit` of them took a minute. */
+/* A call whenever one may be made, or with pauses: the last `limit` of them took at least a minute. */
 static void
 test_requests(int limit, bool pauses)
 {
@@ -71,13 +71,13 @@ test_tokens(void)
 			continue;
 		}
 		rate_begin(&r, estimate, now);
-		/* answers are longer than one thinks */
+		/* outputs are longer than estimated */
 		rate_end(&r, estimate, estimate * 2);
 		used += estimate * 2;
 	}
 	CHECK(used > 20 * 50000 && used < 20 * 60000, "%lld in 20 minutes", (long long) used);
 	CHECK(r.tokens_in_flight == 0, "none");
-	/* what is larger than all goes when the bucket is full, and is paid off */
+	/* a request larger than the bucket starts when it is full, and its debt is paid off */
 	rate_init(&r, 0, 600);
 	CHECK(rate_own_us(&r, 100000, now) == now, "at once");
 	rate_begin(&r, 660, now);
@@ -86,7 +86,7 @@ test_tokens(void)
 	rate_end(&r, 660, 60);
 	CHECK(rate_own_us(&r, 1, now) < now + 1000000, "it was less after all");
 	rate_end(&r, 0, -1);
-	/* what one may have used without telling isn't paid off for weeks */
+	/* the debt of tokens that were never reported must not last for weeks */
 	rate_init(&r, 0, 600);
 	rate_begin(&r, INT64_C(1000000000000), now);
 	CHECK(rate_own_us(&r, 1, now) < now + 67000000, "%lld", (long long) (rate_own_us(&r, 1, now) - now));

@@ -1,7 +1,7 @@
 /*
  * test_remote_reply.c
- *	  Endpoints' completions and chats as reply frames: texts, ends, usage, tool calls, log-probabilities,
- *	  streams.
+ *	  Endpoints' completions and chats as reply frames: texts, ends, usage, tool calls,
+ *	  log-probabilities, streams.
  */
 #include "tests/unit/remote/remote_reply_util.h"
 
@@ -23,7 +23,7 @@ test_completion(void)
 		   "ACCEPTED;DONE text=<x> finish_reason=<stop> stop_reason=<###>;");
 	EXPECT(&s, " {\"choices\" : [ {\"text\":\"x\",\"finish_reason\":\"stop\",\"stop_reason\":128009} ] }\n",
 		   "ACCEPTED;DONE text=<x> finish_reason=<stop> stop_reason=<128009>;");
-	/* the last member of a name counts */
+	/* the last of duplicate members counts */
 	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"text\":\"y\",\"finish_reason\":null,"
 			   "\"finish_reason\":\"content_filter\"}]}",
 		   "ACCEPTED;DONE text=<y> finish_reason=<content_filter>;");
@@ -37,7 +37,7 @@ test_completion(void)
 			   "\"finish_reason\":\"stop\"}]}",
 		   "ACCEPTED;DONE text=<\"\\/\b\f\n\r\t\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa4> "
 		   "finish_reason=<stop>;");
-	/* ids, where an endpoint tells them and they are wanted */
+	/* ids, if the endpoint reports them and they are wanted */
 	s.request[0].want_ids = true;
 	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"token_ids\":[7,0,2147483647],\"finish_reason\":\"stop\"}]}",
 		   "ACCEPTED;DONE text=<x> token_ids={7,0,2147483647} finish_reason=<stop> completion_tokens=3;");
@@ -74,7 +74,7 @@ test_wrong(void)
 		   "index");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"},{\"text\":\"y\","
 			   "\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "more choices");
-	/* texts that SQL can't have, and such as are none */
+	/* texts that SQL can't have, and invalid ones */
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\\u0000b\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\\ud83d\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\\ud83dx\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
@@ -116,7 +116,7 @@ test_several(void)
 	REFUSE(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"},{\"index\":0,"
 		   "\"text\":\"b\",\"finish_reason\":\"stop\"},{\"index\":1,\"text\":\"b\","
 		   "\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "twice");
-	/* one answer, but in a list */
+	/* one choice, but in a list */
 	s.request[0].n = 1;
 	s.request[0].want_answers = s.request[0].want_ids = true;
 	EXPECT(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\",\"prompt_token_ids\":[1,"
@@ -190,7 +190,7 @@ test_stream(void)
 		   EV("{\"choices\":[{\"index\":0,\"text\":\"\\u00e4\",\"finish_reason\":\"length\"}]}")
 		   EV("{\"choices\":[]," USAGE "}") "data: [DONE]\n\n",
 		   "ACCEPTED;TEXT text=<a>;TEXT text=<\xc3\xa4>;DONE finish_reason=<length>" TAIL);
-	/* the same for one who doesn't want it in pieces */
+	/* the same for a client that doesn't want a stream */
 	s.request[0].stream = false;
 	EXPECT(&s, EV("{\"choices\":[{\"index\":0,\"text\":\"a\"}],"
 				  USAGE "}") EV("{\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"stop\"}]}")
@@ -208,7 +208,7 @@ test_stream(void)
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV("{\"error\":\"what\"}"), ERR_UNAVAILABLE, "what");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}")
 		   EV("{\"choices\":[{\"text\":\"b\"}]}"), ERR_PROTOCOL, "behind its finish_reason");
-	/* an answer may end without its [DONE] */
+	/* a stream may end without its [DONE] */
 	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}"),
 		   "ACCEPTED;TEXT text=<a>;DONE finish_reason=<stop>;");
 	s.request[0].n = 2;
@@ -257,7 +257,7 @@ test_chat_stream(void)
 				  "\"function\":{\"name\":\"f\"}}]}}]}")
 		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"g\"}}]}}]}"),
 		   ERR_PROTOCOL, "second name");
-	/* a beginning of what is there is another one, too */
+	/* a prefix of the known id is a different id, too */
 	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c12\","
 				  "\"function\":{\"name\":\"f\"}}]}}]}")
 		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\"}]}}]}"),
@@ -292,7 +292,7 @@ test_logprobs(void)
 		   "\"top_logprobs\":[{\"token_id:8\":-0.5,\"token_id:9\":-1}]}}]}",
 		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,8} lp_values={-1,-0.5} lp_ranks={2,1} "
 		   "lp_lengths={0,0} lp_bytes=<> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
-	/* parts of characters have no text, and so no sure place; nor has what isn't all there */
+	/* parts of characters have no text, and so no certain rank; nor has an incomplete list */
 	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"\","
 		   "\"a\"],\"token_logprobs\":[-1,-1],\"top_logprobs\":[{\"\":-1,\"b\":-2},{\"a\":-1}]}}]}",
 		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-2,-1} "
@@ -310,7 +310,7 @@ test_logprobs(void)
 			   "\"token_logprobs\":[null]}}]}", ERR_PROTOCOL, "finite");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],"
 			   "\"token_logprobs\":[-1e99]}}]}", ERR_PROTOCOL, "finite");
-	/* an answer of nothing has none */
+	/* an empty output has none */
 	EXPECT(&s, "{\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\",\"logprobs\":null}]}",
 		   "ACCEPTED;DONE index=0 text=<> cum_logprob=0 finish_reason=<stop>;");
 	s.call[0].stream = s.request[0].stream = true;
@@ -325,7 +325,7 @@ test_logprobs(void)
 	scene_free(&s);
 }
 
-/* Of chats, and of prompts. */
+/* Log-probabilities of chats, and of prompts. */
 static void
 test_chat_logprobs(void)
 {
@@ -341,7 +341,7 @@ test_chat_logprobs(void)
 		   "ACCEPTED;DONE index=0 text=<\xc3\xa4> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-0.25,-2} "
 		   "lp_ranks={-1,1,1} lp_lengths={1,1,1} lp_bytes=<\xc3\xc4\xa4> cum_logprob=-3 finish_reason=<stop> "
 		   "completion_tokens=2;");
-	/* two tokens of one text: the value tells which one it is */
+	/* two tokens with the same text: the value shows which one it is */
 	s.request[0].logprobs = 2;
 	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\","
 		   "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":null,"
@@ -370,7 +370,7 @@ test_chat_logprobs(void)
 	scene_free(&s);
 }
 
-/* A retry begins anew, unless something has been told. */
+/* A retry begins anew, unless frames have been emitted. */
 static void
 test_restart(void)
 {

@@ -27,7 +27,7 @@ test_embeddings(void)
 	EXPECT(&s, "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":[ 0.5 "
 			   ",-1e-2, 3,1E2]}],\"usage\":{\"prompt_tokens\":4,\"total_tokens\":4}}",
 		   "ACCEPTED prompt_tokens=4;DONE floats={0.5,-0.01,3,100} rows=1 prompt_tokens=4;");
-	/* 1, -2.5 as little-endian floats; a writer may escape slashes */
+	/* 1, -2.5 as little-endian floats; JSON writers may escape slashes */
 	EXPECT(&s, "{\"data\":[{\"embedding\":\"AACAPwAAIMA=\"}]}", "ACCEPTED;DONE floats={1,-2.5} rows=1;");
 	EXPECT(&s, "{\"data\":[{\"embedding\":\"\\/\\/9\\/fw==\"}]}",
 		   "ACCEPTED;DONE floats={3.40282e+38} rows=1;");
@@ -68,7 +68,7 @@ test_embeddings(void)
 		   ERR_PROTOCOL, "more results");
 	REFUSE(&s, "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1]},{\"embedding\":[1,2]}]}", ERR_PROTOCOL,
 		   "of 2 and of 1");
-	/* which only all of them together show */
+	/* visible only by comparing all rows */
 	for (int unlike = 0; unlike < 2; unlike++)
 	{
 		const char *text = unlike ? "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1,2]},"
@@ -100,7 +100,7 @@ test_scores(void)
 	EXPECT(&s, "[{\"index\":1,\"score\":0.75},{\"index\":0,\"score\":0.5}]",
 		   "[0]ACCEPTED;[0]DONE floats={0.5} rows=1;[1]ACCEPTED;[1]DONE floats={0.75} rows=1;");
 	REFUSE(&s, "{\"results\":[{\"index\":1,\"relevance_score\":0.75}]}", ERR_PROTOCOL, "1 results where 2");
-	/* they come by score: whose are they? */
+	/* they are sorted by score, so rows without an index can't be assigned */
 	REFUSE(&s, "{\"results\":[{\"relevance_score\":0.75},{\"relevance_score\":0.5}]}", ERR_PROTOCOL,
 		   "without an index");
 	REFUSE(&s, "[{\"score\":0.75},{\"index\":1,\"score\":0.5}]", ERR_PROTOCOL, "without an index");
@@ -183,14 +183,14 @@ test_choose(void)
 	Scene		s;
 
 	choose_scene(&s, &choice);
-	/* a token behind the prompt was generated */
+	/* a token after the prompt was generated */
 	EXPECT(&s, LP("[\"Q\",\": x\",\"\\n\",\"A\",\":\",\" no\",\" way\",\" y\"]",
 				  "[null,-1,-1,-1,-1,-0.5,-2,-3]",
 				  "[null,{\"a\":-0.1},{},{},{},{\" no\":-0.5,\" x\":-1},{\" way\":-2,\" z\":-0.25},{}]",
 				  "[0,1,4,5,6,7,10,14]", "7", "1"),
 		   "ACCEPTED prompt_tokens=7;DONE counts={2} greedy={0} floats={-0.5,-2} rows=1 prompt_tokens=7 "
 		   "completion_tokens=1;");
-	/* nothing was, though it is counted (vLLM); its offsets count the BOS */
+	/* no token was generated, though one is counted (vLLM); its offsets count the BOS */
 	s.o.dialect = &vllm;
 	EXPECT(&s, LP("[\"<s>\",\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-1,-0.5,-2]",
 				  "[null,{\"a\":-0.1},{\" no\":-0.5},{\" way\":-2,\" z\":-3}]", "[0,3,10,13]", "4", "1"),
@@ -206,16 +206,16 @@ test_choose(void)
 		   "completion_tokens=1;");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\",\"!\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]",
 				  "[0,7,10,14]", "3", "1"), ERR_UNSUPPORTED, "without BOS");
-	/* no BOS: as many tokens, but all are the prompt's, and the generated one isn't told */
+	/* no BOS: as many tokens, but all belong to the prompt, and the generated one isn't listed */
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" w\",\"ay\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]",
 				  "[0,7,10,12]", "4", "1"), ERR_UNSUPPORTED, "without BOS");
 	s.o.dialect = NULL;
-	/* a token that begins in the prompt is the choice's, too */
+	/* a token that begins in the prompt belongs to the choice, too */
 	EXPECT(&s, LP("[\"Q: x\\n\",\"A: no\",\" way\"]", "[null,-0.5,-2]",
 				  "[null,{\"A: no\":-0.5},{\" way\":-2}]", "[0,5,10]", "3", "0"),
 		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=3 "
 		   "completion_tokens=0;");
-	/* texts without their spaces; a token of nothing else in front of the choice is its own */
+	/* texts without their spaces; a token of white space before the choice belongs to it */
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\"no\",\"way\"]", "[null,-0.5,-2]", "[null,{\"no\":-0.5},{\"way\":-2}]",
 				  "[0,7,9]", "3", "0"),
 		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=3 "
@@ -227,7 +227,7 @@ test_choose(void)
 	scene_free(&s);
 }
 
-/* Characters in pieces. */
+/* Characters split over several tokens. */
 static void
 test_choose_pieces(void)
 {
@@ -235,7 +235,7 @@ test_choose_pieces(void)
 	Scene		s;
 
 	choose_scene(&s, &choice);
-	/* offsets tell, if they agree with the texts */
+	/* offsets decide, if they agree with the texts */
 	choice = span_of(" \xf0\x9f\x98\x80");
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]",
 				  "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,8,8,8]", "6", "0"),
@@ -251,7 +251,7 @@ test_choose_pieces(void)
 				  "[null,-1,-2,-3]", "[null,{},{},{}]", "[0,7,9,10]", "4", "0"),
 		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-2,-3} rows=1 prompt_tokens=4 "
 		   "completion_tokens=0;");
-	/* without a space between: vLLM leaves the first parts' texts out, llama-cpp-python all */
+	/* without a space between: vLLM omits the first parts' texts, llama-cpp-python all */
 	choice = span_of("\xf0\x9f\x98\x80!");
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4]",
 				  "[null,{},{},{},{}]", "[3,10,10,10,11]", "5", "0"),
@@ -261,7 +261,7 @@ test_choose_pieces(void)
 				  "[0,7,7,7,8]", "5", "0"),
 		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 "
 		   "completion_tokens=0;");
-	/* whose are parts between two such characters? */
+	/* parts between two such characters are ambiguous */
 	s.request[0].prompt = span_of("Q\xc3\xa4");
 	EXPECT(&s, LP("[\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4,-5]",
 				  "[null,{},{},{},{},{}]", "[0,1,1,2,2,3]", "6", "0"),
@@ -270,12 +270,12 @@ test_choose_pieces(void)
 	REFUSE(&s, LP("[\"<s>\",\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-1,-2,-3,-4,-5]",
 				  "[null,{},{},{},{},{},{}]", "[0,3,4,4,4,4,5]", "7", "0"),
 		   ERR_PROTOCOL, "not the text");
-	/* a part in front of the choice, as long as one, two or three bytes: which token is its first? */
+	/* a part before the choice may be one, two or three bytes long: the choice's first token is ambiguous */
 	REFUSE(&s, LP("[\"Q\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"!\"]", "[null,-1,-2,-3]", "[null,{},{},{}]",
 				  "[0,1,2,4]", "4", "0"), ERR_PROTOCOL, "not the text");
 	s.request[0].prompt = span_of("Q: x\nA:");
 	choice = span_of(" \xf0\x9f\x98\x80");
-	/* what was generated doesn't stand behind the prompt */
+	/* generated text is not part of the prompt */
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]",
 				  "[0,7,8,9]", "3", "1"),
 		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-1,-2} rows=1 prompt_tokens=3 "
@@ -285,7 +285,7 @@ test_choose_pieces(void)
 	scene_free(&s);
 }
 
-/* What is refused, vLLM's other way, and a text without choices. */
+/* Errors, vLLM's other format, and a text without choices. */
 static void
 test_choose_others(void)
 {
@@ -306,7 +306,7 @@ test_choose_others(void)
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\",\"logprobs\":null}],\"usage\":{\"completion_tokens\":0}}",
 		   ERR_PROTOCOL, "no log-probabilities");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\"}]}", ERR_PROTOCOL, "how many tokens");
-	/* vLLM's other way */
+	/* vLLM's other format */
 	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"prompt_logprobs\":[null,{\"5\":{\"logprob\":-0.5,\"rank\":1,"
 		   "\"decoded_token\":\" no\"}},{\"6\":{\"logprob\":-2,\"rank\":3,\"decoded_token\":\" "
 		   "way\"},\"9\":{\"logprob\":-0.1,\"rank\":1}}]}]}",
@@ -321,7 +321,7 @@ test_choose_others(void)
 	scene_free(&s);
 }
 
-/* Several choices are a call each, in any order. */
+/* Several choices have a call each, in any order. */
 static void
 test_choices(void)
 {
@@ -425,7 +425,7 @@ static const struct
 	int			status;
 	const char *body;
 	ErrClass	cls;
-	const char *detail;		/* NULL: whatever */
+	const char *detail;		/* NULL: any */
 }			error_cases[] = {
 	{401, "{\"error\":{\"message\":\"bad key sk-secret\",\"code\":\"invalid_api_key\"}}", ERR_AUTH,
 	 "Status 401: bad key *** (https://e/v1)"},
@@ -475,7 +475,10 @@ test_errors(void)
 			  strstr(e.hint, "sk-secret") == NULL, "the secret");
 		CHECK(strstr(e.msg, "\"big\"") != NULL, "%s", e.msg);
 	}
-	/* as JSON may have written it, within JSON or not; also by who hands on what another one said */
+	/*
+	 * as JSON may write it, within JSON or not; also quoted by an endpoint that passes on another one's
+	 * error
+	 */
 	for (int i = 0; i < 4; i++)
 	{
 		static const char *const bodies[] = {
@@ -489,7 +492,7 @@ test_errors(void)
 		CHECK((strstr(e.detail, "***") != NULL) == (i < 3) &&
 			  (strstr(e.detail, "key ***\"") != NULL) == (i < 3), "%d: %s", i, e.detail);
 	}
-	/* cut between characters, and never through the secret */
+	/* cut between characters, and never within the secret */
 	for (int pad = 380; pad < 420; pad++)
 	{
 		size_t		n;

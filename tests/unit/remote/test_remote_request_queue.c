@@ -1,6 +1,6 @@
 /*
  * test_remote_request_queue.c
- *	  The queue: order, fairness, and who goes with whom; against a slow model of it.
+ *	  The queue: order, fairness, and coalescing; against a slow model of it.
  */
 #include "remote/request_queue.h"
 
@@ -12,8 +12,8 @@
 
 typedef struct Row
 {
-	GatherItem	item;			/* first */
-	int			kind;			/* those of one may go together */
+	GatherItem	item;			/* first member */
+	int			kind;			/* requests of one kind may be coalesced */
 	int			number;
 	bool		waits;
 } Row;
@@ -105,7 +105,7 @@ each(void *ctx, GatherItem *it)
 	}
 }
 
-/* Whose turn comes first of these two, ignoring turns of logins? */
+/* Which of these two comes first, ignoring the turns of logins? */
 static bool
 before(const Row *a, const Row *b)
 {
@@ -198,7 +198,7 @@ test_random(void)
 	mem_free(r);
 }
 
-/* Each login gets as much, however much others ask for. */
+/* Each login gets the same, however much others request. */
 static void
 test_fair(void)
 {
@@ -225,7 +225,7 @@ test_fair(void)
 	mem_free(r);
 }
 
-/* By its weight, whenever it arrives. */
+/* Logins with weights, whenever they arrive. */
 static void
 test_weights(void)
 {
@@ -247,7 +247,7 @@ test_weights(void)
 		of[v[0]->login]++;
 	}
 	CHECK(of[1] >= 99 && of[1] <= 101 && of[2] >= 299 && of[2] <= 301, "%d, %d", of[1], of[2]);
-	/* who comes late doesn't catch up */
+	/* a login that comes late doesn't catch up */
 	for (int i = 2000; i < 3000; i++)
 	{
 		r[i] = row(3, 0, 0);

@@ -1,6 +1,6 @@
 /*
  * test_remote_response_limit.c
- *	  Bounds of answers: above what honest ones take, and far below what would hurt where little was asked
+ *	  Limits of responses: above what honest ones need, and far below a harmful size if little was asked
  *	  for.
  */
 #include "remote/upstream/response_limit.h"
@@ -23,7 +23,7 @@ main(void)
 	size_t		small = of(RSHAPE_COMPLETION, false, &a, 1, 100);
 
 	CHECK(small >= MB && small < 8 * MB, "%zu", small);
-	/* an event of a provider is some 300 bytes, a log-probability 100 */
+	/* an event of a provider has some 300 bytes, a log-probability 100 */
 	a.max_tokens = 10000;
 	CHECK(of(RSHAPE_CHAT, true, &a, 1, 100) > 10000 * 600 && of(RSHAPE_CHAT, true, &a, 1, 100) < 32 * MB,
 		  "a stream");

@@ -1,6 +1,6 @@
 /*
  * test_remote_retry.c
- *	  Waits between tries, and the budget of them.
+ *	  Waits between tries, and the retry budget.
  */
 #include "remote/upstream/retry_budget.h"
 
@@ -34,7 +34,7 @@ test_waits(void)
 		CHECK(mean > (double) base[i] * 0.97 && mean < (double) base[i] * 1.03, "%d: mean %f", i, mean);
 		CHECK(low[i] < base[i] * 510 && high[i] > base[i] * 1490, "%d: from end to end", i);
 	}
-	/* neighbours differ, in whichever way */
+	/* neighbouring seeds differ */
 	for (uint64_t seed = 0; seed < 100; seed++)
 		CHECK(retry_wait_us(seed, 1, -1) != retry_wait_us(seed + 1, 1, -1) &&
 			  retry_wait_us(seed, 6, -1) != retry_wait_us(seed, 7, -1), "%d", (int) seed);
@@ -79,7 +79,7 @@ test_budget(void)
 	CHECK(n >= RETRY_MOST - 1 && n <= RETRY_MOST, "nor is saved for ever: %d", n);
 }
 
-/* All calls fail, 10 a second: repeated ones are a tenth and what comes back with time. */
+/* All calls fail, 10 a second: retries are a tenth, and what is refilled with time. */
 static void
 test_outage(void)
 {

@@ -1,6 +1,6 @@
 /*
  * test_remote_roles.c
- *	  What roles may take: accounts in whatever order requests come, end and give up.
+ *	  Limits of roles: accounts for requests that come, end and give up in any order.
  */
 #include "remote/upstream/role_admission.h"
 
@@ -24,12 +24,12 @@ rnd(int n)
 
 typedef struct Row
 {
-	RoleItem	it;				/* first */
+	RoleItem	it;				/* first member */
 	bool		in, passed;
 	int			number;
 } Row;
 
-/* In flight, in order, and nobody waits who might pass. */
+/* In flight, in order, and no request waits that could be admitted. */
 static void
 test_requests(void)
 {
@@ -138,7 +138,7 @@ test_none(void)
 
 		CHECK(roles_enter(r, &it, 1000000, 1, &e) == ROLE_PASS && it.of == NULL, "no limits, no account");
 		roles_leave(r, &it, 5, 1);
-		/* many roles: those at rest are forgotten */
+		/* many roles: idle ones are forgotten */
 		CHECK(roles_enter(r, &other, 1, 1, &e) == ROLE_PASS, "the first");
 		roles_leave(r, &other, 0, 1);
 		roles_leave(r, &other, 0, 1);

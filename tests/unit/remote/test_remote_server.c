@@ -1,11 +1,11 @@
 /*
  * test_remote_server.c
- *	  The remote program's server (remote_server.c, doorbell_fd.c, remote_settings.c) between backends and a
- *	  fake dispatcher: whole conversations, cancelling, corrupt and taken over slots, the
- *	  doorbell, the control socket.
+ *	  The remote program's server (remote_server.c, doorbell_fd.c, remote_settings.c) between backends
+ *	  and a fake dispatcher: complete calls, cancelling, corrupt and taken over slots, the doorbell, the
+ *	  control socket.
  *
- * dispatcher.h's and http_client.h's functions that the server calls are here, so the library's are not
- * linked.
+ * This file defines the functions of dispatcher.h and http_client.h that the server calls, so the
+ * library's are not linked.
  */
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -17,9 +17,9 @@
 
 #define RING 4096
 #define LONGEST ((uint64_t) 4 << 20)
-#define ENOUGH 20000			/* the line's callers' backlog at most */
+#define ENOUGH 20000			/* maximal unread bytes of the dispatcher's clients */
 
-/* ---- a line, which obeys its prompts ---- */
+/* ---- a dispatcher that obeys its prompts ---- */
 
 struct PendingRequest
 {
@@ -43,8 +43,8 @@ struct Dispatcher
 static struct
 {
 	int			taken, cancelled, settings, turns, http_turns;
-	int			untimely;		/* turns that were told another time */
-	int			ended;			/* final frames told */
+	int			untimely;		/* polls at another time than requested */
+	int			ended;			/* final frames emitted */
 	size_t		most_backlog;
 	int64_t		cancel_us, deadline_us;
 	int			timeout_ms;
@@ -54,7 +54,7 @@ static struct
 	int			freed;
 } seen;
 
-static _Atomic int busy_us;		/* a turn of the line's takes so long */
+static _Atomic int busy_us;		/* time of one poll of the dispatcher */
 static int	http_event = -1;
 static Dispatcher *the_line;
 
@@ -191,7 +191,7 @@ is_there(const Dispatcher *l, const PendingRequest *a)
 	return x != NULL;
 }
 
-/* "stream N": N frames of 1,000 bytes, as fast as the caller takes them. */
+/* "stream N": N frames of 1,000 bytes, as fast as the client reads them. */
 static bool
 step_stream(Dispatcher *l, PendingRequest *a)
 {
@@ -279,7 +279,7 @@ dispatcher_publish(Dispatcher *l, WireStats *s)
 static Peer P;
 static RemoteServer *D;
 
-/* Begin anew: an arena, a desk, the supervisor's end of its control socket. */
+/* Start anew: an arena, a server, the supervisor's end of its control socket. */
 static void
 open_desk(uint32_t n_slots)
 {
@@ -308,7 +308,7 @@ open_desk(uint32_t n_slots)
 	remote_server_ready(D);
 	peer_poll(&P);
 	CHECK(P.ready, "the supervisor is told");
-	/* which the server doesn't close */
+	/* the server doesn't close it */
 	P.pid = -sv[1];
 }
 
@@ -342,7 +342,7 @@ request(const char *prompt, size_t padding)
 	return t;
 }
 
-/* All sides move, this thread being each of them. */
+/* Let all sides proceed; this thread is each of them. */
 static void
 move(Talk *t)
 {
@@ -499,7 +499,7 @@ test_answers(void)
 	r = text_of(request("lose", 0));
 	CHECK(strncmp(r, "XX000: ", 7) == 0, "a request that the line loses is an error: %s", r);
 	t = request("later 1", 0);
-	/* what the backend has set before it rang */
+	/* values that the backend sets before it rings */
 	atomic_store(&wire_slot(&P.arena, t->slot)->deadline_us, 123456789);
 	atomic_store(&wire_slot(&P.arena, t->slot)->timeout_ms, 77);
 	CHECK(last_frame(t, &f) && seen.deadline_us == 123456789 && seen.timeout_ms == 77,
@@ -509,7 +509,7 @@ test_answers(void)
 	whole("answers");
 }
 
-/* Many at once, answered in another order than they came. */
+/* Many at once; replies come in another order than requests. */
 static void
 test_many(void)
 {
@@ -579,8 +579,8 @@ test_cancel(void)
 	talk_free(t);
 
 	/*
-	 * half a message; a whole one, cancelled before it is looked at; a stream whose ring is full; an answer
-	 * that nobody reads
+	 * half a message; a complete one, cancelled before it is read; a stream whose ring is full; a reply
+	 * that is never read
 	 */
 	t = request("hang", 100000);
 	move(NULL);
@@ -611,7 +611,7 @@ test_cancel(void)
 	whole("cancelling");
 }
 
-/* The backend is gone, and another has the slot. */
+/* The backend is gone, and another one has the slot. */
 static void
 test_taken_over(void)
 {
@@ -630,7 +630,7 @@ test_taken_over(void)
 	buf_free(&t->in);
 	free(t);
 
-	/* without a word, found by the look at all slots */
+	/* without a ring, found by the sweep of all slots */
 	t = request("hang", 0);
 	WAIT_FOR(dispatcher_live(the_line) == 1, t);
 	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_LOST);
@@ -655,7 +655,7 @@ test_corrupt(void)
 	CHECK(talk_over(t) && seen.cancelled == before + 1 && seen.cancelled_in_sink,
 		  "a corrupt slot gives its request up while the line speaks");
 	talk_free(t);
-	/* From within dispatcher_submit(), when there is no request yet. */
+	/* During dispatcher_submit(), when there is no request yet. */
 	t = request("early 10000", 0);
 	atomic_store(&wire_slot(&P.arena, t->slot)->rep_tail, 77777);
 	WAIT_FOR(talk_over(t), NULL);
@@ -682,7 +682,7 @@ test_control(void)
 		  seen.settings);
 }
 
-/* Asleep: nothing is done, but there is a heartbeat. */
+/* Asleep: no work, but a heartbeat. */
 static void
 test_idle(void)
 {
@@ -741,7 +741,7 @@ hear_out(Talk *t)
 	return r;
 }
 
-/* Rings at all moments of a turn and of falling asleep: a lost one would cost up to a second. */
+/* Rings at all moments of an iteration and of falling asleep: a lost one would delay up to a second. */
 static void
 test_bell(void)
 {
@@ -797,7 +797,7 @@ main(void)
 	CHECK(!remote_server_turn(D, 1000000), "stop");
 	close_desk();
 
-	/* the supervisor goes, with requests under way */
+	/* the supervisor ends while requests are running */
 	open_desk(4);
 	{
 		Talk	   *t = request("hang", 0);

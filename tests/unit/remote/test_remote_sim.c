@@ -1,13 +1,13 @@
 /*
  * test_remote_sim.c
- *	  The line in a world where everything goes wrong at random, and what must hold nevertheless.
+ *	  The dispatcher in a world where everything goes wrong at random, and its invariants.
  *
- *	- every ask that isn't cancelled gets one final frame, and nothing behind it; in time, if it has a
+ *	- every request that isn't cancelled gets one final frame, and nothing after it; in time, if it has a
  *	  deadline
- *	- answers are the right ones
- *	- what isn't idempotent is charged once at most; what may have been charged is told, never too little
+ *	- replies belong to their requests
+ *	- a request that isn't idempotent is charged at most once; possible charges are reported, never too few
  *	- never more calls at a url than its options allow, nor in any minute
- *	- no call begins, and none goes on, that nobody waits for
+ *	- no call begins, and none continues, without a request that needs it
  *	- at the end nothing is left (and under an address sanitizer, no memory)
  *
  * First argument: the seed of the first world, second: how many events.
@@ -25,7 +25,10 @@ typedef struct Model
 	const char *name, *url, *options;
 	int			n_urls, most, retries;
 	int			per_minute;
-	/* is checked when idle, too, or forgotten and made anew: a check is under way, and a call may go there */
+	/*
+	 * idle urls are checked, too, and models are forgotten and made anew: calls and checks of the same
+	 * url may overlap
+	 */
 	bool		mixed;
 } Model;
 
@@ -45,9 +48,9 @@ static const Model models[N_MODELS] = {
 };
 
 static uint64_t seed;
-static int	illness;			/* of 100 calls so many go wrong */
+static int	illness;			/* percentage of calls that go wrong */
 static bool evil_allowed;
-static int64_t minute[240];		/* when m3 was called */
+static int64_t minute[240];		/* times of calls of m3 */
 static int	n_minute;
 static int	n_done, n_failed, n_cancelled, n_late, n_gathered, n_checked;
 
@@ -83,9 +86,7 @@ client_waits(const char *body)
 	return false;
 }
 
-/*
- * Health checks: one at a time of a url, at hosts that are allowed, and no call goes where one is under way.
- */
+/* Health checks: one at a time for a url, at allowed hosts, and no calls while a check is running. */
 static void
 check_check(const HttpRequest *r)
 {
@@ -102,7 +103,7 @@ has_told_all(const HttpCall *c)
 	return c->stream && c->step >= c->plan.chunks + 2;
 }
 
-/* What must hold when a call begins. */
+/* Invariants when a call begins. */
 static void
 check_begin(const HttpRequest *r)
 {
@@ -164,7 +165,7 @@ plan(const HttpRequest *r)
 	return p;
 }
 
-/* Is this one's end what it may be? */
+/* Is this request's end a valid one? */
 static void
 check_end(const Client *c, const Model *m, WireKind kind)
 {
@@ -199,7 +200,7 @@ check_end(const Client *c, const Model *m, WireKind kind)
 		  c->charges_then, (long long) c->charged);
 	CHECK(late || c->charged + c->done <= c->charges_then, "%d: %d charges, but %lld are told: %s", c->id,
 		  c->charges_then, (long long) c->charged, c->message);
-	/* asked for together with a bad one, and then alone */
+	/* sent together with a bad one, and then alone */
 	CHECK(c->calls <= (m->retries + 1) * (kind == WK_POOL ? 2 : 1), "%d: %d calls", c->id, c->calls);
 }
 
@@ -263,7 +264,7 @@ slow_reader(void)
 		c->backlog = rnd(2) ? 1000000 : 0;
 }
 
-/* As if the program had been stopped: who would have been too late meanwhile can't know in time. */
+/* As if the program had been suspended: requests that became late meanwhile can't end in time. */
 static void
 sleep_long(void)
 {
@@ -285,7 +286,7 @@ settings_change(Dispatcher *l)
 	dispatcher_settings(l, &s);
 }
 
-/* Which calls go on without a caller? */
+/* Does any call continue without a client? */
 static void
 check_under_way(void)
 {
@@ -368,7 +369,7 @@ world(uint64_t from, int events)
 	net_stop(l);
 }
 
-/* Freed with everything under way. */
+/* Free the dispatcher with everything running. */
 static void
 world_ends(uint64_t from)
 {

@@ -1,6 +1,6 @@
 /*
  * test_remote_sse.c
- *	  Server-sent events: what a text of them says, however it is cut into pieces.
+ *	  Server-sent events: the same events however a text is cut into pieces.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 typedef struct Seen
 {
-	Buf			text;			/* each event's data behind its length, "3:abc " */
+	Buf			text;			/* each event's data after its length, "3:abc " */
 	int			n;
-	int			stop_at;		/* the callback says no at this one; 0 = never */
+	int			stop_at;		/* the callback returns false at this event; 0 = never */
 } Seen;
 
 static bool
@@ -28,7 +28,7 @@ see(void *ctx, const char *data, size_t n)
 	return ++seen->n != seen->stop_at;
 }
 
-/* A piece of its own size: reads beyond it are found by ASan. */
+/* Feed a piece in a buffer of exactly its size, so that ASan finds reads beyond it. */
 static SseStatus
 feed(Sse *p, const char *s, size_t n, Seen *seen)
 {
@@ -83,7 +83,7 @@ static const Case cases[] = {
 	{"{\"error\": {\"message\": \"not events\"}}\n", "", SSE_MORE},
 };
 
-/* Every case in two pieces, cut at each place, and in three cut at each two, and byte by byte. */
+/* Every case in two pieces, cut at each position, and in three cut at each two, and byte by byte. */
 static void
 test_cuts(void)
 {
@@ -130,7 +130,7 @@ test_cuts(void)
 	}
 }
 
-/* An event is told with the byte that ends its empty line, not later. */
+/* An event is emitted with the byte that ends its empty line, not later. */
 static void
 test_promptness(void)
 {
@@ -185,9 +185,7 @@ test_bounds(void)
 				sse_free(&p);
 			}
 		}
-	/*
-	 * a line that never ends, and an event that never does: what is held stays small, and the end is for good
-	 */
+	/* a line that never ends, and an event that never does: little is buffered, and the end is final */
 	for (int t = 0; t < 2; t++)
 	{
 		Sse			p;

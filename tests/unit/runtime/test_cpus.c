@@ -1,7 +1,7 @@
 /*
  * test_cpus.c
- *	  Lists of CPUs, quotas of control groups (in folders made here), and the
- *	  plan that follows from the settings.
+ *	  Lists of CPUs, quotas of control groups (in folders made here), and the plan that follows from the
+ *	  settings.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,13 +17,13 @@
 #include "runtime/engine_settings.h"
 #include "runtime/cpu_threads.h"
 
-/* ---- a machine of 4,096 CPUs, of which this process has four ---- */
+/* ---- a machine with 4,096 CPUs, of which this process has four ---- */
 
 static const int big_cpus[] = {3, 1023, 1024, 4095};
 static bool big;
-static int	big_bound = -1;		/* what a thread was bound to last */
+static int	big_bound = -1;		/* CPU that a thread was last bound to */
 
-/* instead of the library's */
+/* replaces the library's function */
 int
 sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
@@ -237,7 +237,7 @@ test_memory(void)
 
 /* ---- kernels ---- */
 
-/* what can't be used is an error that lists what can */
+/* An unusable choice is an error that lists the usable ones. */
 static void
 test_kernels(void)
 {

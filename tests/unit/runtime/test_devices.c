@@ -1,9 +1,10 @@
 /*
  * test_devices.c
- *	  Which device each rank of each replica has, of those that tests/plugins/devices.c tells of: an H200, a
- *	  T4, and a P100 that can't be used, as often and in the order that CUDA_VISIBLE_DEVICES says.
+ *	  Which device each rank of each replica gets, of those that tests/plugins/devices.c reports: an
+ *	  H200, a T4, and a P100 that can't be used, as often and in the order that CUDA_VISIBLE_DEVICES
+ *	  says.
  *
- * A library is opened once in a process, so each machine is one.
+ * A library is opened once in a process, so each machine is a process of its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const struct
 	const char *device;
 	int			ranks;
 	int			replicas;
-	const char *has;			/* numbers of devices, "/" between replicas; - the CPUs */
+	const char *has;			/* device numbers, "/" between replicas; - for the CPUs */
 }			cases[] = {
 	{"0,0,0,0", "auto", 1, 4, "0/1/2/3"},
 	{"0,0,0,0", "cuda", 1, 6, "0/1/2/3/0/1"},
@@ -31,14 +32,14 @@ static const struct
 	{"0,0,0", "auto", 2, 2, "0 1/0 1"},
 	{"0", "auto", 1, 2, "0/0"},
 	{"0", "auto", 2, 1, "- -"},
-	/* none of another kind, and none that can't be used */
+	/* no mixed kinds, and no unusable ones */
 	{"0,1", "auto", 1, 2, "0/0"},
 	{"2,0,2,0", "cuda", 1, 3, "1/3/1"},
-	/* but those behind such */
+	/* but usable ones after those */
 	{"0,1,0", "auto", 1, 3, "0/2/0"},
 	{"1,0,0,1", "cuda", 1, 2, "0/3"},
 	{"0,0,1,1,0,0", "auto", 2, 3, "0 1/4 5/0 1"},
-	/* kinds rank by rank; a replica has all devices of its own, or none */
+	/* kinds rank by rank; a replica has devices for all its ranks, or none */
 	{"0,1,0,1", "auto", 2, 2, "0 1/2 3"},
 	{"0,1,0,0", "auto", 2, 2, "0 1/0 1"},
 	/* named ones */
@@ -47,7 +48,7 @@ static const struct
 	{"0,0,0,0", "cuda:3,cuda:2", 2, 2, "3 2/3 2"}
 };
 
-/* As `has`. */
+/* Returns the devices in the format of `has`. */
 static void
 choose(const Settings *s, int ranks, int replicas, char *out, size_t size)
 {

@@ -1,6 +1,6 @@
 /*
  * test_gpu_memory_plan.c
- *	  A device's memory divided, on a device that is a number: all that is taken is added up by hand.
+ *	  The division of a device's memory, on a simulated device: all allocations are added up by hand.
  */
 #include "runtime/gpu_memory_plan.h"
 
@@ -11,19 +11,19 @@
 #define MB	(UINT64_C(1) << 20)
 #define GB	(UINT64_C(1) << 30)
 
-/* A device with a limit, and what stages take of it. */
+/* A device with a limit, and the allocations of stages. */
 typedef struct Fake
 {
 	uint64_t	total,
 				used;
-	uint64_t	piece;			/* the largest that can be had at once; 0 = whatever is free */
+	uint64_t	piece;			/* the largest allocation that succeeds; 0 = all free memory */
 	uint64_t	weights,
 				work,
 				step;
 	int			order;			/* stages so far */
-	int			asked;			/* for K and V */
+	int			asked;			/* for the KV cache */
 	bool		broken;			/* the step fails for another reason */
-	uint64_t	returned;		/* by somebody else, during the step */
+	uint64_t	returned;		/* freed by another process during the step */
 } Fake;
 
 static char area;
@@ -111,7 +111,7 @@ has(const char *text, const char *part)
 	return strstr(text, part) != NULL;
 }
 
-/* from the first stage on */
+/* measures from the first stage on */
 static bool
 measure(const GpuLoad *l, GpuMem *m, Err *e)
 {
@@ -146,7 +146,7 @@ test_utilization(void)
 	}
 }
 
-/* Stages may be measured one by one: the sums are those of all. */
+/* Stages may be measured one by one: the sums are the same. */
 static void
 test_one_by_one(void)
 {
@@ -165,7 +165,7 @@ test_one_by_one(void)
 		  "all have their names: %s", e.detail);
 }
 
-/* A second model finds what the first has left of the same part. */
+/* A second model gets what the first one has left of the same share. */
 static void
 test_second(void)
 {
@@ -184,7 +184,7 @@ test_second(void)
 	CHECK(f.used <= 72 * GB && 72 * GB - f.used < 2 * MB, "%llu in use", (unsigned long long) f.used);
 }
 
-/* Of ranks on one device each has as much. */
+/* Ranks on one device each get the same. */
 static void
 test_sharers(void)
 {
@@ -208,7 +208,7 @@ test_sharers(void)
 	a.kv_bytes = 4 * GB;
 	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && kv == 4 * GB, "what is asked for is each one's");
 
-	/* two more to come, which take the same: 72 GB less 2 GB of others, less three times what one has */
+	/* two more ranks follow with the same need: 72 GB less 2 GB of others, less three times what one has */
 	a = (GpuAsk) {.utilization = 0.9, .block_bytes = 2 * MB, .behind = 2};
 	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && 3 * kv <= 70 * GB - 3 * (15 * GB + 612 * MB) &&
 		  70 * GB - 3 * (15 * GB + 612 * MB) - 3 * kv < 8 * MB, "%llu", (unsigned long long) kv);
@@ -244,7 +244,7 @@ test_too_little(void)
 	CHECK(measure(&l, &m, &e) && !gpumem_take(&l, &m, &a, &e) && e.cls == ERR_NOMEM, "no block");
 }
 
-/* A stage that fails says what there was, if it was for want of memory. */
+/* A stage that fails reports the available memory, if memory was the reason. */
 static void
 test_stages(void)
 {
@@ -262,7 +262,7 @@ test_stages(void)
 	memset(&e, 0, sizeof(e));
 	CHECK(!measure(&l, &m, &e) && e.cls == ERR_INTERNAL && e.detail[0] == '\0',
 		  "another error stays as it is");
-	/* memory that others return is nobody's merit, and is there for K and V */
+	/* memory that other processes free is not credited to the step, but can be used for the KV cache */
 	f = fake();
 	f.returned = GB;
 	CHECK(measure(&l, &m, &e) && m.taken[2] == 0, "not below zero");
@@ -280,7 +280,7 @@ test_pieces(void)
 	Err			e = {0};
 	uint64_t	kv;
 
-	/* two times a 20th less is what can be had in one piece */
+	/* two reductions by a 20th, until it fits in one piece */
 	CHECK(measure(&l, &m, &e) && gpumem_budget(&l, &m, &a, &kv, &e), "a budget");
 	f.piece = kv - kv / 20 - (kv - kv / 20) / 20;
 	CHECK(gpumem_take(&l, &m, &a, &e) && f.asked == 3, "at the third: %d", f.asked);
@@ -290,7 +290,7 @@ test_pieces(void)
 	f.piece = kv / 2;
 	CHECK(!gpumem_take(&l, &m, &a, &e) && f.asked == 4, "three times less, no more: %d", f.asked);
 	CHECK(e.cls == ERR_NOMEM && has(e.detail, "weights") && m.kv_area == NULL, "%s: %s", e.msg, e.detail);
-	/* what was asked for is had or refused */
+	/* an explicit request is granted or refused */
 	f = fake();
 	CHECK(measure(&l, &m, &e), "measured");
 	f.piece = GB;

@@ -1,7 +1,7 @@
 /*
  * test_answer.c
- *	  src/server/request/output_splitter.c: reasoning, content and calls of one answer, and the schemas of
- *	  calls that must be made (tool_choice.c).
+ *	  src/server/request/output_splitter.c: reasoning, content and tool calls of one choice, and the
+ *	  schemas of calls that the model must make (tool_choice.c).
  */
 #include <malloc.h>
 #include <regex.h>
@@ -14,7 +14,7 @@
 #include "server/request/output_splitter.h"
 #include "server/request/tool_choice.h"
 
-/* `content|reasoning|calls|n`, of the text in pieces of `step` bytes */
+/* Return `content|reasoning|calls|n`, for the text in pieces of `step` bytes. */
 static const char *
 parts(const AnswerSpec *spec, const char *text, size_t step)
 {
@@ -35,7 +35,7 @@ parts(const AnswerSpec *spec, const char *text, size_t step)
 	buf_printf(&out, "|%d%s%s", answer_n_calls(a), answer_calls_tools(a, false) ? " tool_calls" : "",
 			   answer_calls_tools(a, false) && !answer_calls_tools(a, true) ? ", cut" : "");
 	answer_free(a);
-	/* ids are long */
+	/* drop the long ids */
 	for (char *p; (p = strstr(out.data, "chatcmpl-tool-")) != NULL;)
 		memmove(p, p + 46, strlen(p + 46) + 1);
 	return out.data;
@@ -81,7 +81,7 @@ answers(void)
 				"\"arguments\": \"{}\"}}|1 tool_calls, cut");
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{\"a\":1",
 				"[{\"name\":\"f\",\"parameters\":{\"a\":1|||0");
-	/* a call within thoughts is none; their end tag may be missing, but where a grammar follows */
+	/* a call within reasoning is not parsed; the end tag may be missing, unless a grammar follows */
 	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.tools = tool_format_find("hermes", 6),
 					  .choice = TOOLS_AUTO};
 	check_parts(&s, "A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call></think>C",
@@ -99,7 +99,7 @@ answers(void)
 					"to=functions.f<|message|>{}",
 				"|A|{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": "
 				"\"{}\"}}|1 tool_calls");
-	/* a format of tools that tells the thoughts itself: they end all the same */
+	/* a tool format that parses the reasoning itself: it ends all the same */
 	{
 		Answer	   *a = answer_new(&s);
 
@@ -109,13 +109,13 @@ answers(void)
 	}
 }
 
-/* Where the text was cut by max_tokens: in a further call, or in what is content behind the calls? */
+/* A text that max_tokens has cut: within a further call, or in content after the calls? */
 static void
 cuts(void)
 {
 	static const struct
 	{
-		const char *parser;		/* NULL: calls that must be made */
+		const char *parser;		/* NULL: calls that the model must make */
 		const char *text;
 		bool		cut;
 	}			c[] = {
@@ -153,14 +153,14 @@ cuts(void)
 		}
 }
 
-/* ---- streams: what is read while the text comes ---- */
+/* ---- streams: read while the text comes ---- */
 
 typedef struct Stream
 {
 	Buf			content;
 	Buf			arguments[4];
 	int			begun;			/* elements with an id */
-	int			most;			/* bytes of arguments in one element */
+	int			most;			/* maximal bytes of arguments in one element */
 	bool		bad;
 } Stream;
 
@@ -238,7 +238,7 @@ streams(void)
 	check_stream(&s, "So <tool_call>{\"name\": \"f\", \"arguments\": {\"q\":\"a \\\"b\\\" c\", "
 					 "\"n\":[1,2]}}</tool_call>\n<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>",
 				 "So ", "{\"q\": \"a \\\"b\\\" c\", \"n\": [1, 2]}", "{}", 2);
-	/* what is no call has a beginning that is no JSON, and its text */
+	/* text that turns out not to be a call has an incomplete beginning as a call, and is content */
 	check_stream(&s, "<tool_call>{\"name\": \"f\", \"arguments\": {\"q\":\"abcdef",
 				 "<tool_call>{\"name\": \"f\", \"arguments\": {\"q\":\"abcdef", "{\"q\": \"abcdef", NULL, 0);
 	s = (AnswerSpec) {.tools = tool_format_find("qwen3_coder", 11),.choice = TOOLS_AUTO,.stream = true};
@@ -267,7 +267,7 @@ check_schema(const char *tools, const char *named, bool one, const char *want)
 	buf_free(&b);
 }
 
-/* Definitions that are the same in each tool, deep, and more than may be. */
+/* Definitions that are the same in each tool, deeply nested, and more than allowed. */
 static void
 deep_schemas(void)
 {
@@ -316,7 +316,7 @@ schemas(void)
 	check_schema(tools, "f", false, "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/$defs/d\"}},"
 									"\"$defs\":{\"d\":{\"type\":\"integer\"}}}");
 	check_schema(tools, "h", false, "tool_choice names \"h\", which is not among the tools");
-	/* as it is written: digits, the order of members, an id of its own */
+	/* unchanged: digits, the order of members, an id of its own */
 	check_schema("[ {\"x\":[1,{}], \"function\" : {\"parameters\" : {\"$id\":\"x\",\"const\" : "
 				 "12345678901234567890, \"$ref\":\"#\"} ,\"name\":\"\\u0066\"}} ]", NULL, true,
 				 "{\"type\":\"array\",\"minItems\":1,\"maxItems\":1,"
@@ -337,7 +337,7 @@ schemas(void)
 				 "tools define \"d\" in different ways");
 }
 
-/* Calls that must be made have ids as the model's template wants them back. */
+/* Calls that the model must make have ids in the format that its template expects. */
 static void
 ids(void)
 {
@@ -376,7 +376,7 @@ ids(void)
 	}
 }
 
-/* As many answers as there may be share what was made of the tools. */
+/* The maximal number of choices shares the parsed tools. */
 static void
 many(void)
 {

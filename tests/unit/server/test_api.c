@@ -1,9 +1,9 @@
 /*
  * test_api.c
- *	  Bodies of OpenAI's and Anthropic's interfaces: reading, writing, and an engine
- *	  process (--fake) from outside.
+ *	  Bodies of OpenAI's and Anthropic's interfaces: reading, writing, and an engine process (--fake)
+ *	  from outside.
  *
- * Answers are compared with tests/golden/api_shapes.txt; --write prints it anew.
+ * Responses are compared with tests/golden/api_shapes.txt; --write prints it anew.
  */
 #include "tests/unit/wire_peer.h"
 
@@ -90,7 +90,7 @@ test_body(void)
 	}
 }
 
-/* Members keep their digits and escapes; names are what their escapes mean. */
+/* Members keep their digits and escapes; names are compared after decoding escapes. */
 static void
 test_raw(void)
 {
@@ -115,7 +115,7 @@ test_raw(void)
 	buf_free(&b);
 }
 
-/* The number that bits of a small type stand for; NAN for none. */
+/* Return the number that bits of a small type represent; NAN: none. */
 static double
 decode(int exp_bits, int man_bits, bool no_infinity, uint32_t bits)
 {
@@ -133,7 +133,7 @@ decode(int exp_bits, int man_bits, bool no_infinity, uint32_t bits)
 	return sign * ldexp((double) (man | 1u << man_bits), e - bias - man_bits);
 }
 
-/* Of all numbers of an 8-bit type the nearest, of two the even one. */
+/* Return the nearest number of an 8-bit type, the even one of two. */
 static uint32_t
 nearest(int exp_bits, int man_bits, bool no_infinity, float f)
 {
@@ -173,7 +173,7 @@ test_vectors(void)
 		uint32_t	u;
 
 		x = x * 1664525 + 1013904223;
-		/* every size, and those in the small types' range */
+		/* random numbers of any size, and in the range of the small types */
 		u = i % 2 ? x : (x & 0x807FFFFF) | (uint32_t) (100 + i % 60) << 23;
 		memcpy(&f, &u, sizeof(f));
 		if (isnan(f))
@@ -234,7 +234,7 @@ call(const char *path, const char *body, bool stream, bool as_body)
 	{
 		put_text(&o, WTAG_MODEL, "m");
 		put_text(&o, WTAG_MODEL_PATH, "/fake/m");
-		/* which a backend finds out by the body's model */
+		/* a backend finds this out from the body's model */
 		if (strstr(body, "\"tuned\"") != NULL)
 		{
 			put_text(&o, WTAG_LORA, "tuned");
@@ -254,7 +254,7 @@ call(const char *path, const char *body, bool stream, bool as_body)
 	return t;
 }
 
-/* The whole of a text, until the next call; "" if absent. */
+/* Return the text of a field, valid until the next call; "" if absent. */
 static const char *
 whole(const Frame *f, int tag)
 {
@@ -268,7 +268,7 @@ whole(const Frame *f, int tag)
 	return text.data;
 }
 
-/* Ids of 32 digits become ID, times 0. */
+/* Append with ids of 32 digits replaced by ID, times by 0. */
 static void
 add_stable(Buf *out, const char *s)
 {
@@ -304,7 +304,7 @@ add_stable(Buf *out, const char *s)
 	}
 }
 
-/* The answer's lines, "< ..." each. */
+/* Append the lines of the response, "< ..." each. */
 static void
 answers(const char *path, const char *body, bool stream, Buf *out)
 {
@@ -422,7 +422,7 @@ running(void)
 	return st->running + st->waiting;
 }
 
-/* Calls that are left end their requests, whatever they were doing. */
+/* Calls that are abandoned end their requests, whatever state they are in. */
 static void
 test_cancel(void)
 {
@@ -449,7 +449,7 @@ test_cancel(void)
 	CHECK(strcmp(control("integrity"), "ok") == 0, "%s", control("integrity"));
 }
 
-/* The first error of several inner requests ends the others. */
+/* The first error of an inner request ends the others. */
 static void
 test_errors(void)
 {
@@ -472,7 +472,7 @@ test_errors(void)
 	CHECK(strcmp(control("integrity"), "ok") == 0, "%s", control("integrity"));
 }
 
-/* As many inner requests as there may be, and one more. */
+/* The maximal number of inner requests, and one more. */
 static void
 test_many(void)
 {
@@ -504,7 +504,7 @@ test_many(void)
 	buf_free(&b);
 }
 
-/* What inner requests share is copied for each of them: refused before it takes all memory. */
+/* Data that inner requests share is copied for each of them: refused before it takes too much memory. */
 static void
 test_shared(void)
 {
@@ -542,7 +542,7 @@ test_shared(void)
 	buf_free(&b);
 }
 
-/* A tensor of tests/golden/torch_tensors.txt, in base64; the caller's. */
+/* Return a tensor of tests/golden/torch_tensors.txt, in base64; the caller frees it. */
 static char *
 tensor(const char *name)
 {
@@ -560,7 +560,10 @@ tensor(const char *name)
 	return data != NULL ? data : mem_strdup("");
 }
 
-/* A body in which @NAME@ is that tensor; the answer has these parts, one behind the other. */
+/*
+ * Send a body in which @NAME@ is replaced by that tensor; the response must have these parts in this
+ * order.
+ */
 static void
 check_embeds(const char *body, bool stream, const char *const *parts)
 {

@@ -69,7 +69,7 @@ test_events(void)
 	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 1, "tokens count as they come");
 	CHECK(count(&n, WH_TTFT) == 1 && n.hist[WH_TTFT].sum == 1000000 && count(&n, WH_ITL) == 0,
 		  "the first token");
-	/* two tokens in one event, another answer's token, then the end without one */
+	/* two tokens in one event, another choice's token, then the end without a token */
 	ev.n_ids = 2;
 	ev.output_tokens = 3;
 	ev.now_us = 2060000;
@@ -94,7 +94,7 @@ test_events(void)
 		  "tokens");
 	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 3 && n.hist[WH_LONGEST].sum == 3, "tokens: %lld",
 		  (long long) n.generated_tokens);
-	/* a pooled one, one that never came to a step, one that failed */
+	/* a pooling request, one that never ran, one that failed */
 	ev = (ReqEvent) {.finish = FIN_STOP,.prompt_tokens = 4,.arrival_us = 5,.now_us = 10};
 	last = (HistState) {0};
 	hist_event(&n, &ev, &last);
@@ -114,9 +114,7 @@ test_events(void)
 	CHECK(n.ended[WE_LENGTH] == 1 && n.hist[WH_E2E].sum == 2000005, "no negative times");
 }
 
-/*
- * Rows of one metric stand together, with one kind; counters have names that say so; nothing is told twice.
- */
+/* Rows of one metric are adjacent, with one kind; counters have the right suffix; no row is duplicated. */
 static void
 test_figures(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_lora_cache.c
- *	  The cache of adapters from outside (--fake): load, share, evict, pin,
- *	  unload, files that change, places that are taken.
+ *	  The cache of adapters from outside (--fake): load, share, evict, pin, unload, files that change,
+ *	  places that are taken.
  */
 #include "tests/unit/wire_peer.h"
 
@@ -51,7 +51,7 @@ ask(WireKind kind, const char *model, const char *path, int pin, const char *pro
 	return t;
 }
 
-/* The text, "count N" or "SQLSTATE|message" of the final frame. */
+/* Return the text, "count N" or "SQLSTATE|message" of the final frame. */
 static const char *
 result(Talk *t)
 {
@@ -120,7 +120,7 @@ test_use(void)
 	IS(gen("/fake/two", "a b"), "[two] A B");
 	IS(gen(NULL, "a b"), "A B");
 	CHECK(listed() == 2 && has("one") && has("two"), "%s", list());
-	/* the one that hasn't been used for longest goes */
+	/* the least recently used one is evicted */
 	IS(gen("/fake/one", "c"), "[one] C");
 	IS(gen("/fake/three", "c"), "[three] C");
 	CHECK(listed() == 2 && has("one") && has("three"), "%s", list());
@@ -159,7 +159,7 @@ test_pin(void)
 	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/one", 0, NULL)), "{\"rank\"");
 }
 
-/* Both places are in use: the third waits until one is free, others go on. */
+/* Both places are in use: the third adapter waits until one is free, others continue. */
 static void
 test_wait(void)
 {
@@ -177,7 +177,7 @@ test_wait(void)
 	IS(gen(NULL, "base"), "BASE");
 	IS(gen("/fake/a", "also"), "[a] ALSO");
 	CHECK(!talk_wait(c, &f, 50), "nobody may load a third");
-	/* leaving, but still in use: its place is taken */
+	/* leaving, but still in use: it keeps its place */
 	IS(result(ask(WK_LORA_UNLOAD, "m", "/fake/b", -1, NULL)), "count 1");
 	CHECK(strstr(list(), "leaving") != NULL, "%s", list());
 	talk_cancel(d);
@@ -192,7 +192,7 @@ test_wait(void)
 	CHECK(!has("b"), "%s", list());
 }
 
-/* Both places are always in use, and a third adapter has its turn nevertheless. */
+/* Both places are always in use, and a third adapter gets its turn nevertheless. */
 static void
 test_starve(void)
 {
@@ -204,7 +204,7 @@ test_starve(void)
 	bool		done = false;
 	int			i;
 
-	/* two of each, by turns: when one ends the other has half of its time left */
+	/* two requests of each, alternating: when one ends the other has half of its time left */
 	for (int k = 0; k < 4; k++)
 	{
 		t[k] = ask(WK_GENERATE, "m", path[k], -1, "x @delay:80");
@@ -230,7 +230,7 @@ test_starve(void)
 		BEGINS(result(t[k]), want[k]);
 }
 
-/* A slow load: those who want it share it, others don't wait. */
+/* A slow load: requests for the adapter share it, others don't wait. */
 static void
 test_slow(void)
 {
@@ -244,7 +244,7 @@ test_slow(void)
 	for (int i = 0; i < 3; i++)
 		IS(result(t[i]), "[slow:400] X");
 	CHECK(clock_us() - start < 790000, "it is loaded once");
-	/* nor does who has one that is there, while as many are loaded as there are threads */
+	/* nor does a request whose adapter is in memory, while as many are loaded as there are threads */
 	IS(gen("/fake/one", "x"), "[one] X");
 	start = clock_us();
 	t[0] = ask(WK_LORA_CHECK, NULL, "/fake/slow:403", -1, NULL);
@@ -255,12 +255,12 @@ test_slow(void)
 		  (long long) (clock_us() - start) / 1000);
 	BEGINS(result(t[0]), "{\"rank\":8");
 	BEGINS(result(t[1]), "{\"rank\":8");
-	/* given up while it is loaded */
+	/* cancelled while it is loaded */
 	t[0] = ask(WK_GENERATE, "m", "/fake/slow:401", -1, "x");
 	usleep(50000);
 	talk_cancel(t[0]);
 	talk_free(t[0]);
-	/* the model goes while an adapter is loaded */
+	/* the model is unloaded while an adapter is loaded */
 	t[1] = ask(WK_GENERATE, "m", "/fake/slow:402", -1, "x");
 	usleep(50000);
 	result(ask(WK_MODEL_UNLOAD, "m", NULL, -1, NULL));
@@ -301,8 +301,8 @@ test_change(void)
 	id = strstr(list(), dir);
 	CHECK(id != NULL && atoll(strstr(id, "\"id\":") + 5) > first, "%s", list());
 	/*
-	 * pinned ones are so again, even if there is no place at once: both are in use, one by what was there
-	 * before
+	 * pinned ones are pinned again, even if there is no free place at once: both are in use, one by the
+	 * old version
 	 */
 	BEGINS(result(ask(WK_LORA_LOAD, "m", dir, 1, NULL)), "{\"rank\"");
 	old = ask(WK_GENERATE, "m", dir, -1, "a @delay:300");
@@ -323,7 +323,7 @@ test_change(void)
 	BEGINS(gen(dir, "a"), "58030|");
 }
 
-/* Many of everything; nothing may be left. */
+/* Many random operations; nothing may be left. */
 static void
 test_random(void)
 {
@@ -355,7 +355,7 @@ test_random(void)
 	for (int k = 0; k < 24; k++)
 		if (t[k] != NULL)
 			BEGINS(result(t[k]), "[");
-	/* who has the last frame may be a moment ahead of who lets go of the adapter */
+	/* the client may have the final frame a moment before the server releases the adapter */
 	for (int i = 0;
 		 i < 100 && (strstr(list(), "\"state\":\"leaving\"") != NULL ||
 					 strstr(list(), "\"running\":1") != NULL); i++)

@@ -1,8 +1,8 @@
 /*
  * test_lora_server.c
- *	  Adapters in the engine process with the real core: answers, log-probabilities and vectors of many
- *	  requests with different adapters are those of each alone; same prompts of different adapters share
- *	  nothing.
+ *	  Adapters in the engine process with the real core: outputs, log-probabilities and vectors of many
+ *	  requests with different adapters equal those of each alone; the same prompts with different
+ *	  adapters share no blocks.
  */
 #include "tests/unit/wire_peer.h"
 
@@ -62,8 +62,8 @@ ask(WireKind kind, const char *lora, const char *prompt, int n)
 }
 
 /*
- * Fields of the last frame that don't tell of time or of caches, side by side; *cached: tokens that were
- * there.
+ * Return the fields of the last frame that don't depend on time or caches, in one text; *cached: cached
+ * tokens.
  */
 static char *
 result(Talk *t, int64_t *cached)

@@ -1,7 +1,7 @@
 /*
  * test_memory_limit.c
- *	  Several models under a memory limit (--fake): who is unloaded for whom, who waits, who fails;
- *	  keep-alive.
+ *	  Several models under a memory limit (--fake): which are unloaded for others, which requests wait or
+ *	  fail; keep-alive.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -57,7 +57,7 @@ ask_lora(const char *model, const char *lora, const char *prompt)
 	return ask_with(model, SIZE, lora, prompt);
 }
 
-/* A command about a model that the engine knows. */
+/* Send a command about a model that the engine knows. */
 static Talk *
 command_of(const char *what, const char *model)
 {
@@ -124,7 +124,7 @@ set(const char *line)
 	usleep(50000);
 }
 
-/* Long enough for all to have been there for as long as they may stay in any case. */
+/* Wait until all models may be unloaded. */
 static void
 settle(void)
 {
@@ -167,7 +167,7 @@ test_busy(void)
 	starts(result(c), "@DELAY:700", "c is not disturbed");
 	starts(result(b), "@DELAY:1200", "nor b");
 
-	/* who waits may go away */
+	/* waiting requests may be cancelled */
 	b = ask("b", SIZE, "@delay:800 busy");
 	a = ask("a", SIZE, "@delay:800 busy");
 	usleep(30000);
@@ -184,7 +184,7 @@ test_busy(void)
 	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
-/* A limit that is lowered holds for what is there already: idle models go, busy ones when they are idle. */
+/* A lowered limit applies to loaded models: idle ones are unloaded, busy ones when they become idle. */
 static void
 test_lowered(void)
 {
@@ -252,7 +252,7 @@ test_pinned(void)
 		  "a pinned model stays though it is older");
 }
 
-/* Other weights for a model on its way: who waits for it gets these. */
+/* New weights for a model that is being loaded: waiting requests get the new ones. */
 static void
 test_update_of_load(void)
 {
@@ -267,7 +267,7 @@ test_update_of_load(void)
 
 static const char large[] = "{\"kv_cache_memory_bytes\": 100000000}";
 
-/* Each wake that needs room has all of vllm.memory_timeout for it. */
+/* Each wake-up that needs memory may wait for the whole vllm.memory_timeout. */
 static void
 test_wake_waits(void)
 {
@@ -285,13 +285,13 @@ test_wake_waits(void)
 		is(result(command_of("wake 7", "w")), "ok", "woken when v is idle");
 		starts(result(v), "@DELAY:900", "v");
 		is(result(ask("w", large, "again")), "AGAIN", "w");
-		/* longer than the timeout since it has first asked */
+		/* longer than the timeout since its first try */
 		usleep(1500000);
 	}
 	set("config memory_timeout_ms=20000\n");
 }
 
-/* A model that wakes gets memory, too, where another model is never idle. */
+/* A model that wakes up gets memory even if another model is never idle. */
 static void
 test_wake_among_busy(void)
 {
@@ -331,7 +331,7 @@ test_wake_among_busy(void)
 	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
-/* An update that finds no room beside the model itself disturbs nobody, and least of all that. */
+/* An update for which there is no memory besides the model disturbs no model, least of all its own. */
 static void
 test_update_without_room(void)
 {
@@ -342,7 +342,7 @@ test_update_without_room(void)
 	set("config memory_timeout_ms=4000\n");
 	u = command_of("update-weights wait", "u");
 	usleep(3000000);
-	/* it has waited long enough for somebody to leave */
+	/* it has waited long enough for another model to leave */
 	{
 		Talk	   *t = ask("u", large, "meanwhile");
 		Frame		f;
@@ -359,7 +359,7 @@ test_update_without_room(void)
 	set("config memory_timeout_ms=20000\n");
 }
 
-/* Two that don't fit together and are never idle take turns. */
+/* Two models that don't fit together and are never idle take turns. */
 static void
 test_turns(void)
 {
@@ -370,7 +370,7 @@ test_turns(void)
 	size_t		from = P.text.len;
 	Talk	   *t[2][2];
 
-	/* the pinned one's options are other ones now: it goes */
+	/* the pinned one's options have changed: it is unloaded */
 	is(result(ask("p", SIZE, "free")), "FREE", "p");
 	for (int m = 0; m < 2; m++)
 		for (int i = 0; i < 2; i++)
@@ -403,7 +403,7 @@ test_turns(void)
 	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
-/* An adapter's file of so many megabytes, which take no room on the disk. */
+/* Make an adapter's file of `mb` megabytes, which is sparse. */
 static void
 make_lora(const char *name, int mb)
 {
@@ -441,7 +441,7 @@ test_adapters(void)
 	make_lora("z", 30);
 	make_lora("giant", 80);
 	settle();
-	/* two beside the model, which is nobody's neighbour then; a third takes the place of the first */
+	/* two next to the model, which is alone; a third one replaces the first */
 	is(result(ask_lora("la", "x", "one")), "[x] ONE", "x");
 	is(result(ask_lora("la", "y", "two")), "[y] TWO", "y");
 	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
@@ -450,7 +450,7 @@ test_adapters(void)
 	starts(result(ask_lora("la", "giant", "x")),
 		   "53200: there is no room for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
 	CHECK(takes("la") == 117, "nobody had to go for that: %lld", (long long) takes("la"));
-	/* one of two models is enough, and no other goes before its memory has come back */
+	/* one of two models is enough, and no other one is unloaded before its memory is free */
 	is(result(ask("s1", SMALL, "small")), "SMALL", "s1");
 	is(result(ask("s2", SMALL, "too")), "TOO", "s2");
 	settle();
@@ -460,7 +460,7 @@ test_adapters(void)
 	CHECK(state_of("s1") == WM_UNLOADED && state_of("s2") == WM_READY, "only s1 has gone: %u %u",
 		  state_of("s1"), state_of("s2"));
 	result(t);
-	/* a model takes the room of adapters that nobody uses, and one of its own that of a model */
+	/* a model gets the memory of unused adapters, and an adapter of its own gets that of a model */
 	is(result(ask("lb", SIZE, "four")), "FOUR", "b beside a");
 	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_READY, "a without adapters: %u %u",
 		  state_of("la"), state_of("lb"));
@@ -468,7 +468,7 @@ test_adapters(void)
 	is(result(ask_lora("la", "x", "five")), "[x] FIVE", "x instead of b");
 	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_UNLOADED, "b has gone: %u %u", state_of("la"),
 		  state_of("lb"));
-	/* who has what is wanted is waited for, */
+	/* the memory of busy models is waited for, */
 	is(result(ask_lora("la", "y", "six")), "[y] SIX", "y");
 	t = ask_lora("la", "x", "@delay:700 seven");
 	usleep(30000);
@@ -481,7 +481,7 @@ test_adapters(void)
 	usleep(30000);
 	is(result(ask_lora("la", "x", "eleven")), "[x] ELEVEN", "x waits for b");
 	starts(result(t), "@DELAY", "b");
-	/* But not for ever. */
+	/* But not forever. */
 	settle();
 	is(result(ask("lb", SIZE, "twelve")), "TWELVE", "b");
 	set("config memory_timeout_ms=500\n");

@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "tests/unit/check.h"
 
-/* Two values of each option whose type does not have them. */
+/* Two values of each option for which its type does not give them. */
 static const struct
 {
 	const char *name;
@@ -71,7 +71,7 @@ static const struct
 };
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-/* What the rows alone make of ModelOpts. */
+/* The members of ModelOpts that the rows define. */
 typedef struct RowsAlone
 {
 #define OPT(name, type, member, least, most, key, must) OPT_MEMBER_##type(member, most)
@@ -145,8 +145,9 @@ check_keys(void)
 }
 
 /*
- * Which rows are no part of the key, written out: a row that changes from one to the other is a decision, not
- * a slip.  All others are: instances would be shared that compute something else.
+ * The rows that are not part of the key, written out, so that a change of this is a decision and not an
+ * accident.  All others are part of it: otherwise instances that compute different results would be
+ * shared.
  */
 static void
 check_no_keys(void)
@@ -171,7 +172,7 @@ check_no_keys(void)
 	CHECK(found == sizeof(no_key) / sizeof(no_key[0]), "one of %zu is no option", found);
 }
 
-/* Texts that look like other options make no equal keys. */
+/* Texts that look like other options don't make equal keys. */
 static void
 check_hostile(void)
 {
@@ -183,7 +184,7 @@ check_hostile(void)
 	mem_free(b);
 }
 
-/* Values beyond least and most are refused, and the error has both. */
+/* Values outside the range are refused, and the error has both bounds. */
 static void
 check_ranges(void)
 {
@@ -217,7 +218,7 @@ main(void)
 	check_no_keys();
 	check_hostile();
 	check_ranges();
-	/* no member but those of the rows and the two pointers: it would not be in the key */
+	/* ModelOpts has only the rows' members and the two pointers: another member would not be in the key */
 	CHECK(offsetof(ModelOpts, for_adopt) == (sizeof(RowsAlone) + 7) / 8 * 8 &&
 		  sizeof(ModelOpts) == offsetof(ModelOpts, for_adopt) + 16, "ModelOpts has a member of no row");
 	CHECK(!model_opts_parse("{\"max_lora_rank\":3}", &o, &e) && strstr(e.msg, "must be one of") != NULL,

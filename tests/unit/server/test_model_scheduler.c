@@ -1,11 +1,11 @@
 /*
  * test_model_scheduler.c
- *	  Which model computes next: shares, leads and waiting times, in a simulated world whose time is the
- *	  steps' alone.
+ *	  Which model computes next: shares, leads and waiting times, in a simulated world in which only
+ *	  steps take time.
  *
- * The world has one CPU.  A model's step takes as long as the test says; a step can be interrupted each
- * `grain` microseconds, if the test says so.  What the scheduler decides is compared with what each class
- * has been promised in model_scheduler.h, not with a second scheduler.
+ * The world has one CPU.  A model's step takes as long as the test says; a step can be preempted each
+ * `grain` microseconds, if the test says so.  The scheduler's decisions are compared with the guarantees
+ * of each class in model_scheduler.h, not with a second scheduler.
  */
 #include "server/model_scheduler.h"
 
@@ -35,11 +35,11 @@ typedef struct World
 	WorkClass	work[MOST];
 	int			weight[MOST];
 	int64_t		step_us[MOST];
-	int			grain;			/* 0: steps aren't interrupted */
+	int			grain;			/* 0: steps aren't preempted */
 	int64_t		now;
 	int64_t		had[MOST];		/* us */
-	int64_t		since[MOST];	/* since when it waits for its step; -1 = it doesn't */
-	int64_t		longest[MOST];	/* wait */
+	int64_t		since[MOST];	/* time since when it waits for its step; -1 = it doesn't */
+	int64_t		longest[MOST];	/* longest wait */
 } World;
 
 static World
@@ -96,7 +96,7 @@ ends(World *w, int i)
 	look(w);
 }
 
-/* A step of the model whose turn it is, with what comes between; false: nobody has work. */
+/* Run the step of the next model, with those that preempt it.  Returns false if no model has work. */
 static bool
 step(World *w)
 {
@@ -140,11 +140,11 @@ run_for(World *w, int64_t us)
 
 typedef struct Seat
 {
-	int			model;			/* whose step is made here; -1 = none */
+	int			model;			/* model whose step runs here; -1 = none */
 	int64_t		left;			/* us, with all threads */
 } Seat;
 
-/* Latency work goes into the middle of steps, with all threads, and the other step stands still. */
+/* Latency work preempts steps in the middle, with all threads, and the other step pauses. */
 static void
 interrupt(World *w, int outer)
 {
@@ -158,7 +158,7 @@ interrupt(World *w, int outer)
 	}
 }
 
-/* How much of the time two steps ran at once. */
+/* Return the share of time in which two steps ran at once. */
 static double
 run_at_once(World *w, int64_t us)
 {
@@ -199,7 +199,7 @@ run_at_once(World *w, int64_t us)
 		for (int k = 0; k < 2; k++)
 			if (seats[k].model >= 0)
 			{
-				/* the clock goes on by tick in all: half of it each */
+				/* the clock advances by tick in all: each gets half of it */
 				computes(w, seats[k].model, tick / n > 0 ? tick / n : 1);
 				seats[k].left -= tick / n > 0 ? tick / n : 1;
 			}
@@ -282,7 +282,7 @@ test_at_once(void)
 		}
 }
 
-/* A short latency request has all threads from the next tick on, whatever runs. */
+/* A short latency request gets all threads from the next tick on, whatever runs. */
 static void
 test_short_at_once(void)
 {
@@ -302,7 +302,7 @@ test_short_at_once(void)
 	mem_free(w.s.a);
 }
 
-/* One whose steps never end waits for nobody, but does not take more than its share in the long run. */
+/* Endless latency work never waits, but does not get more than its share in the long run. */
 static void
 test_latency_share(void)
 {
@@ -313,12 +313,12 @@ test_latency_share(void)
 	CHECK(w.had[1] == 0, "latency work has its lead first: %lld", (long long) w.had[1]);
 	run_for(&w, 100000000);
 	CHECK(fabs(part(&w, 0) - 0.5) < 0.01, "%.4f", part(&w, 0));
-	/* it stands back for a slice, and what the other does not stop before */
+	/* it pauses for a slice, and until the other one can be preempted */
 	CHECK(w.longest[0] <= MSCHED_SLICE_US + 2000, "waited %lld us", (long long) w.longest[0]);
 	mem_free(w.s.a);
 }
 
-/* Short requests now and then, beside steps that take long. */
+/* Short requests now and then, next to steps that take long. */
 static void
 test_short_requests(void)
 {
@@ -330,7 +330,7 @@ test_short_requests(void)
 	{
 		w.work[0] = WORK_NONE;
 		run_for(&w, 1000 + random_below(300000));
-		/* it comes between two steps here; what interrupts one is test_latency_share's */
+		/* it runs between two steps here; test_latency_share tests preemption */
 		w.work[0] = WORK_LATENCY;
 		for (int k = 0; k < 10; k++)
 			step(&w);
@@ -339,7 +339,7 @@ test_short_requests(void)
 	mem_free(w.s.a);
 }
 
-/* Background work has its percentage of the time while others have work, and else all of it. */
+/* Background work gets its percentage of the time while others have work, otherwise all of it. */
 static void
 test_background(void)
 {
@@ -365,7 +365,7 @@ test_background(void)
 	}
 }
 
-/* A model that had no work has saved up nothing, and is not behind either. */
+/* A model that had no work has neither saved up time nor fallen behind. */
 static void
 test_return(void)
 {
@@ -381,8 +381,9 @@ test_return(void)
 }
 
 /*
- * 100,000 events: models come and go, get work of any class and lose it, weights change.  Always: somebody
- * computes as long as there is work; who has work computes before others have had a bounded time.
+ * 100,000 events: models come and go, get work of any class and lose it, weights change.  Invariants: a
+ * model computes as long as there is work; each model with work computes within a bounded time of
+ * others.
  */
 static void
 test_random(unsigned seed)
@@ -439,8 +440,8 @@ test_random(unsigned seed)
 		for (int k = 0; k < w.s.n; k++)
 			longest_wait = w.longest[k] > longest_wait ? (int) w.longest[k] : longest_wait;
 		/*
-		 * The least share is a background model's: 6 % of the time, by weights of 100 to 400 among at most
-		 * MOST, while a step of 0.1 s of each is charged at once.
+		 * The least share is a background model's: 6 % of the time, by weights of 100 to 400 among at
+		 * most MOST, while a step of 0.1 s of each is charged at once.
 		 */
 		CHECK(longest_wait < 90000000, "event %d: waited %d us", event, longest_wait);
 		if (check_failed > 20)

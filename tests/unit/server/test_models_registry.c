@@ -1,7 +1,6 @@
 /*
  * test_models_registry.c
- *	  The registry of models from outside (--fake): load, share, fail, unload,
- *	  forget, change.
+ *	  The registry of models from outside (--fake): load, share, fail, unload, forget, change.
  */
 #include "tests/unit/wire_peer.h"
 
@@ -40,7 +39,10 @@ send_model(WireKind kind, int db, const char *model, const char *path, const cha
 	return t;
 }
 
-/* "text" / "arch A len N" / "SQLSTATE|message|hint" of the final frame; progress: count */
+/*
+ * Return "text" / "arch A len N" / "SQLSTATE|message|hint" of the final frame; *progress: number of such
+ * frames.
+ */
 static const char *
 result(Talk *t, int *progress)
 {
@@ -105,7 +107,7 @@ test_load(void)
 	r = result(send_model(WK_MODEL_LOAD, 1, "slow", "/fake/slow:300", NULL, NULL), &progress);
 	CHECK(progress == 0, "loaded already");
 
-	/* a generate request waits for a load, with a NOTICE's text */
+	/* a generate request waits for a load, and gets a NOTICE's text */
 	t = send_model(WK_GENERATE, 1, "slow2", "/fake/slow:200", "{\"max_model_len\": 100}", "hi");
 	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_PROGRESS && frame_int(&f, WTAG_PHASE) == WP_LOADING_MODEL &&
 		  strcmp(frame_str(&f, WTAG_TEXT), "loading model \"slow2\"") == 0, "first progress frame");
@@ -247,7 +249,7 @@ test_unload(void)
 	talk_free(wait);
 }
 
-/* A model that a job still uses is on its way out: no load may take it up again. */
+/* A model that a job still uses is about to be freed: no load may use it again. */
 static void
 test_unload_pinned(void)
 {
@@ -286,7 +288,7 @@ forget(int db, const char *model, uint64_t hash)
 	return result(t, NULL);
 }
 
-/* With a hash, only the version that is meant is forgotten. */
+/* With a hash, only the version with that hash is forgotten. */
 static void
 test_forget_version(void)
 {
@@ -341,7 +343,7 @@ test_many_entries(void)
 		act(WK_MODEL_FORGET, 1, NULL);
 		gen(20, name, "/fake/fail", NULL, "x");
 	}
-	/* failed entries make room */
+	/* failed entries are evicted */
 	r = gen(21, "extra", "/fake/e", NULL, "fits");
 	CHECK(strcmp(r, "FITS") == 0, "%s", r);
 	CHECK(st->n_models <= 64, "%u rows", st->n_models);
@@ -365,7 +367,7 @@ rows_of(int db)
 	return n;
 }
 
-/* Loaded models that are idle go, the one that was used longest ago; others never do. */
+/* Idle loaded models are evicted, the least recently used one first; others never are. */
 static void
 test_evict(void)
 {
@@ -386,7 +388,7 @@ test_evict(void)
 	r = gen(22, "b", "/fake/b", NULL, "back");
 	CHECK(strcmp(r, "BACK") == 0 && row(22, "d") < 0 && row(22, "c") >= 0, "first one without weights: %s",
 		  r);
-	/* a request, a load, and one that stays */
+	/* a request, a load, and one with unlimited keep-alive */
 	act(WK_MODEL_FORGET, 22, NULL);
 	run = send_model(WK_GENERATE, 22, "a", "/fake/a", NULL, "@hang");
 	load = send_model(WK_MODEL_LOAD, 22, "b", "/fake/slow:300", NULL, NULL);
@@ -397,7 +399,7 @@ test_evict(void)
 	CHECK(strncmp(result(load, NULL), "arch fake", 9) == 0, "the load goes on");
 	r = gen(22, "d", "/fake/d", NULL, "loaded, thus idle");
 	CHECK(strcmp(r, "LOADED, THUS IDLE") == 0 && row(22, "b") < 0, "%s", r);
-	/* a lower limit counts for the next one */
+	/* a lower limit applies to the next entry */
 	set("config max_models=2\n");
 	CHECK(rows_of(22) == 3, "none goes by itself");
 	r = gen(22, "e", "/fake/e", NULL, "x");
@@ -425,7 +427,7 @@ test_check(void)
 	CHECK(strncmp(r, "22023|", 6) == 0, "%s", r);
 }
 
-/* Load, use, unload, at random and from several conversations at once. */
+/* Load, use, unload, at random and by several calls at once. */
 static void
 test_random(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_server.c
- *	  The engine process from outside (--fake): conversations through the arena,
- *	  cancelling, corrupt backends, control socket, start and end.
+ *	  The engine process from outside (--fake): calls through the arena, cancelling, corrupt backends,
+ *	  control socket, start and end.
  *
  * test_server [ENGINE] [bench]
  */
@@ -52,7 +52,7 @@ generate(const char *prompt, bool stream)
 	return generate_n(prompt, strlen(prompt), stream);
 }
 
-/* Whole answer or "SQLSTATE: message" */
+/* Return the whole output or "SQLSTATE: message". */
 static const char *
 answer(Talk *t)
 {
@@ -259,7 +259,7 @@ test_tokenize(void)
 	CHECK(strncmp(r, "22023: ", 7) == 0, "%s", r);
 }
 
-/* A prompt and an answer of 16 MB through rings of 32 kB. */
+/* A prompt and an output of 16 MB through rings of 32 kB. */
 static void
 test_big(void)
 {
@@ -287,7 +287,7 @@ test_big(void)
 	ends("a big prompt");
 }
 
-/* The reader comes late: everything waits in the engine, nothing is lost. */
+/* A backend that reads late: everything waits in the engine, nothing is lost. */
 static void
 test_slow_reader(void)
 {
@@ -351,8 +351,8 @@ generate_regex(const char *prompt, const char *regex)
 }
 
 /*
- * While twelve wait for their grammars, who wants none is served.  And who has gone needs no grammar: the
- * next one doesn't wait for those of twelve who have.
+ * While twelve requests wait for their grammars, one without a grammar is served.  And cancelled
+ * requests' grammars are not compiled: the next request doesn't wait for those of twelve cancelled ones.
  */
 static void
 test_grammars(void)
@@ -419,7 +419,7 @@ test_reuse(void)
 	ends("1000 cancels");
 }
 
-/* A slot claimed again while the engine still looks at its last conversation. */
+/* A slot claimed again while the engine still handles its previous call. */
 static void
 test_turnover(void)
 {
@@ -467,7 +467,7 @@ test_many(void)
 	ends("many at once");
 }
 
-/* Whatever a broken backend writes, the engine lives and serves the others. */
+/* Whatever a broken backend writes, the engine survives and serves the others. */
 static void
 test_corrupt(void)
 {
@@ -531,7 +531,7 @@ test_settings(void)
 	int64_t		begun = clock_us();
 
 	peer_tell(&P, "config fake_step_ms=50\nconfig nonsense=1\nconfig fake_batch=0\n");
-	/* the engine reads it when it comes to that */
+	/* the engine reads it in its own time */
 	while (!slow && clock_us() - begun < 10000000)
 	{
 		int64_t		t0 = clock_us();
@@ -604,7 +604,7 @@ test_start_and_end(void)
 	CHECK(peer_exit_status(&P, 2000) == ENGINE_EXIT_USAGE, "unknown setting");
 	peer_kill(&P);
 
-	/* requests queued before the engine is there are served when it comes */
+	/* requests queued before the engine runs are served when it starts */
 	{
 		Talk	   *t = generate("early bird", false);
 

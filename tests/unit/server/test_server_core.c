@@ -1,8 +1,8 @@
 /*
  * test_server_core.c
- *	  The engine process with the real core on the tiny models of
- *	  build/fixtures/models: check, load, tokenize, generate, share, cancel, unload.
- *	  What the answers say is test_offline's and the golden files' affair.
+ *	  The engine process with the real core on the tiny models of build/fixtures/models: check, load,
+ *	  tokenize, generate, share, cancel, unload.  test_offline and the golden files test the contents of
+ *	  outputs.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -65,7 +65,7 @@ ask(const Ask *a)
 	return t;
 }
 
-/* All text of the conversation, or "SQLSTATE: message". */
+/* Return all text of the call, or "SQLSTATE: message". */
 static char *
 result(Talk *t)
 {
@@ -181,8 +181,8 @@ test_errors(void)
 }
 
 /*
- * What is wrong is found when the model and what drafts for it are there: nothing of them is left (ASan's
- * engine says so when it ends).
+ * An error is found after the model and its drafter are loaded: both are freed (the engine under ASan
+ * reports leaks when it ends).
  */
 static void
 test_late_error(void)
@@ -199,7 +199,7 @@ test_late_error(void)
 	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "options that don't fit the weights: %s",
 		  r);
 	free(r);
-	/* a model is not made with options that it can't be loaded with */
+	/* a model is not created with options that prevent its load */
 	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.db = 1,.path = DRAFTS "target",
 						   .options = "{\"fp8_activations\": true}"}));
 	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "the check: %s", r);
@@ -249,7 +249,7 @@ test_cancel_and_unload(void)
 	free(r);
 }
 
-/* A backend that doesn't read holds up nothing: its answer is computed, others are answered. */
+/* A backend that doesn't read delays nothing: its output is computed, others are served. */
 static void
 test_no_waiting_for_readers(void)
 {
@@ -295,8 +295,9 @@ test_no_waiting_for_readers(void)
 #define BUSY	8
 
 /*
- * Two models that compute all the time make their steps at once, each with half of the threads: the answers
- * are those of a model that is alone.  A third model's request beside them is answered, and one is cancelled.
+ * Two models that compute all the time run their steps at once, each with half of the threads: the
+ * outputs equal those of a model alone.  A third model's request is served meanwhile, and one is
+ * cancelled.
  */
 static void
 test_two_models(void)
@@ -346,8 +347,8 @@ test_two_models(void)
 }
 
 /*
- * From load to idle: compute threads, output thread and all others fall asleep, at once where a core is free.
- * On a busy machine the threads begin to wait for work late, so there are some seconds in which they may.
+ * From load to idle: compute threads, output thread and all others fall asleep, at once if a core is
+ * free.  On a busy machine the threads begin to wait for work late, so they get some seconds.
  */
 static void
 test_idle(void)
@@ -395,7 +396,7 @@ stop(void)
 	peer_free(&P);
 }
 
-/* Threads of the engine that may run on one CPU only. */
+/* Count the engine's threads that may run on only one CPU. */
 static int
 pinned_threads(void)
 {
@@ -415,7 +416,7 @@ pinned_threads(void)
 	return n;
 }
 
-/* cpu_affinity binds compute threads; the output thread, made beside them, runs where it can. */
+/* cpu_affinity binds compute threads; the output thread may run on any CPU. */
 static void
 test_affinity(const char *engine)
 {

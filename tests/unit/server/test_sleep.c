@@ -1,7 +1,7 @@
 /*
  * test_sleep.c
- *	  Models that sleep, with the real core: every level and mode, with requests in flight; memory goes,
- *	  answers come back the same.
+ *	  Models that sleep, with the real core: every level and mode, with requests in flight; memory is
+ *	  freed, and outputs are the same afterwards.
  */
 #include "tests/unit/wire_peer.h"
 
@@ -44,7 +44,7 @@ send_ask(WireKind kind, int db, const char *model, const char *path, const char 
 	return t;
 }
 
-/* The answer's text, or "SQLSTATE: message"; cached: CACHED_TOKENS. */
+/* Return the output's text, or "SQLSTATE: message"; *cached: CACHED_TOKENS. */
 static char *
 result(Talk *t, int64_t *cached)
 {
@@ -78,7 +78,7 @@ gen(int db, const char *path, int n, bool wait)
 	return send_ask(WK_GENERATE, db, "m", path, prompt, NULL, n, wait);
 }
 
-/* The answer to a command; model: of database db. */
+/* Return the reply to a command; model: of database db. */
 static const char *
 command(const char *what, int db, const char *model)
 {
@@ -122,14 +122,14 @@ nap(void)
 	usleep(30000);
 }
 
-/* The next step takes its time: what is sent now is in flight for a while. */
+/* Make the next step slow, so that requests sent now are in flight for a while. */
 static void
 slow(void)
 {
 	said("sleep-step 300", "ok");
 }
 
-/* Every level: text after it as before, nothing cached. */
+/* Every level: the same text afterwards, with nothing cached. */
 static void
 test_levels(const char *want)
 {
@@ -163,7 +163,7 @@ test_levels(const char *want)
 		free(r);
 		said("integrity", "ok");
 	}
-	/* asleep already, and deeper */
+	/* asleep already, and to a deeper level */
 	said("sleep 1 abort", "ok");
 	said("sleep 1 abort", "ok");
 	said("sleep 2 abort", "ok");
@@ -201,7 +201,7 @@ test_modes(const char *want, const char *long_want)
 	{
 		char		cmd[32];
 
-		/* abort: those in flight fail, those that come later wait */
+		/* abort: requests in flight fail, later ones wait */
 		slow();
 		for (int i = 0; i < 6; i++)
 			t[i] = gen(1, MODEL, 200, false);
@@ -216,7 +216,7 @@ test_modes(const char *want, const char *long_want)
 		said("wake 7", "ok");
 		is(t[0], want, "waited");
 
-		/* keep: they go on */
+		/* keep: they continue */
 		slow();
 		for (int i = 0; i < 6; i++)
 			t[i] = gen(1, MODEL, 200, false);
@@ -227,7 +227,7 @@ test_modes(const char *want, const char *long_want)
 		CHECK(level == 0 || st->kv_blocks_used == 0, "%lld blocks are held", (long long) st->kv_blocks_used);
 		EVENTUALLY(atomic_load(&P.h->busy) == 0);
 		CHECK(atomic_load(&P.h->busy) == 0, "nothing to do");
-		/* and can be cancelled meanwhile */
+		/* and can be cancelled during the sleep */
 		talk_cancel(t[5]);
 		CHECK(talk_wait_closed(t[5], 5000), "cancelled in its sleep");
 		talk_free(t[5]);
@@ -254,7 +254,7 @@ test_modes(const char *want, const char *long_want)
 			is(t[i], long_want, "awaited");
 		said("wake 7", "ok");
 	}
-	/* paused, then deeper and deeper: they are kept, and fail when somebody wants that */
+	/* paused, then deeper and deeper: they are kept, and fail in mode abort */
 	for (int last = 1; last <= 3; last++)
 	{
 		slow();
@@ -293,8 +293,8 @@ begin_copy(void)
 }
 
 /*
- * Requests that are kept while the model has no weights: what if the files are others, or gone, when it
- * wakes?
+ * Requests are kept while the model has no weights, and the files have changed, or are missing, when it
+ * wakes.
  */
 static void
 test_files_change(const char *want, const char *long_want)
@@ -328,7 +328,7 @@ test_files_change(const char *want, const char *long_want)
 	said("integrity", "ok");
 }
 
-/* The answer to "update-weights MODE" of database 7's model. */
+/* Return the reply to "update-weights MODE" for database 7's model. */
 static const char *
 update(const char *mode)
 {
@@ -343,7 +343,7 @@ update(const char *mode)
 	return buf;
 }
 
-/* Other weights for a model that is paused, or asleep: requests that it has kept go on with the old ones. */
+/* New weights for a model that is paused, or asleep: kept requests finish with the old ones. */
 static void
 test_update(const char *want, const char *long_want)
 {
@@ -371,7 +371,7 @@ test_update(const char *want, const char *long_want)
 			is(u, want, "who has waited");
 			said("integrity", "ok");
 		}
-	/* what was left behind is paused, and slept, with the model */
+	/* requests that stay on the old instance are paused, and sleep, with the model */
 	for (int level = 0; level <= 2; level++)
 	{
 		Talk	   *t = begin_copy();
@@ -410,7 +410,7 @@ test_update(const char *want, const char *long_want)
 	CHECK(system("rm -r " COPY " " OTHER_COPY) == 0, "gone");
 }
 
-/* The caller goes away while requests are awaited: the sleep is taken back. */
+/* The client cancels while the operation waits for requests: the sleep is undone. */
 static void
 test_asker_leaves(const char *want, const char *long_want)
 {
@@ -449,7 +449,7 @@ test_one(const char *want)
 	CHECK(strcmp(command("wake 7", 1, "m"), "ok") == 0, "woken");
 	is(gen(3, MODEL, 20, false), want, "both are awake");
 	CHECK(strncmp(command("sleep 1 wait", 9, "nobody"), "42704", 5) == 0, "unknown");
-	/* unloaded in its sleep */
+	/* unloaded while asleep */
 	CHECK(strcmp(command("sleep 1 wait", 2, "n"), "ok") == 0, "sleeps");
 	free(result(send_ask(WK_MODEL_UNLOAD, 2, "n", NULL, NULL, NULL, 0, false), NULL));
 	CHECK(strcmp(command("wake 7", 2, "n"), "ok") == 0, "woken");
@@ -458,7 +458,7 @@ test_one(const char *want)
 	CHECK(strcmp(other, again) == 0, "loaded again: %s", again);
 	free(again);
 	free(other);
-	/* all, with a model that comes while they sleep */
+	/* all, and a model that is added while they sleep */
 	said("sleep 1 wait", "ok");
 	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), "55000: model \"late\" is asleep",
 	   "new ones sleep, too");

@@ -1,9 +1,10 @@
 /*
  * test_step_loop.c
- *	  Which thread makes which step: two at once, latency work alone in the middle of others, jobs between
- *	  steps.
+ *	  Which thread makes which step: two at once, latency work alone in the middle of others, jobs
+ *	  between steps.
  *
- * The models are made up: their steps do what a test says, and wait for each other instead of for a time.
+ * The models are simulated: their steps do what a test says, and wait for each other instead of for a
+ * time.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,15 +18,15 @@
 struct BackendModel
 {
 	void		(*body) (BackendModel *in); /* of a step */
-	_Atomic int left;			/* steps that it has to make; -1 = without end */
+	_Atomic int left;			/* remaining steps; -1 = endless */
 	_Atomic int work;			/* WorkClass */
-	bool		shares;			/* threads */
+	bool		shares;			/* its steps may run with a part of the threads */
 	_Atomic int part,
 				parts;
 	_Atomic int inside;			/* threads in its step */
-	_Atomic int steps;			/* made */
-	_Atomic int ops;			/* of the steps */
-	_Atomic bool met;			/* another's step ran at the same time */
+	_Atomic int steps;			/* steps made */
+	_Atomic int ops;			/* operations of the steps */
+	_Atomic bool met;			/* another model's step ran at the same time */
 	_Atomic int freed;
 	void		(*progress) (void *ctx, bool between);
 	void	   *ctx;
@@ -38,14 +39,14 @@ static const _Atomic int weight = 100;
 static Step *S;
 static Jobs *J;
 
-/* Waits for what another thread does: true within five seconds. */
+/* Wait for something that another thread does: true within five seconds. */
 #define COMES(condition) ({ int64_t end_ = clock_us() + 5000000; \
 	for (; !(condition) && clock_us() < end_; usleep(100)) \
 	{ \
 	} \
 	(condition); })
 
-/* CHECK() is the main thread's. */
+/* Failures on other threads, since CHECK() is for the main thread only. */
 static _Atomic int wrong;
 
 static void
@@ -55,13 +56,13 @@ require(bool ok, const char *what)
 		fprintf(stderr, "FAILED on a step thread: %s\n", what);
 }
 
-/* ---- the made up backend ---- */
+/* ---- the simulated backend ---- */
 
 static int64_t
 next_due(BackendModel *in, int lane)
 {
 	require(lane == 0, "there is one replica");
-	/* the step thread alone may look at a model, and not while its step is made */
+	/* only the step thread may access a model, and not during its step */
 	require(atomic_load(&in->inside) == 0, "a step is on its way");
 	return atomic_load(&in->left) != 0 ? 0 : INT64_MAX;
 }
@@ -206,7 +207,7 @@ meet(BackendModel *in)
 {
 	BackendModel *other = in == &M[0] ? &M[1] : &M[0];
 
-	/* each with its half, until the other one has seen it */
+	/* each with its half, until the other one has noticed */
 	require(COMES(atomic_load(&other->inside) > 0 || atomic_load(&other->left) == 0), "the other one's step");
 	require(COMES(atomic_load(&in->parts) == 2 || atomic_load(&other->left) == 0), "half of the threads");
 	atomic_fetch_add(&in->ops, 1);
@@ -222,7 +223,7 @@ test_at_once(WorkClass work)
 		  atomic_load(&M[0].steps), atomic_load(&M[1].steps));
 	CHECK(atomic_load(&M[0].part) != atomic_load(&M[1].part) || atomic_load(&M[0].parts) == 1 ||
 		  atomic_load(&M[1].parts) == 1, "different halves");
-	/* alone it has all threads again */
+	/* alone it gets all threads again */
 	atomic_store(&M[1].left, 1);
 	atomic_store(&M[0].left, 0);
 	step_poke(S);
@@ -239,7 +240,7 @@ short_step(BackendModel *in)
 	usleep(300);
 }
 
-/* A model that shares no threads is alone, with whatever others do. */
+/* A model that shares no threads runs alone, whatever others do. */
 static void
 test_not_shared(void)
 {
@@ -260,11 +261,11 @@ test_not_shared(void)
 	end(3);
 }
 
-/* ---- latency work in the middle ---- */
+/* ---- preemption by latency work ---- */
 
 static atomic_bool stop;
 
-/* A step without end, with operations that take a moment. */
+/* An endless step, with short operations. */
 static void
 long_step(BackendModel *in)
 {
@@ -281,7 +282,7 @@ latency_step(BackendModel *in)
 {
 	int			ops;
 
-	/* the step in whose middle this is stands, the other one will before long */
+	/* the preempted step is paused, the other one will be soon */
 	require(COMES(atomic_load(&in->parts) == 1), "all threads");
 	ops = atomic_load(&M[0].ops) + atomic_load(&M[1].ops);
 	in->progress(in->ctx, true);
@@ -328,7 +329,7 @@ test_jobs(void)
 	end(2);
 }
 
-/* Models come and go, and work of any class does, while steps are made. */
+/* Models come and go, and work of any class does, while steps run. */
 static void
 test_random(void)
 {

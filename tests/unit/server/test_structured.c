@@ -1,7 +1,7 @@
 /*
  * test_structured.c
- *	  Options of structured output: which kind they name, with which text; what is refused; and
- *	  the cache of grammars.
+ *	  Options of structured output: which kind they give, with which text; errors; and the cache of
+ *	  grammars.
  */
 #include "server/request/structured_options.h"
 
@@ -181,7 +181,7 @@ test_options(void)
 											"\"strict\":false}}")}, 1, &e) &&
 		  !s.gram.opt.strict, "strict: %s", e.msg);
 	structured_free(&s);
-	/* beside a response_format, which is a kind, as beside an argument */
+	/* next to a response_format, which is a kind, as next to an argument */
 	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"json_object\"}"),
 									 OUTPUTS("{\"disable_any_whitespace\": true}")}, 2, &e) &&
 		  s.gram.kind == GRAM_JSON_OBJECT && s.gram.opt.disable_any_whitespace, "response_format: %s", e.msg);
@@ -293,10 +293,10 @@ test_cache(void)
 	CHECK(grammar_cache_get(c, &b, &e) == NULL && e.cls == ERR_UNSUPPORTED && e.msg[0] != '\0', "class %d",
 		  e.cls);
 	grammar_cache_free(c);
-	grammar_unref(g);			/* was ours still */
+	grammar_unref(g);			/* our reference was still valid */
 }
 
-/* At most 1,024 entries, and those used last; with little memory at least one. */
+/* At most 1,024 entries, the most recently used ones; with little memory at least one. */
 static void
 test_cache_bounds(void)
 {
@@ -318,7 +318,7 @@ test_cache_bounds(void)
 	c = grammar_cache_new((size_t) 1 << 30);
 	for (int i = 0; i < 1030; i++)
 	{
-		snprintf(text[0], sizeof(text[0]), "(?=%d)", i);	/* an error takes less to make */
+		snprintf(text[0], sizeof(text[0]), "(?=%d)", i);	/* an error is faster to make */
 		s = regex(text[0]);
 		CHECK(grammar_cache_get(c, &s, &e) == NULL, "%s", text[0]);
 		s = regex("(?=0)");

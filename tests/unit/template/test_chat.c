@@ -1,8 +1,8 @@
 /*
  * test_chat.c
  *	  Chats as text and tokens: against transformers' apply_chat_template()
- *	  (tests/golden/chat_golden.py), and that no text of a message becomes a special
- *	  token, however it is cut and put together.
+ *	  (tests/golden/chat_golden.py), and that no text of a message becomes a special token, however it is
+ *	  cut and concatenated.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,7 +200,7 @@ test_injection(void)
 	static const struct
 	{
 		const char *source;
-		int			special;	/* of the template's own */
+		int			special;	/* of the template's own text */
 	}			cases[] = {
 		{"{% for m in messages %}{{ m.content }}{% endfor %}", 0},
 		{"{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}", 0},
@@ -236,7 +236,7 @@ test_injection(void)
 	}
 }
 
-/* Tokens that begin turns aren't called special in all files: their names tell. */
+/* Tokens that begin turns aren't marked as special in all files: their names show it. */
 static void
 test_ordinary_control(void)
 {
@@ -271,7 +271,10 @@ test_ordinary_control(void)
 	intvec_free(&ids);
 }
 
-/* The place where the last message ends is the template's, whatever stands in messages and documents. */
+/*
+ * The position where the last message ends is determined by the template, whatever messages and
+ * documents contain.
+ */
 static void
 test_continue_tag(void)
 {
@@ -292,7 +295,7 @@ test_continue_tag(void)
 	buf_free(&marks);
 }
 
-/* ---- where templates come from ---- */
+/* ---- sources of templates ---- */
 
 static void
 test_sources(void)
@@ -352,7 +355,7 @@ test_sources(void)
 	buf_free(&marks);
 }
 
-/* ---- the form of content ---- */
+/* ---- the format of content ---- */
 
 static void
 test_content_format(void)

@@ -1,7 +1,7 @@
 /*
  * test_jinja.c
- *	  What jinja_golden.c can't compare with jinja2: marks of where bytes came from,
- *	  limits, hostile templates, errors of variables.
+ *	  What jinja_golden.c can't compare with jinja2: marks of the origin of bytes, limits, hostile
+ *	  templates, errors of variables.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/jinja_vars.h"
 
-/* Output with input in brackets: "ab[cd]e". */
+/* Render with input in brackets: "ab[cd]e". */
 static const char *
 marked(const char *source, const char *json)
 {
@@ -97,7 +97,7 @@ test_marks(void)
 	}
 }
 
-/* Compile and render with these limits; the error. */
+/* Compile and render with these limits; returns the error. */
 static Err
 failure(const char *source, const JinLimits *limits)
 {
@@ -157,7 +157,7 @@ test_limits(void)
 				  NULL).cls == ERR_NONE, "deep enough");
 }
 
-/* What goes through a long text counts for its length, also where it makes nothing of it. */
+/* Operations that scan a long text count for its length, also if their result is small. */
 static void
 test_scans(void)
 {
@@ -185,7 +185,7 @@ test_scans(void)
 	}
 }
 
-/* So do numbers whose text is long in the making, and names that are looked for one by one. */
+/* So do numbers whose text takes long to make, and names that are searched one by one. */
 static void
 test_slow_steps(void)
 {
@@ -255,7 +255,7 @@ test_deep_source(void)
 	}
 }
 
-/* A string with a bad escape, wherever the parser meets it. */
+/* A string with an invalid escape, wherever the parser meets it. */
 static void
 test_bad_escapes(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_chunk.c
- *	  src/text/chunker.c, chunk_boundaries.c: what every cut must keep, over random texts, and
- *	  where texts are cut, by example.
+ *	  src/text/chunker.c, chunk_boundaries.c: invariants of every split, over random texts, and examples
+ *	  of splits.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 /* ---- tokenizers ---- */
 
-/* every byte */
+/* A token for every byte. */
 static bool
 bytes(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 {
@@ -27,7 +27,7 @@ bytes(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 	return true;
 }
 
-/* words with the space before them, three letters a token, as byte-level BPE might */
+/* Words with the space before them, three letters a token, as byte-level BPE might have. */
 static bool
 threes(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 {
@@ -48,7 +48,7 @@ threes(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 	return true;
 }
 
-/* one a word, white space has none, as WordPiece */
+/* One token for each word, none for white space, as WordPiece. */
 static bool
 words(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 {
@@ -66,7 +66,7 @@ words(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 	return true;
 }
 
-/* a token more at the front than in the middle: a chunk by itself is longer than its part of the text */
+/* One token more at the beginning than in the middle: a chunk alone is longer than its part of the text. */
 static bool
 prefixed(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 {
@@ -86,7 +86,7 @@ static struct
 	{"prefixed", {prefixed, NULL}},
 };
 
-/* ---- what every cut must keep ---- */
+/* ---- invariants of every split ---- */
 
 static bool exact = true;		/* the encoder knows where tokens begin */
 
@@ -198,9 +198,9 @@ test_random(void)
 	buf_free(&b);
 }
 
-/* ---- where texts are cut ---- */
+/* ---- examples ---- */
 
-/* wanted: the chunks, each behind a '|' */
+/* wanted: the chunks, each after a '|' */
 static void
 cut(ChunkMethod method, int size, int overlap, const char *text, const char *wanted)
 {
@@ -227,7 +227,7 @@ test_sentences(void)
 {
 	cut(CHUNK_SENTENCES, 5, 0, "One two. Three four five. Six!", "|One two. Three four five.|Six!");
 	cut(CHUNK_SENTENCES, 4, 0, "One two. Three four five. Six!", "|One two.|Three four five. Six!");
-	/* longer than the size: at words */
+	/* longer than the size: split at words */
 	cut(CHUNK_SENTENCES, 3, 0, "A b c d e f g. H i.", "|A b c|d e f|g. H i.");
 	cut(CHUNK_SENTENCES, 4, 0, "Dr. Smith came. He said e.g. this. J. Doe left.",
 		"|Dr. Smith came.|He said e.g. this.|J. Doe left.");
@@ -238,10 +238,10 @@ test_sentences(void)
 	cut(CHUNK_SENTENCES, 3, 0, "no period here\nnext line\n\nnew paragraph",
 		"|no period here|next line|new paragraph");
 	cut(CHUNK_SENTENCES, 6, 0, "1. First item. 2. Second item.", "|1. First item. 2. Second item.");
-	/* overlap: whole sentences if one fits */
+	/* overlap: complete sentences if one fits */
 	cut(CHUNK_SENTENCES, 4, 2, "A b. C d. E f. G h.", "|A b. C d.|C d. E f.|E f. G h.");
 	cut(CHUNK_SENTENCES, 4, 1, "A b. C d. E f g.", "|A b. C d.|d. E f g.");
-	/* a sentence that would not fit beside the overlap */
+	/* a sentence that would not fit together with the overlap */
 	cut(CHUNK_SENTENCES, 3, 2, "A b. C d e. F.", "|A b.|C d e.|d e. F.");
 	cut(CHUNK_SENTENCES, 3, 0, " \n ", "");
 	cut(CHUNK_SENTENCES, 3, 0, "", "");
@@ -266,16 +266,16 @@ test_markdown(void)
 	cut(CHUNK_MARKDOWN, 8, 0, "# One\n\nText here.\n\n# Two\n\nMore text.\n",
 		"|# One\n\nText here.\n\n# Two\n\nMore text.");
 	cut(CHUNK_MARKDOWN, 7, 0, "# One\n## Sub\na b c\n\nd e\n", "|# One\n## Sub\na b c|d e");
-	/* a code block that fits is not cut */
+	/* a code block that fits is not split */
 	cut(CHUNK_MARKDOWN, 6, 0, "Text here:\n```\na b\n\n# c\n```\nAfter.",
 		"|Text here:|```\na b\n\n# c\n```|After.");
-	/* longer than the size: at its lines */
+	/* longer than the size: split at its lines */
 	cut(CHUNK_MARKDOWN, 4, 0, "~~~~\na b c\n~~~\nd e f\n~~~~\n", "|~~~~\na b c|~~~\nd e f|~~~~");
 	cut(CHUNK_MARKDOWN, 8, 0, "Intro text.\n\n| a |\n|---|\n| 1 |\n\nAfter it.\n",
 		"|Intro text.|| a |\n|---|\n| 1 ||After it.");
 	cut(CHUNK_MARKDOWN, 5, 0, "Title one\n=====\na b\n\nSub\n---\nc d e",
 		"|Title one\n=====\na b|Sub\n---\nc d e");
-	/* a heading stays with its text, of which as much as fits */
+	/* a heading stays with as much of its text as fits */
 	cut(CHUNK_MARKDOWN, 6, 0, "# Head\nA b c. D e f. G h i.", "|# Head\nA b c.|D e f. G h i.");
 	cut(CHUNK_MARKDOWN, 5, 0, "- a b\n- c d\n- e f\n", "|- a b|- c d|- e f");
 	cut(CHUNK_MARKDOWN, 4, 0, "    indented code\n    more code\n\ntext",
@@ -292,7 +292,7 @@ test_tokens(void)
 	cut(CHUNK_NONE, 1, 0, "", "");
 }
 
-/* Linear: ten times the text takes ten times the work of the tokenizer. */
+/* Linear: ten times the text takes ten times the tokenizer's work. */
 static size_t encoded;
 
 static bool
@@ -348,7 +348,7 @@ open_tok(const char *name)
 	return t;
 }
 
-/* wanted: the places where tokens begin, as marks under the text */
+/* wanted: the positions where tokens begin, as marks under the text */
 static void
 check_starts(const char *name, const char *text, const char *wanted)
 {
@@ -367,7 +367,7 @@ check_starts(const char *name, const char *text, const char *wanted)
 	tok_free(t);
 }
 
-/* Pieces of a byte-level vocabulary are the text; the offsets follow from them. */
+/* The pieces of a byte-level vocabulary are the text; the offsets follow from them. */
 static void
 check_byte_level(const Tok *t, const char *name, const Buf *b)
 {
@@ -387,7 +387,7 @@ check_byte_level(const Tok *t, const char *name, const Buf *b)
 		/* a part of a character begins where the character does */
 		while (((unsigned char) b->data[begin] & 0xC0) == 0x80)
 			begin--;
-		/* a place is given with or without the space that belongs to the token */
+		/* an offset may include the space that belongs to the token or not */
 		ok = v.data[i] == (int32_t) begin || (b->data[begin] == ' ' && v.data[i] == (int32_t) begin + 1);
 		pos += n;
 	}

@@ -1,14 +1,14 @@
 /*
  * test_stop.c
- *	  Stop strings: every way to cut a text into calls gives the same output, and
- *	  the same as a search in the whole text.
+ *	  Stop strings: every way to cut a text into calls gives the same output, and the same as a search in
+ *	  the whole text.
  */
 #include "tests/unit/check.h"
 #include "text/stop_strings.h"
 
 #include <string.h>
 
-/* What a whole-text search says: earliest completion, then list order. */
+/* The result of a whole-text search: earliest completion, then list order. */
 static int
 by_search(const char *text, size_t n, size_t window, const char *const *strs, const size_t *lens,
 		  size_t count, size_t *end)
@@ -99,7 +99,7 @@ one(const char *const *strs, size_t n, const char *const *feeds, const char *con
 	stop_free(s);
 }
 
-/* What was flushed begins no match any more. */
+/* Flushed text can't begin a match any more. */
 static void
 behind_a_flush(void)
 {
@@ -129,9 +129,9 @@ main(void)
 	CHECK(out.len == 3, "nothing is held");
 	stop_free(none);
 
-	/* held back while it may become one, released when not */
+	/* held back while it may become one, emitted when not */
 	RUN(one(LIST("\n\n"), 1, LIST("a\n", "b\n", "\nc"), LIST("a", "\nb", ""), 0));
-	/* ends in the middle of a fed text; the rest is dropped */
+	/* ends within a fed text; the rest is dropped */
 	RUN(one(LIST("END"), 1, LIST("xE", "NDyy"), LIST("x", ""), 0));
 	/* the earliest completion wins over the list order */
 	RUN(one(LIST("abcd", "bc"), 2, LIST("abcd"), LIST("a"), 1));
@@ -140,7 +140,7 @@ main(void)
 	RUN(one(LIST("abc", "bc"), 2, LIST("abc"), LIST(""), 0));
 	/* falls back to a shorter border */
 	RUN(one(LIST("aab"), 1, LIST("aaa", "ab"), LIST("a", "a"), 0));
-	/* characters aren't cut */
+	/* characters aren't split */
 	one(LIST("\xE4\xBD\xA0!"), 1, LIST("x\xE4\xBD\xA0", "\xE4\xBD\xA0", "!"),
 		LIST("x", "\xE4\xBD\xA0", ""), 0);
 	RUN(behind_a_flush());

@@ -1,7 +1,7 @@
 /*
  * test_unicode.c
- *	  Character classes of every code point and normalization, against what
- *	  Hugging Face's engines do (tests/golden/tokenizer_unicode.txt); UTF-8 repair.
+ *	  Character classes of every code point and normalization, against Hugging Face's engines
+ *	  (tests/golden/tokenizer_unicode.txt); UTF-8 repair.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/tok_util.h"
@@ -25,7 +25,7 @@ classes(const char *name, unsigned bit, size_t count, unsigned long hash)
 	CHECK(n == count && h == hash, "class %s: %zu code points, expected %zu", name, n, count);
 }
 
-/* Code points on their own; counts what changes, hashes the results. */
+/* Normalize single code points; count changes, and hash the results. */
 static void
 forms(const char *name, UniForm form, size_t count, unsigned long hash)
 {
@@ -41,7 +41,7 @@ forms(const char *name, UniForm form, size_t count, unsigned long hash)
 
 		if (c >= 0xD800 && c <= 0xDFFF)
 			continue;
-		/* elsewhere the reference has the compatibility data of an older Unicode */
+		/* outside of this range the reference has the compatibility data of an older Unicode */
 		if (form != UNI_NFC && c >= 0x3200 && (c < 0xF900 || c > 0xFFFF))
 			continue;
 		len = utf8_put(s, c);
@@ -120,7 +120,7 @@ repair(const char *in, const char *want)
 	buf_free(&out);
 }
 
-/* A run of marks that utf8proc alone would take quadratic time for. */
+/* A run of marks for which utf8proc alone would take quadratic time. */
 static void
 long_run(void)
 {
@@ -140,7 +140,7 @@ long_run(void)
 	buf_free(&out);
 }
 
-/* U+11A7 looks like a final consonant to utf8proc, which then loses it. */
+/* utf8proc takes U+11A7 for a final consonant, and then loses it. */
 static void
 hangul(void)
 {

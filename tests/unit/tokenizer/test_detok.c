@@ -1,14 +1,14 @@
 /*
  * test_detok.c
- *	  Incremental detokenizing: whatever the cut between prompt and answer, the
- *	  pieces put out are whole characters and together what tok_decode() gives.
+ *	  Incremental detokenizing: whatever the cut between prompt and output, the emitted pieces are
+ *	  complete characters, and together they equal the result of tok_decode().
  */
 #include "tests/unit/check.h"
 #include "tests/unit/tok_util.h"
 #include "tokenizer/detokenizer.h"
 #include "text/unicode.h"
 
-/* Text of ids[0..n) with the context ids[0..cut) cut off. */
+/* Decode ids[0..n) incrementally, without the text of the context ids[0..cut). */
 static void
 incremental(const Tok *t, const int32_t *ids, size_t cut, size_t n, bool skip, Buf *out)
 {
@@ -69,7 +69,7 @@ test_tight(void)
 	tok_free(t);
 }
 
-/* All cuts of one sequence. */
+/* Test all cuts of one sequence. */
 static void
 all_cuts(const char *name, const Tok *t, const IntVec *ids, bool skip)
 {
@@ -84,8 +84,8 @@ all_cuts(const char *name, const Tok *t, const IntVec *ids, bool skip)
 		tok_decode(t, ids->data, cut, skip ? TOK_SKIP_SPECIAL : 0, &head);
 		incremental(t, ids->data, cut, ids->len, skip, &tail);
 		/*
-		 * Where the context ends between characters, the two halves make the
-		 * whole.  Elsewhere the character that it began isn't put out.
+		 * If the context ends between characters, the two halves make the whole.  Otherwise the
+		 * character that it began isn't emitted.
 		 */
 		if (head.len + tail.len == whole.len)
 			CHECK((head.len == 0 || memcmp(whole.data, head.data, head.len) == 0 ||
@@ -131,7 +131,7 @@ invariant(const char *name, const Buf *strs, size_t n)
 	tok_free(t);
 }
 
-/* The id of the byte c. */
+/* Return the id of the byte c. */
 static int32_t
 byte_id(const Tok *t, unsigned char c)
 {
@@ -196,7 +196,7 @@ cases(void)
 	incremental(llama, two, 1, 2, false, &out);
 	CHECK(strcmp(out.data, " the") == 0, "\"%s\"", out.data);
 	buf_reset(&out);
-	/* a character that the context began is text, too: what comes behind it keeps its space */
+	/* a character that began in the context is text, too: the text after it keeps its space */
 	for (int i = 0; i < 4; i++)
 		five[i] = byte_id(llama, (unsigned char) "\xF0\x9F\x98\x80"[i]);
 	five[4] = hello;

@@ -1,6 +1,6 @@
 /*
  * test_offsets.c
- *	  Where tokens stand in their text, as Hugging Face's library says it
+ *	  Offsets of tokens in their text, compared with Hugging Face's library
  *	  (tests/golden/offsets_golden.py), for every tokenizer.json of the fixtures.
  */
 #include <stdio.h>
@@ -43,7 +43,7 @@ from_hex(const char *hex, size_t n, Buf *out)
 		buf_addc(out, (char) c);
 }
 
-/* One line: a text, and its tokens with their places. */
+/* Check one line: a text, and its tokens with their offsets. */
 static void
 check_line(const char *name, const Tok *t, const char *line)
 {

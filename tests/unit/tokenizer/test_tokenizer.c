@@ -1,8 +1,7 @@
 /*
  * test_tokenizer.c
  *	  Encoding and decoding against Hugging Face tokenizers (recorded by
- *	  tests/golden/tokenizer_golden.py) and llama.cpp (../shared/tokenizers);
- *	  refusals and bad files.
+ *	  tests/golden/tokenizer_golden.py) and llama.cpp (../shared/tokenizers); errors and invalid files.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/gguf_vocab.h"
@@ -113,7 +112,7 @@ round_trip(const char *name, const Buf *strs, size_t n)
 
 		intvec_reset(&ids);
 		buf_reset(&text);
-		/* ids alone don't tell what lstrip and rstrip took */
+		/* the ids don't show what lstrip and rstrip have removed */
 		if (memchr(s, '[', strs[i].len) != NULL || memmem(s, strs[i].len, "gap", 3) != NULL)
 			continue;
 		CHECK(tok_encode(t, s, strs[i].len, 0, &ids, &e), "%s", e.msg);
@@ -132,7 +131,7 @@ round_trip(const char *name, const Buf *strs, size_t n)
 	tok_free(t);
 }
 
-/* Text that may not name special tokens never becomes one. */
+/* If special tokens are not allowed in a text, it never contains one. */
 static void
 no_special(const char *name, const Buf *strs, size_t n)
 {
@@ -189,7 +188,7 @@ check_against(const char *name, const Tok *t, bool keeps, Buf *inp, Buf *outp)
 			show_ids("got     ", &got);
 		}
 		CHECK(same_ids(&want, &got), "%s", name);
-		/* and back: all of these vocabularies keep every byte of valid UTF-8, but WordPiece */
+		/* and back: all of these vocabularies but WordPiece keep every byte of valid UTF-8 */
 		tok_decode(t, got.data, got.len, 0, &text);
 		CHECK(!keeps ||
 			  (text.len == (size_t) (stop - s) && (text.len == 0 || memcmp(text.data, s, text.len) == 0)),
@@ -201,7 +200,7 @@ check_against(const char *name, const Tok *t, bool keeps, Buf *inp, Buf *outp)
 	}
 }
 
-/* keeps: decoding gives the text again */
+/* keeps: decoding gives the original text */
 static void
 shared_vocab(const char *dir, const char *name, bool keeps)
 {
@@ -252,7 +251,7 @@ shared_vocabs(void)
 
 /* ---------- regexes ---------- */
 
-/* Byte-level without merges, cut by a regex; *e says how encoding n times c went. */
+/* Byte-level without merges, split by a regex; *e: the result of encoding n times c. */
 static bool
 regex_on(const char *regex, const char *c, size_t n, const char *end, size_t *pieces, Err *e)
 {
@@ -281,8 +280,8 @@ regex_on(const char *regex, const char *c, size_t n, const char *end, size_t *pi
 }
 
 /*
- * What a backtracking matcher could take quadratic or exponential time for: either it
- * is done within the budget of steps, which is linear in the text, or the text is refused.
+ * Regexes for which a backtracking matcher could take quadratic or exponential time: either they are
+ * matched within the budget of steps, which is linear in the text, or the text is refused.
  */
 static void
 hostile_regexes(void)
@@ -321,7 +320,7 @@ hostile_regexes(void)
 	}
 }
 
-/* Nothing that might mean something else to PCRE2 gets through. */
+/* Regexes that could have another meaning in PCRE2 are refused. */
 static void
 refused_regexes(void)
 {
@@ -347,7 +346,7 @@ refused_regexes(void)
 	}
 }
 
-/* ---------- refusals and bad files ---------- */
+/* ---------- errors and invalid files ---------- */
 
 #define MODEL(vocab, merges) "\"model\":{\"type\":\"BPE\",\"vocab\":{" vocab "},\"merges\":[" merges "]}"
 #define REST ",\"decoder\":{\"type\":\"ByteLevel\"}}"
@@ -437,7 +436,7 @@ refusals(void)
 	}
 }
 
-/* A file cut anywhere is refused, never more. */
+/* A file cut at any position is refused. */
 static void
 truncated(void)
 {
@@ -479,7 +478,7 @@ config(void)
 	intvec_free(&ids);
 }
 
-/* A GGUF vocabulary of our own; merges or scores make the kind. */
+/* A GGUF vocabulary made here; merges or scores determine the kind. */
 static const char *const gguf_tokens[] = {"<s>", "<u>", "a", "b", "ab", "\xE2\x96\x81", "<0x0A>",
 										  ("\xE2\x96\x81" "ab")};
 static const size_t gguf_lens[] = {3, 3, 1, 1, 2, 3, 6, 5};
@@ -593,7 +592,7 @@ spm_added(void)
 		"{\"added_tokens_decoder\": {\"900\": {}}}"
 	};
 	static const char text[] = "the<|im_end|> <tool>  the";
-	/* transformers' LlamaTokenizer: nothing stands before a special token */
+	/* transformers' LlamaTokenizer: no prefix space before a special token */
 	static const char *const cases[][2] = {
 		{"<s>the", "1 783 261 "}, {"<s> the", "1 269 "}, {"<s><s>the", "1 1 783 261 "}, {"<unk>a", "0 787 "},
 		{"a b", "262 278 "},
@@ -648,7 +647,7 @@ spm_added(void)
 	intvec_free(&ids);
 }
 
-/* Every pre-tokenizer that GGUF files name has regexes that are understood. */
+/* The regexes of every pre-tokenizer that GGUF files name can be compiled. */
 static void
 gguf_pre(void)
 {

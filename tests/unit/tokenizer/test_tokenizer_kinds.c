@@ -103,7 +103,7 @@ hash_texts(const Tok *t, const IntVec *ids)
 
 typedef struct Golden
 {
-	const uint8_t *p;			/* what is left of the file */
+	const uint8_t *p;			/* the rest of the file */
 	size_t		n;
 	uint32_t	n_out;
 	const uint8_t *out;			/* code points that are left out */
@@ -136,7 +136,7 @@ is_out(const Golden *g, uint32_t cp)
 	return false;
 }
 
-/* Token by token, as an answer is shown. */
+/* Token by token, as an output is streamed. */
 static void
 check_stream(const char *name, const Tok *t, const IntVec *ids)
 {
@@ -155,7 +155,7 @@ check_stream(const char *name, const Tok *t, const IntVec *ids)
 	buf_free(&parts);
 }
 
-/* Two texts with the special tokens around them, as pooled requests take them. */
+/* Two texts with the special tokens around them, as pooling requests use them. */
 static bool
 encode_pair(const Tok *t, const Buf *a, const Buf *b, unsigned flags, IntVec *ids, IntVec *types, Err *e)
 {
@@ -184,7 +184,7 @@ check_record(const char *name, const Tok *t, const Buf *s, const Buf *prev, cons
 	uint16_t	want_text = (uint16_t) (g->p[2] | g->p[3] << 8);
 	const char *text = s->data != NULL ? s->data : "";
 	bool		piece = ends_with(name, ".model") || strcmp(name, "t5.gguf") == 0;
-	/* SentencePiece itself doesn't look for special tokens in a text */
+	/* SentencePiece itself doesn't parse special tokens in a text */
 	unsigned	flags = TOK_ADD_SPECIAL | (piece ? TOK_NO_PARSE_SPECIAL : 0);
 	bool		same;
 
@@ -253,7 +253,7 @@ check_kind(const char *name, const Tok *t, Buf *file, const Buf *strs, size_t n)
 	buf_free(&block);
 }
 
-/* Seconds of CPU time to encode a text of n bytes that repeats s. */
+/* Return the CPU seconds to encode a text of n bytes that repeats s. */
 static double
 seconds_for(const char *name, const Tok *t, const char *s, size_t n)
 {
@@ -276,8 +276,8 @@ seconds_for(const char *name, const Tok *t, const char *s, size_t n)
 }
 
 /*
- * 1 MB of one thing takes some tenths of a second; were it quadratic, hours, and the
- * suite would end the program.  How near to linear it is: bench/tokenize.
+ * 1 MB of one character takes some tenths of a second; if it were quadratic, hours, and the suite would
+ * stop the program.  bench/tokenize measures how linear it is.
  */
 static void
 check_hostile(const char *name, const Tok *t)

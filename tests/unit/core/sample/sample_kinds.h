@@ -1,7 +1,7 @@
 /*
  * sample_kinds.h
- *	  Requests of all kinds that matter to where they are sampled (core/sample/sample_device.h), for tests
- *	  of devices that sample.
+ *	  The kinds of requests that differ in where they are sampled (core/sample/sample_device.h), for
+ *	  tests of devices that sample.
  */
 #ifndef VLLM_TESTS_UNIT_CORE_SAMPLE_SAMPLE_KINDS_H
 #define VLLM_TESTS_UNIT_CORE_SAMPLE_SAMPLE_KINDS_H
@@ -11,7 +11,7 @@
 #include "core/core_internal.h"
 #include "grammar/grammar.h"
 
-/* What a request is like; whether the device samples it is all that follows from it. */
+/* Kind of a request; it alone decides whether the device samples the request. */
 typedef enum Kind
 {
 	GREEDY,
@@ -25,7 +25,7 @@ typedef enum Kind
 	GRAMMAR,
 	LOGPROBS,
 	LOGPROBS_GRAMMAR,
-	ON_DEVICE,					/* as far as here */
+	ON_DEVICE,					/* the device samples all kinds before this */
 	MANY_LOGPROBS = ON_DEVICE,
 	LOGPROB_IDS,
 	SEVERAL,
@@ -66,7 +66,10 @@ set_rules(LogitRules *r, Kind k)
 		intvec_push(&r->allowed, id);
 }
 
-/* Parameters of the i-th request of a kind; plugins: with no_twice, or NULL if none is a PLUGIN. */
+/*
+ * Return the parameters of the i-th request of a kind.  plugins: with no_twice, or NULL if no request is
+ * a PLUGIN.
+ */
 static inline GenParams
 params_of(Kind k, int i, const Plugins *plugins)
 {

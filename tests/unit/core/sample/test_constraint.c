@@ -1,7 +1,7 @@
 /*
  * test_constraint.c
- *	  Answers that a grammar constrains, over a fake model: all of them fit, whatever the batch,
- *	  the threads and the preemptions are; their ends; and text that is forced.
+ *	  Outputs constrained by a grammar, with a fake model: all of them match, whatever the batch, the
+ *	  threads and the preemptions; how they end; and forced text.
  */
 #include "core/core.h"
 
@@ -64,7 +64,7 @@ grammar_of(GramKind kind, const char *text)
 	return g;
 }
 
-/* Bytes, and tokens that stand across the borders of JSON's lexemes. */
+/* Bytes, and tokens that cross the borders of JSON's lexemes. */
 static Tok *
 json_tok(void)
 {
@@ -96,7 +96,7 @@ params(int max_tokens, double temperature, int64_t seed)
 	return p;
 }
 
-/* Takes over a reference to g. */
+/* Takes ownership of a reference to g. */
 static void
 ask(Core *c, uint64_t id, GenParams p, Grammar *g, const char *after, Rec *rec)
 {
@@ -141,7 +141,7 @@ fits(Grammar *g, const Rec *r)
 	return grammar_accepts(g, r->text.data != NULL ? r->text.data : "", r->text.len, &yes, &e) && yes;
 }
 
-/* Every answer fits or was cut, and its ids are those of its text. */
+/* Check that every output matches or was cut, and that its ids are those of its text. */
 static void
 check_answer(const Core *c, Grammar *g, const Rec *r, const char *what, int i)
 {
@@ -152,7 +152,7 @@ check_answer(const Core *c, Grammar *g, const Rec *r, const char *what, int i)
 		  r->err.msg);
 	CHECK(r->finish == FIN_LENGTH || fits(g, r), "%s %d: \"%s\"", what, i, r->text.data);
 	if (r->finish == FIN_LENGTH)
-		return;					/* maybe in a character */
+		return;					/* it may end within a character */
 	if (n > 0 && r->ids.data[n - 1] == TINY_EOS)
 		n--;
 	for (size_t k = 0; k < n; k++)
@@ -167,7 +167,7 @@ check_answer(const Core *c, Grammar *g, const Rec *r, const char *what, int i)
 	buf_free(&text);
 }
 
-/* All specs, `rounds` seeds each, all at once; the ids of all answers to *ids. */
+/* Run all specs with `rounds` seeds each, all at once; *ids gets the ids of all outputs. */
 static int
 many(CoreOptions opt, int rounds, const char *what, IntVec *ids, CoreStats *st)
 {
@@ -182,7 +182,7 @@ many(CoreOptions opt, int rounds, const char *what, IntVec *ids, CoreStats *st)
 		ask(c, (uint64_t) i + 1, params(60, 1.5, i), grammar_ref(g[i % N_SPECS]), NULL, &rec[i]);
 	CHECK(run(c), "%s: run", what);
 	core_stats(c, st);
-	core_free(c);				/* with its threads: all events are out */
+	core_free(c);				/* joins its threads, so that all events have been emitted */
 	c = new_core(opt);
 	for (int i = 0; i < rounds * N_SPECS; i++)
 	{
@@ -223,7 +223,7 @@ test_all_fit(void)
 		intvec_free(&ids[i]);
 }
 
-/* Without a jump all answers fit as well, and more steps are needed. */
+/* Without forced tokens all outputs match as well, but more steps are needed. */
 static void
 test_jump(void)
 {
@@ -242,7 +242,7 @@ test_jump(void)
 	intvec_free(&ids);
 }
 
-/* One answer by itself; the request's parameters are p. */
+/* Run one request alone; p: its parameters. */
 static void
 one(CoreOptions opt, GramKind kind, const char *text, GenParams p, const char *after, Rec *rec, CoreStats *st)
 {
@@ -263,7 +263,7 @@ test_ends(void)
 	GenParams	p;
 	Rec			r = {0};
 
-	/* all is forced: not one step, and no EOS */
+	/* everything is forced: not one step, and no EOS */
 	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", params(60, 0, 1), NULL, &r, &st);
 	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"hello\"}") == 0 && st.steps == 0 &&
 		  !r.has_reason, "finish %d \"%s\" %lld steps", r.finish, r.text.data, (long long) st.steps);
@@ -276,7 +276,7 @@ test_ends(void)
 	CHECK(r.finish == FIN_LENGTH && r.ids.len == 2, "finish %d after %zu", r.finish, r.ids.len);
 	rec_free(&r);
 
-	/* what is forced doesn't go out before the prompt's log-probabilities */
+	/* forced text must not be emitted before the prompt's log-probabilities */
 	for (int no_jump = 0; no_jump < 2; no_jump++)
 	{
 		opt.no_jump = no_jump;
@@ -289,14 +289,14 @@ test_ends(void)
 	}
 	opt.no_jump = false;
 
-	/* complete and at max_tokens: it is complete */
+	/* complete and at max_tokens: it counts as complete */
 	opt.no_jump = true;
 	one(opt, GRAM_REGEX, "[a-c]{3}x", params(4, 1, 1), NULL, &r, &st);
 	CHECK(r.finish == FIN_STOP && r.ids.len == 4 && r.text.len == 4 && r.text.data[3] == 'x' && st.steps == 4,
 		  "finish %d after %zu in %lld steps", r.finish, r.ids.len, (long long) st.steps);
 	rec_free(&r);
 
-	/* ignore_eos: goes on as long as the grammar does */
+	/* ignore_eos: continues as long as the grammar allows */
 	p = params(60, 1, 1);
 	p.ignore_eos = true;
 	fake.bias_id = TINY_EOS;
@@ -305,13 +305,13 @@ test_ends(void)
 	CHECK(r.finish == FIN_STOP && r.text.len == 20 && r.ids.data[r.ids.len - 1] != TINY_EOS,
 		  "finish %d \"%s\"", r.finish, r.text.data);
 	rec_free(&r);
-	/* without it, at the first possible place */
+	/* without it, ends at the first possible place */
 	one(opt, GRAM_REGEX, "[a-c]{3,20}", params(60, 1, 1), NULL, &r, &st);
 	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.ids.data[r.ids.len - 1] == TINY_EOS,
 		  "finish %d \"%s\"", r.finish, r.text.data);
 	rec_free(&r);
 
-	/* min_tokens delays the end, but not against the grammar */
+	/* min_tokens delays the end, but does not violate the grammar */
 	p = params(60, 1, 1);
 	p.min_tokens = 10;
 	one(opt, GRAM_REGEX, "[a-c]{3,20}", p, NULL, &r, &st);
@@ -350,21 +350,21 @@ test_stops(void)
 	CoreStats	st;
 	Rec			r = {0};
 
-	/* a stop id that the grammar doesn't have may come where the text is complete */
+	/* a stop id that the grammar does not allow may come where the text is complete */
 	fake.bias_id = TINY_BYTE('!');
 	fake.bias = 100;
 	one(opt, GRAM_REGEX, "[a-c]{3,20}", with_stop_id(params(60, 1, 1), TINY_BYTE('!')), NULL, &r, &st);
 	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.has_reason && atoi(r.reason) == TINY_BYTE('!'),
 		  "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
 	rec_free(&r);
-	/* one that it has stops as ever */
+	/* a stop id that it allows stops as usual */
 	fake.bias_id = TINY_BYTE('b');
 	one(opt, GRAM_REGEX, "[a-c]{3,20}", with_stop_id(params(60, 1, 1), TINY_BYTE('b')), NULL, &r, &st);
 	CHECK(r.finish == FIN_STOP && r.text.len == 0 && r.ids.len == 1 && r.has_reason, "finish %d \"%s\" %s",
 		  r.finish, r.text.data, r.reason);
 	rec_free(&r);
 	fake.bias = 0;
-	/* a stop string in what is forced */
+	/* a stop string within forced text */
 	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", with_stop(params(60, 0, 1), "hel"), NULL, &r, &st);
 	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"") == 0 && strcmp(r.reason, "hel") == 0 &&
 		  r.late_events == 0, "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
@@ -377,8 +377,8 @@ test_stops(void)
 }
 
 /*
- * A model that thinks first is free until it has said so, in whatever tokens; but it can't end before.
- * No token has the mark and goes on.
+ * A model that reasons first is unconstrained until the reasoning ends, in whatever tokens; but it can't
+ * finish before.  No token contains the end tag and more text.
  */
 static void
 test_after(void)
@@ -429,7 +429,7 @@ test_after(void)
 	CHECK(whole > 40, "%d whole answers", whole);
 }
 
-/* What is appended is what the tokenizer makes of the text. */
+/* Forced text has the tokens that the tokenizer makes of the text. */
 static void
 test_canonical(void)
 {
@@ -441,7 +441,7 @@ test_canonical(void)
 	Rec			r = {0};
 	Err			e;
 
-	/* behind a byte, for a text begins with a space */
+	/* after a byte, because a text begins with a space */
 	tok_encode(core_tok(c), "\n{\"name\":\"hello\",\"age\":123}", sizeof(text), 0, &ids, &e);
 	one(opt, GRAM_CHOICE, text, params(60, 0, 1), NULL, &r, &st);
 	CHECK(r.ids.len < 12 && r.ids.len <= ids.len &&
@@ -452,7 +452,7 @@ test_canonical(void)
 	core_free(c);
 }
 
-/* ---- several answers ---- */
+/* ---- several choices ---- */
 
 typedef struct Several
 {
@@ -479,7 +479,7 @@ several_sink(void *ctx, Req *r, const ReqEvent *ev)
 		a->err = *ev->err;
 }
 
-/* The same answers, asked for one by one. */
+/* Request the same choices one by one. */
 static void
 one_by_one(CoreOptions opt, Grammar *g, int64_t seed, Rec *rec)
 {
@@ -501,7 +501,7 @@ one_by_one(CoreOptions opt, Grammar *g, int64_t seed, Rec *rec)
 	core_free(c);
 }
 
-/* Each answer is that of a request of its own; all tokens are counted, those that are forced, too. */
+/* Each choice equals that of a request of its own; all tokens are counted, forced ones included. */
 static void
 several(CoreOptions opt, int k)
 {

@@ -1,8 +1,8 @@
 /*
  * test_logits.c
- *	  Penalties, biases, allowed and forbidden ids: the sampler against the plain model of
- *	  the pipeline (tests/golden/sampling.py), token counts as a request goes on, how
- *	  words become tokens, and every refusal.
+ *	  Penalties, biases, allowed and forbidden ids: the sampler against the plain model of the pipeline
+ *	  (tests/golden/sampling.py), token counts during a request, how words become tokens, and every
+ *	  error.
  */
 #include "base/json/json.h"
 #include "core/core_internal.h"
@@ -174,7 +174,7 @@ case_free(Case *k)
 	genparams_free(&k->p);
 }
 
-/* What a draw tells of what it was drawn from: the same distribution, and of temperature 0 the greatest. */
+/* Test what a draw can show of its distribution: the same distribution, and for temperature 0 the maximum. */
 static const char *
 run_processed(const Json *c)
 {
@@ -241,8 +241,8 @@ test_golden(void)
 }
 
 /*
- * Draws of the cases' first rows against their distributions; 99.99 % quantile of chi-square
- * (Wilson and Hilferty's approximation).  Ids that are expected less than 5 times count together.
+ * Draws of the cases' first rows against their distributions; 99.99 % quantile of chi-square (Wilson and
+ * Hilferty's approximation).  Ids that are expected less than 5 times are counted together.
  */
 static void
 chi_square(const Json *c, int at)
@@ -328,7 +328,7 @@ penalized(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int 
 	logit_rules_penalize(r, counts, tokens, n_prompt, n, out, n_valid);
 }
 
-/* Counts that have followed a request, back and forth, are those of its tokens. */
+/* Counts that have followed a request forwards and backwards equal the counts of its tokens. */
 static void
 test_counts(void)
 {
@@ -420,7 +420,7 @@ test_bad_words(void)
 	tok_encode(tok, "hello", 5, 0, &ids, &e);
 	CHECK(r->bad_ends.len >= 2 && (size_t) r->bad_ends.data[0] == ids.len &&
 		  memcmp(r->bad.data, ids.data, ids.len * sizeof(int32_t)) == 0, "the word's own tokens");
-	/* a second check makes the same */
+	/* a second check gives the same result */
 	ids.len = r->bad.len;
 	CHECK(logit_rules_check(r, tok, TINY_VOCAB, &e) && r->bad.len == ids.len, "checked twice: %zu",
 		  r->bad.len);
@@ -429,7 +429,7 @@ test_bad_words(void)
 	tok_free(tok);
 }
 
-/* The prefix may stand anywhere in the answer's end, not in the prompt. */
+/* The prefix of a bad word must be at the end of the output; it may not be in the prompt. */
 static void
 test_bad_words_match(void)
 {
@@ -452,7 +452,7 @@ test_bad_words_match(void)
 	logit_rules_free(r);
 }
 
-/* ---- refusals ---- */
+/* ---- errors ---- */
 
 static void
 refuse_bias(const char *json, const char *msg)

@@ -1,7 +1,7 @@
 /*
  * test_params.c
- *	  core_normalize(): where values come from, special values, every error's
- *	  text, EOS and stop ids, prompt and context checks.
+ *	  core_normalize(): the sources of values, special values, every error's text, EOS and stop ids,
+ *	  prompt and context checks.
  */
 #include "core/core_internal.h"
 
@@ -80,7 +80,7 @@ test_ranges(void)
 	{
 		Field		field;
 		double		v;
-		const char *msg;		/* NULL: fine */
+		const char *msg;		/* NULL: no error */
 		const char *detail;
 	}			t[] = {
 		{F_TEMPERATURE, -1, "temperature must be between 0 and 2, got -1", "parameter=temperature"},
@@ -151,7 +151,7 @@ test_stop_errors(void)
 	genparams_init(&p);
 	p.stop_ids = mem_zalloc(sizeof(int32_t));
 	p.n_stop_ids = 1;
-	p.stop_ids[0] = TINY_VOCAB;	/* padding: the model has it, the tokenizer hasn't */
+	p.stop_ids[0] = TINY_VOCAB;	/* padding: an id of the model that the tokenizer doesn't have */
 	CHECK(!normalize(c, &p, ALL, 10, &e) &&
 		  strcmp(e.msg, "stop_token_ids must be between 0 and 299, got 300") == 0, "%s", e.msg);
 	p.stop_ids[0] = -1;
@@ -160,7 +160,7 @@ test_stop_errors(void)
 	core_free(c);
 }
 
-/* repetition_detection, and the rules that change logits */
+/* repetition_detection, and the rules that change logits. */
 static void
 test_rules(void)
 {
@@ -234,7 +234,7 @@ test_prompt(void)
 	core_free(c);
 }
 
-/* A pool of 6 blocks = 96 tokens behind a context of 200. */
+/* A pool of 6 blocks = 96 tokens for a context of 200. */
 static void
 test_pool(void)
 {
@@ -301,7 +301,7 @@ test_defaults(void)
 	genparams_free(&p);
 	core_free(c);
 
-	/* values of the file that can't be are ignored, not passed on as the user's fault */
+	/* invalid values of the file are ignored, and not reported as the user's error */
 	conf_set_num(odd, "generation.temperature", 7);
 	conf_set_num(odd, "generation.top_p", 0);
 	conf_set_int(odd, "generation.top_k", -5);
@@ -372,7 +372,7 @@ test_stop_ids(void)
 	GenParams	p;
 	Err			e;
 
-	/* primary: the tokenizer's; the files' others are stop ids */
+	/* primary: the tokenizer's; those of the files are stop ids */
 	CHECK(core_defaults(c)->eos == TINY_EOS, "primary EOS %d", core_defaults(c)->eos);
 	give_stop_ids(&p);
 	CHECK(normalize(c, &p, ALL, 10, &e) && ids_are(p.stop_ids, p.n_stop_ids, "100 291 50 290 292"), "%s",
@@ -392,7 +392,7 @@ test_stop_ids(void)
 	genparams_free(&p);
 	core_free(c);
 
-	/* no file names one: the tokenizer's */
+	/* no file gives one: the tokenizer's */
 	c = new_core(conf_new(), 100);
 	CHECK(core_defaults(c)->eos == TINY_EOS && core_defaults(c)->eos_all.len == 1, "%d",
 		  core_defaults(c)->eos);

@@ -1,9 +1,9 @@
 /*
  * test_plugins.c
- *	  Logits processors: what is loaded and refused, who takes part, slots as requests come and
- *	  go, and what the sampler makes of them, with grammars and in company.
+ *	  Logits processors: loading and its errors, which requests use them, slots while requests come and
+ *	  go, and the sampler's results, with grammars and next to other requests.
  *
- * The processors are those of tests/plugins, beside this program.
+ * The processors are those of tests/plugins, in the folder of this program.
  */
 #include "core/core_internal.h"
 
@@ -145,7 +145,7 @@ new_sampler(const Plugins *p, KPool *pool)
 	return s;
 }
 
-/* Requests come and go; those with processors get what these do, the others what they get without. */
+/* Requests come and go; those with processors get their effects, the others the same as without. */
 static void
 test_company(void)
 {
@@ -181,7 +181,7 @@ test_company(void)
 				continue;
 			if ((rnd >> 12) % 40 == 0 || a[i].n_tokens == 60)
 			{
-				/* another request instead of it */
+				/* another request replaces it */
 				a[i].n_tokens = 1;
 				a[i].seat = (PluginSeat) {0};
 			}
@@ -202,7 +202,7 @@ test_company(void)
 			q.plugins = 0;
 			r.params = &q;
 			if (kind == 3)
-				q.temperature = 0;	/* so sharp that the likeliest comes */
+				q.temperature = 0;	/* temperature so low that the most likely token is drawn */
 			smp_run(alone, &r, 1, plain);
 			wrong += rows[k].id < 0 || (kind == 1 && rows[k].id != 42);
 			twice += kind == 2 && x->n_tokens > 1 && rows[k].id == x->tokens[x->n_tokens - 1];
@@ -293,7 +293,7 @@ test_failures(void)
 	plugins_free(p);
 }
 
-/* Behind the temperature, and not for greedy requests. */
+/* Applied after the temperature, and not for greedy requests. */
 static void
 test_late(void)
 {

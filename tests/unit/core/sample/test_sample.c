@@ -1,8 +1,8 @@
 /*
  * test_sample.c
- *	  The sampler against a naive implementation (full sorts, stage by stage),
- *	  its distribution (chi-square), ties and edges, seeds, Philox's known
- *	  answers.  With --bench: the time of a row, best of 40.
+ *	  The sampler against a naive implementation (full sorts, stage by stage), its distribution
+ *	  (chi-square), ties and edge cases, seeds, known results of Philox.  With --bench: the time of a
+ *	  row, best of 40.
  */
 #include "core/core_internal.h"
 
@@ -31,7 +31,7 @@ gauss(void)
 	return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
 }
 
-/* Philox4x32-10 known answers: Random123's kat_vectors. */
+/* Known results of Philox4x32-10: Random123's kat_vectors. */
 static void
 test_philox(void)
 {
@@ -53,7 +53,7 @@ test_philox(void)
 	CHECK(rng_seed() != rng_seed(), "two seeds are equal");
 }
 
-/* ---- the naive sampler: as docs/user/sampling.md reads ---- */
+/* ---- the naive sampler, written from docs/user/sampling.md ---- */
 
 typedef struct Pair
 {
@@ -69,10 +69,10 @@ rising(const void *a, const void *b)
 
 	if (x->z != y->z)
 		return x->z < y->z ? -1 : 1;
-	return y->id - x->id;		/* of equals the highest id goes first */
+	return y->id - x->id;		/* among equals the highest id is removed first */
 }
 
-/* keep[i]: survives min_p, top_k and top_p; z filled in */
+/* keep[i]: id i survives min_p, top_k and top_p; fills in z. */
 static void
 naive_filter(const GenParams *p, const float *logits, int n, float *z, bool *keep)
 {
@@ -161,7 +161,7 @@ params(double t, int top_k, double top_p, double min_p)
 	return p;
 }
 
-/* Many shapes of logits and parameters: the same token as the naive sampler's. */
+/* Many shapes of logits and parameters: the same token as from the naive sampler. */
 static void
 test_naive(void)
 {
@@ -271,7 +271,7 @@ test_greedy(void)
 	smp_free(s);
 }
 
-/* A grammar's mask: the same token as of logits that are -INFINITY where it forbids. */
+/* With a grammar's mask: the same token as from logits that are -INFINITY where it forbids. */
 static void
 test_mask(void)
 {
@@ -316,7 +316,7 @@ test_mask(void)
 	CHECK(bad == 0, "%d draws under a mask differ", bad);
 }
 
-/* min_tokens gives way when the grammar leaves the end alone, and not before. */
+/* min_tokens is ignored when the grammar allows only the end, and not before. */
 static void
 test_mask_and_end(void)
 {
@@ -361,9 +361,9 @@ test_not_finite(void)
 		p.temperature = i % 2;
 	}
 	logits[11] = 0;
-	logits[17] = NAN;			/* padding doesn't matter */
+	logits[17] = NAN;			/* padding must not matter */
 	CHECK(sample(s, &p, 1, 0, logits, 20) >= 0, "NaN in the padding");
-	/* the largest span that floats have */
+	/* the largest possible range of floats */
 	logits[3] = 3e38f;
 	logits[4] = -3e38f;
 	p.temperature = 0.01;
@@ -373,7 +373,7 @@ test_not_finite(void)
 	smp_free(s);
 }
 
-/* Ties: top_k keeps all that equal the k-th, top_p cuts among equals by id. */
+/* Ties: top_k keeps all that equal the k-th; top_p decides among equals by id. */
 static void
 test_ties(void)
 {
@@ -396,8 +396,8 @@ test_ties(void)
 }
 
 /*
- * Flat logits put the whole vocabulary into one bucket of top_p.  All but a few
- * are equal, so the cut is known: those few, then the lowest ids.
+ * Flat logits put the whole vocabulary into one bucket of top_p.  All but a few are equal, so the result
+ * is known: those few, then the lowest ids.
  */
 static void
 test_flat(void)
@@ -426,7 +426,7 @@ test_flat(void)
 	smp_free(s);
 }
 
-/* A row's draw doesn't depend on batch, row number or threads. */
+/* A row's draw doesn't depend on batch, row index or threads. */
 static void
 test_batch(void)
 {
@@ -535,7 +535,10 @@ bench_all(void)
 	return 0;
 }
 
-/* Of any length: against sums in double; the likeliest id as test_greedy()'s; what isn't finite shows. */
+/*
+ * Rows of any length: against sums in double; the most likely id as in test_greedy(); non-finite numbers
+ * are reported.
+ */
 static void
 test_logsumexp(void)
 {

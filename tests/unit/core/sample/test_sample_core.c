@@ -1,11 +1,12 @@
 /*
  * test_sample_core.c
- *	  The core on a device that samples: which rows it samples, whose logits the host gets, and answers that
- *	  are those of a core without a device, to the bit, with what is told of their tokens.
+ *	  The core on a device that samples: which rows the device samples, whose logits are copied to the
+ *	  host, and outputs that equal those of a core without a device, bit for bit, with their
+ *	  log-probabilities.
  *
- * The device is "host" (hostdev.h) with an op that is the engine's own sampler (sample_op.h), so nothing but
- * the way that rows go can make a difference.  What its kernel computes is tested by
- * tests/emu/test_sample.cu, and drafts on such a device by test_spec_device.
+ * The device is "host" (hostdev.h) with an op that is the engine's own sampler (sample_op.h), so only
+ * the path of the rows can make a difference.  tests/emu/test_sample.cu tests the results of the kernel,
+ * and test_spec_device drafts on such a device.
  */
 #include "core/output/guided_decoding.h"
 #include "core/core_internal.h"
@@ -23,7 +24,7 @@
 
 static KDeviceOps counting;
 static const KDeviceOps *cpus;
-static size_t got;				/* floats that came from the device */
+static size_t got;				/* floats copied from the device */
 static Plugins *plugins;
 
 static void
@@ -86,9 +87,9 @@ typedef struct Run
 {
 	Answers		a[N_ASKS];
 	int			tokens[KINDS];	/* of each kind */
-	int			sampled;		/* rows that the device has sampled, */
+	int			sampled;		/* rows that the device has sampled */
 	int			calls;
-	size_t		got;			/* and floats that came */
+	size_t		got;			/* floats that were copied */
 } Run;
 
 static Core *
@@ -105,7 +106,7 @@ new_core(const Dev *dev, int seqs, bool processed)
 	return core_for_grammars(fake_model(512), tiny_tok(), o);
 }
 
-/* Requests of all kinds together, or of one; as many at a time. */
+/* Run requests of all kinds together, or of one kind; `seqs` at a time. */
 static void
 run(Run *r, const Dev *dev, int only, int seqs, bool processed)
 {
@@ -148,7 +149,7 @@ same_lp(const Logprobs *a, const Logprobs *b)
 	return true;
 }
 
-/* Requests that both runs have. */
+/* Compare the requests that both runs have. */
 static void
 check_same(const char *what, const Run *a, const Run *b)
 {
@@ -183,8 +184,8 @@ tokens_on_device(const Run *r, bool processed)
 }
 
 /*
- * Without a device, on one that doesn't sample, and on one that does: all kinds side by side, each kind by
- * itself, each request alone.
+ * Without a device, on one that doesn't sample, and on one that does: all kinds together, each kind
+ * alone, each request alone.
  */
 static void
 test_paths(bool processed)
@@ -229,7 +230,7 @@ test_paths(bool processed)
 	cpus->close(samples.d);
 }
 
-/* What is no number, and what leaves no token, are errors of these requests alone. */
+/* NaN logits, and rules that leave no token, are errors of these requests alone. */
 static void
 test_errors(void)
 {
@@ -241,7 +242,7 @@ test_errors(void)
 
 	nan.data[3] = FAKE_NAN;
 	answers_submit(c, 1, nan, greedy_params(5), &a[0]);
-	/* all that is allowed is the end, and it may not come yet */
+	/* only the end is allowed, and min_tokens forbids it */
 	p.ignore_eos = false;
 	p.min_tokens = 2;
 	genparams_rules(&p)->has_allowed = true;
@@ -261,7 +262,7 @@ test_errors(void)
 	cpus->close(dev.d);
 }
 
-/* More lists than the buffer holds: several calls a step, the same tokens. */
+/* More lists than the buffer holds: several calls in a step, the same tokens. */
 static void
 test_many_lists(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_sample_dev.c
- *	  What a device is told about rows: applied here in plain loops it has to leave the logits
- *	  that the engine's own sampler leaves, bit for bit.  And which requests' rows a device gets.
+ *	  The instructions for a device about rows: applied by plain loops they must give the logits that the
+ *	  engine's own sampler gives, bit for bit.  And which requests' rows a device gets.
  */
 #include <float.h>
 #include <math.h>
@@ -29,14 +29,14 @@ number(void)
 	return (float) dice(2001) / 250.0f - 4.0f;
 }
 
-/* Its words in a mask of bits, each one set with so many chances of 10. */
+/* Make a random bit mask; each bit is set with `chances` in 10. */
 static void
 random_mask(uint32_t *mask, int n, uint32_t chances)
 {
 	memset(mask, 0, (MAX_N / 32 + 1) * sizeof(uint32_t));
 	for (int i = 0; i < n; i++)
 		mask[i / 32] |= (uint32_t) (dice(10) < chances) << i % 32;
-	/* behind the last id anything may be */
+	/* bits after the last id are arbitrary */
 	mask[n / 32] |= n % 32 != 0 ? UINT32_MAX << n % 32 : 0;
 }
 
@@ -80,7 +80,7 @@ stay_finite(float x)
 	return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
-/* Stages 0 to 6 by what is staged. */
+/* Apply stages 0 to 6 as staged. */
 static void
 apply(const KSample *k, const uint32_t *words, float *x, int n)
 {
@@ -108,7 +108,7 @@ apply(const KSample *k, const uint32_t *words, float *x, int n)
 }
 
 /*
- * Random requests, some rows each: the engine's logits behind stage 6 are what its sampler leaves at
+ * Random requests with some rows each: the logits after stage 6 equal those of the engine's sampler at
  * temperature 0.
  */
 static void

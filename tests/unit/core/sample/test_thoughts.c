@@ -1,8 +1,8 @@
 /*
  * test_thoughts.c
- *	  thinking_token_budget over a fake model: what is thought until the budget is used up is what
- *	  would be thought without one, then the end tag's tokens come, and nothing else is touched;
- *	  whatever the batch, the chunks, the preemptions and the other parameters are.
+ *	  thinking_token_budget with a fake model: until the budget is used up the reasoning is the same as
+ *	  without a budget, then the end tag's tokens come, and nothing else changes; whatever the batch, the
+ *	  chunks, the preemptions and the other parameters.
  */
 #include "core/core.h"
 
@@ -14,7 +14,7 @@
 
 #define START	TINY_WORD		/* <think> */
 #define END		(TINY_WORD + 1) /* </think> */
-#define OTHER	(TINY_WORD + 2) /* <tool_call>, which ends Qwen3's thoughts, too */
+#define OTHER	(TINY_WORD + 2) /* <tool_call>, which ends Qwen3's reasoning, too */
 
 /* Bytes, and the tags as special tokens. */
 static Tok *
@@ -98,7 +98,7 @@ run(Core *c)
 	return !core_has_work(c);
 }
 
-/* One answer by itself. */
+/* Run one request alone. */
 static void
 one(CoreOptions opt, GenParams p, ReasoningBudget *t, Rec *rec)
 {
@@ -118,7 +118,10 @@ first_at(const IntVec *ids, int32_t id)
 	return -1;
 }
 
-/* The prompt has begun the thoughts: they are those of the same request without a budget, up to it. */
+/*
+ * The prompt has begun the reasoning: it equals that of the same request without a budget, up to the
+ * budget.
+ */
 static void
 test_open(void)
 {
@@ -147,7 +150,7 @@ test_open(void)
 	rec_free(&free);
 }
 
-/* A tag of several tokens is written to its end; what the model has begun by itself is not written again. */
+/* A tag of several tokens is completed; the tokens that the model has written itself are not repeated. */
 static void
 test_long_tag(void)
 {
@@ -161,7 +164,7 @@ test_long_tag(void)
 		CHECK(r.ids.data[5 + i] == TINY_BYTE(tag[i]), "token %d is %d", 5 + i, r.ids.data[5 + i]);
 	rec_free(&r);
 
-	/* it always writes '<': the last of five is the tag's first */
+	/* the model always writes '<': the last of five begins the tag */
 	fake.bias_id = TINY_BYTE('<');
 	fake.bias = 100;
 	one(opt, params(60, 1, 3), thoughts("seed_oss", REASON_OPEN, 5), &r);
@@ -174,7 +177,7 @@ test_long_tag(void)
 	fake.bias = 0;
 }
 
-/* Feed tokens by hand: what is forced after each, and what is counted. */
+/* Feed tokens by hand; check what is forced after each, and the count. */
 static void
 feed(const char *what, ReasoningBudget *t, const int32_t *ids, int n, const int32_t *forced, int count)
 {
@@ -201,10 +204,10 @@ test_count(void)
 {
 	static const int32_t no[9] = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
 
-	/* the start tag and what precedes it are not thoughts; content isn't either */
+	/* the start tag and the text before it are not reasoning; content isn't either */
 	feed("tagged", thoughts("deepseek_r1", REASON_UNKNOWN, 2), (int32_t[]) {NL, START, A, A, END, A, A}, 7,
 		 (int32_t[]) {-1, -1, -1, -1, END, -1, -1, -1}, 2);
-	/* without one the thoughts begin at once */
+	/* without a start tag the reasoning begins at once */
 	feed("untagged", thoughts("deepseek_r1", REASON_UNKNOWN, 2), (int32_t[]) {A, A, END, A}, 4,
 		 (int32_t[]) {-1, -1, END, -1, -1}, 2);
 	feed("unlimited", thoughts("deepseek_r1", REASON_UNKNOWN, THOUGHTS_NO_BUDGET),
@@ -212,19 +215,19 @@ test_count(void)
 	feed("by itself", thoughts("deepseek_r1", REASON_OPEN, 3), (int32_t[]) {A, END, A, A, A, A}, 6, no, 1);
 	feed("at once", thoughts("deepseek_r1", REASON_OPEN, 0), (int32_t[]) {END, A, A}, 3,
 		 (int32_t[]) {END, -1, -1, -1}, 0);
-	/* white space is thought, too */
+	/* white space counts as reasoning, too */
 	feed("blank", thoughts("deepseek_r1", REASON_OPEN, 2), (int32_t[]) {NL, SP, END, A}, 4,
 		 (int32_t[]) {-1, -1, END, -1, -1}, 2);
 	feed("closed", thoughts("deepseek_r1", REASON_CLOSED, 1), (int32_t[]) {A, A, START, A, A}, 5, no, 0);
-	/* what looks like a tag in content is content */
+	/* a tag in content is content */
 	feed("content", thoughts("deepseek_r1", REASON_OPEN, 5), (int32_t[]) {A, END, START, A, A, A, A, A}, 8,
 		 no, 1);
 	feed("another end", thoughts("qwen3", REASON_OPEN, 3), (int32_t[]) {A, A, OTHER, A, A, A}, 6, no, 2);
-	/* a prompt that is no chat's: thoughts begin with a tag alone, wherever */
+	/* a prompt that is not a chat: reasoning begins only with a tag, at any place */
 	feed("plain", thoughts("deepseek_r1", REASON_PLAIN, 1), (int32_t[]) {A, A, START, A, END, A}, 6,
 		 (int32_t[]) {-1, -1, -1, -1, END, -1, -1}, 1);
 	feed("plain without", thoughts("deepseek_r1", REASON_PLAIN, 0), (int32_t[]) {A, A, A}, 3, no, 0);
-	/* thoughts that must begin with a tag */
+	/* reasoning that must begin with a tag */
 	feed("needs a tag", thoughts("hunyuan_a13b", REASON_UNKNOWN, 0), (int32_t[]) {A, A, A}, 3, no, 0);
 	feed("has its tag", thoughts("hunyuan_a13b", REASON_UNKNOWN, 0), (int32_t[]) {START, END, A}, 3,
 		 (int32_t[]) {-1, END, -1, -1}, 0);
@@ -251,7 +254,7 @@ test_open_prompt(void)
 	intvec_free(&end);
 }
 
-/* Other parameters have no say in what is forced, nor does it keep them from theirs. */
+/* Other parameters don't change what is forced, and still have their effect. */
 static void
 test_parameters(void)
 {
@@ -273,14 +276,14 @@ test_parameters(void)
 	rec_free(&r);
 	intvec_free(&only);
 
-	/* a bias that forbids it; and words that leave nothing */
+	/* a bias that forbids it; and bad words that leave no token */
 	p = params(20, 0, 3);
 	logit_rules_bias(genparams_rules(&p), "{\"260\": -100}", 13, &r.err);
 	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
 	CHECK(first_at(&r.ids, END) == 4 && r.ids.len == 20, "the end at %d", first_at(&r.ids, END));
 	rec_free(&r);
 
-	/* it may stop the answer */
+	/* it may stop the output */
 	p = params(20, 1, 3);
 	p.stop_ids = mem_alloc(sizeof(int32_t));
 	p.stop_ids[0] = END;
@@ -315,7 +318,10 @@ several_sink(void *ctx, Req *r, const ReqEvent *ev)
 	s->reasoning = ev->reasoning_tokens;
 }
 
-/* Several answers: each has the budget to itself, and is that of its seed alone; with log-probabilities. */
+/*
+ * Several choices: each has a budget of its own, and equals that of its seed alone; with
+ * log-probabilities.
+ */
 static void
 test_several(void)
 {
@@ -356,7 +362,7 @@ test_several(void)
 	}
 }
 
-/* Many at once, of different budgets, each also with a grammar for what follows. */
+/* Many at once, with different budgets, some with a grammar for the rest. */
 static void
 many(CoreOptions opt, IntVec *ids, CoreStats *st)
 {
@@ -377,7 +383,7 @@ many(CoreOptions opt, IntVec *ids, CoreStats *st)
 	}
 	CHECK(run(c), "run");
 	core_stats(c, st);
-	core_free(c);				/* with its threads: all events are out */
+	core_free(c);				/* joins its threads, so that all events have been emitted */
 	for (int i = 0; i < 32; i++)
 	{
 		int			at = first_at(&rec[i].ids, END);
@@ -427,7 +433,7 @@ test_refused(void)
 	CHECK(r.finish == FIN_ERROR && strstr(r.err.msg, "beam search") != NULL, "finish %d %s", r.finish,
 		  r.err.msg);
 	rec_free(&r);
-	/* A beam search may have thoughts without a budget. */
+	/* A beam search may reason without a budget. */
 	p = params(10, 0, 1);
 	p.out.beam_width = 2;
 	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, THOUGHTS_NO_BUDGET), &r);
@@ -448,7 +454,7 @@ static const char *const formats[] = {
 #undef REASONING_PARSER
 };
 
-/* What a parser tells as thoughts, less blanks around tags. */
+/* Count what a parser emits as reasoning, without blanks next to tags. */
 static void
 count_thoughts(void *ctx, const ParseEvent *ev)
 {
@@ -456,7 +462,10 @@ count_thoughts(void *ctx, const ParseEvent *ev)
 		*(int *) ctx += ev->s[i] != '\n';
 }
 
-/* A model that writes a text, and then x, where nothing is forced: how many of its tokens are thoughts? */
+/*
+ * A model that writes a text, and then x, unless tokens are forced: return how many of its tokens are
+ * reasoning.
+ */
 static int
 think(const ReasonFormat *f, const Tok *tok, ReasonAt at, int budget, const char *begin, int *counted)
 {
@@ -520,7 +529,7 @@ test_formats(void)
 
 					CHECK(n <= budget, "%s, %d, \"%s\": %d thoughts with a budget of %d", formats[i], a,
 						  begin, n, budget);
-					/* a tag in tokens of a byte may be cut before it is one */
+					/* with a token for each byte, a tag may be cut before it is complete */
 					CHECK(free == 0 || n == budget || (size_t) budget < 2 * strlen(tag),
 						  "%s, %d, \"%s\": %d of %d", formats[i], a, begin, n, budget);
 					CHECK(counted <= budget, "%s, %d, \"%s\": %d counted of %d", formats[i], a, begin,

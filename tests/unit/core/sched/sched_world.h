@@ -1,9 +1,9 @@
 /*
  * sched_world.h
- *	  A scheduler without a model, for its tests: requests are added, a step plans and "computes" them.
+ *	  A scheduler without a model: tests add requests, and a step plans and "computes" them.
  *
- * A step gives a trace, one string: "id:rows" of each entry in order; "!" marks rows that are sampled.  A
- * sampled request gets one more token.
+ * A step returns a trace, one string: "id:rows" of each entry in order; "!" marks rows that are sampled.
+ * A sampled request gets one more token.
  */
 #ifndef VLLM_TESTS_SCHED_WORLD_H
 #define VLLM_TESTS_SCHED_WORLD_H
@@ -22,10 +22,10 @@ typedef struct World
 {
 	KvPool	   *pool;
 	Sched	   *s;
-	Req		   *reqs[MAX_REQS];	/* by id; NULL = gone */
-	int			last[MAX_REQS]; /* tokens at which it is done */
-	int			block;			/* tokens */
-	/* the state in each slot: whose, and of how many tokens */
+	Req		   *reqs[MAX_REQS];	/* by id; NULL = done */
+	int			last[MAX_REQS]; /* number of tokens at which a request is done */
+	int			block;			/* tokens in a block */
+	/* the state in each slot: the request that it belongs to, and how many tokens it covers */
 	const Req  *owner[MAX_REQS];
 	int			known[MAX_REQS];
 	char		trace[512];
@@ -43,9 +43,9 @@ world_new(SchedOptions opt, int blocks)
 	return w;
 }
 
-static int	add_priority;		/* of requests made from now on */
-static Caller add_by;			/* of requests made from now on */
-static WorkClass add_work;		/* of requests made from now on */
+static int	add_priority;		/* for requests added from now on */
+static Caller add_by;			/* for requests added from now on */
+static WorkClass add_work;		/* for requests added from now on */
 
 static void
 add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
@@ -87,7 +87,7 @@ world_free(World *w)
 	kvpool_free(w->pool);
 }
 
-/* A row continues the state in its slot, or begins one. */
+/* A row continues the state in its slot, or begins a new one. */
 static void
 recur(World *w, const Req *r, int n)
 {
@@ -106,7 +106,7 @@ recur(World *w, const Req *r, int n)
 	w->known[slot] += n;
 }
 
-/* One step: plan, "compute", drop what is done. */
+/* One step: plan, "compute", drop requests that are done. */
 static const char *
 step(World *w)
 {

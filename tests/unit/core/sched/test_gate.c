@@ -1,7 +1,8 @@
 /*
  * test_gate.c
- *	  What roles may take, and deadlines, over a fake model: requests in flight, over sessions and
- *	  models; tokens per minute; who waits, who doesn't want to; cancelled, late and freed there.
+ *	  Limits of roles, and deadlines, with a fake model: requests in flight, over all sessions and
+ *	  models; tokens per minute; which requests wait, and which are refused; cancelled, late and freed
+ *	  while they wait.
  */
 #include "core/core.h"
 
@@ -33,7 +34,7 @@ new_core(CoreOptions opt, int max_model_len)
 	return c;
 }
 
-/* What requests from now on bring. */
+/* Caller of requests made from now on. */
 static Caller by;
 static int	timeout_ms;
 static int	n_answers = 1;
@@ -66,7 +67,7 @@ step(Core *c)
 	CHECK(core_check(c, &e), "%s", e.msg);
 }
 
-/* Steps when they are due, until there is no work or so many milliseconds are over. */
+/* Run due steps until there is no work or `ms` milliseconds have passed. */
 static void
 run(Core *c, int ms)
 {
@@ -100,7 +101,10 @@ recs_free(Rec *rec)
 		rec_free(&rec[i]);
 }
 
-/* Two of a role run, whatever the sessions; the next comes when one has ended, another role at once. */
+/*
+ * Two requests of a role run, whatever their sessions; the next one starts when one has ended, another
+ * role's at once.
+ */
 static void
 test_in_flight(void)
 {
@@ -136,7 +140,7 @@ test_in_flight(void)
 	recs_free(rec);
 }
 
-/* What a job asks for its owner has no limits, and keeps the owner's sessions from nothing. */
+/* Requests of a job for its owner have no limits, and don't delay the owner's sessions. */
 static void
 test_jobs(void)
 {
@@ -163,7 +167,7 @@ test_jobs(void)
 	recs_free(rec);
 }
 
-/* Several answers, and sequences, are one request. */
+/* Several choices, or sequences, count as one request. */
 static void
 test_sequences(void)
 {
@@ -187,7 +191,7 @@ test_sequences(void)
 	recs_free(rec);
 }
 
-/* Requests that don't wait, or not so long. */
+/* Requests that may not wait, or only for a limited time. */
 static void
 test_refused(void)
 {
@@ -216,7 +220,7 @@ test_refused(void)
 	recs_free(rec);
 }
 
-/* Two models, on the same accounts. */
+/* Two models with the same accounts. */
 typedef struct Two
 {
 	Accounts   *accounts;
@@ -225,8 +229,8 @@ typedef struct Two
 } Two;
 
 /*
- * A role that may have one request in flight has one in a, so another waits at the gate of b, for so many ms
- * or as long as it takes.
+ * A role that may have one request in flight has one in model a, so another waits at the admission of b,
+ * for `ms` or without limit.
  */
 static Two
 two_models(CoreOptions opt, int ms, Rec *rec)
@@ -248,7 +252,7 @@ two_models(CoreOptions opt, int ms, Rec *rec)
 	return t;
 }
 
-/* An account counts over all models; the one that waits elsewhere is let in. */
+/* An account counts over all models; the request that waits in the other one is admitted. */
 static void
 test_two_models(void)
 {
@@ -263,7 +267,7 @@ test_two_models(void)
 	CHECK(core_next_due(b) == 0, "due at %lld", (long long) core_next_due(b));
 	run(b, 10000);
 	CHECK(rec[0].finish == FIN_LENGTH && rec[1].finish == FIN_LENGTH, "%d %d", rec[0].finish, rec[1].finish);
-	/* what still waits goes with its model */
+	/* the waiting request ends with its model */
 	ask(a, 2, 1, 5, 3, &rec[2]);
 	step(a);
 	ask(b, 3, 1, 5, 3, &rec[3]);
@@ -276,7 +280,10 @@ test_two_models(void)
 	recs_free(rec);
 }
 
-/* 600 tokens a minute are ten in a second: the bucket is overdrawn by four, so the next waits for 0.4 s. */
+/*
+ * 600 tokens a minute are ten in a second: the bucket is overdrawn by four, so the next request waits
+ * for 0.4 s.
+ */
 static void
 test_tokens(void)
 {
@@ -296,7 +303,7 @@ test_tokens(void)
 	ask(c, 3, 1, 5, 2, &rec[3]);
 	step(c);
 	step(c);
-	/* unless the machine is very busy */
+	/* only if the machine is not very busy */
 	if (clock_us() - start < 350000)
 	{
 		CHECK(rec[1].ids.len == 0 && rec[3].finish == FIN_LENGTH, "another role has its own account");
@@ -313,8 +320,8 @@ test_tokens(void)
 }
 
 /*
- * In the queue, at the gate, in a prompt, while it answers: each ends with its error, and its blocks are
- * free.
+ * In the queue, at the admission, in its prompt, while it generates: each request ends with its error,
+ * and its blocks are free.
  */
 static void
 test_deadlines(void)
@@ -325,9 +332,9 @@ test_deadlines(void)
 	fake.base_us = 1000;
 	by = (Caller) {.role = 1, .max_requests = 2, .wait_ms = -1};
 	timeout_ms = 30;
-	ask(c, 0, 1, 5, 500, &rec[0]);	/* answers */
-	ask(c, 1, 1, 5, 500, &rec[1]);	/* waits for a seat */
-	ask(c, 2, 1, 5, 500, &rec[2]);	/* waits at the gate */
+	ask(c, 0, 1, 5, 500, &rec[0]);	/* generates */
+	ask(c, 1, 1, 5, 500, &rec[1]);	/* waits for a seat of max_seqs */
+	ask(c, 2, 1, 5, 500, &rec[2]);	/* waits at the admission */
 	timeout_ms = 0;
 	run(c, 10000);
 	for (int i = 0; i < 3; i++)
@@ -359,7 +366,7 @@ test_deadlines(void)
 	recs_free(rec);
 }
 
-/* Only who waits at the gate is there: the core sleeps until the deadline. */
+/* Only the request at the admission is left: the core sleeps until its deadline. */
 static void
 test_due(void)
 {

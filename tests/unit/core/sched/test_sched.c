@@ -1,10 +1,8 @@
 /*
  * test_sched.c
- *	  The scheduler without a model: hand-written traces of plans, fairness,
- *	  preemption, tiny pools, slots of recurrent state.
- *
- * A trace is one string a step: "id:rows" of each entry in order; "!" marks
- * rows that are sampled.  A sampled request gets one more token.
+ *	  The scheduler without a model: hand-written traces of plans, fairness, preemption, tiny pools,
+ *	  slots of recurrent state.  A trace is one string for each step: "id:rows" of each entry in order;
+ *	  "!" marks rows that are sampled.  A sampled request gets one more token.
  */
 #include "core/core_internal.h"
 
@@ -19,10 +17,7 @@
 
 /* ---- forks ---- */
 
-/*
- * Forks share their parent's full blocks.  The last one takes over the block that isn't full, if
- * there is one; others get a copy.
- */
+/* Forks share their parent's full blocks.  The last fork takes over the partial block; others get a copy. */
 static void
 test_fork_tail(int n_prompt, int n_forks)
 {
@@ -57,7 +52,7 @@ test_fork_tail(int n_prompt, int n_forks)
 
 /* ---- sequences that can't be cut ---- */
 
-/* One that takes longer than a step may runs alone, behind the shorter ones before it. */
+/* A request that takes longer than a step may runs alone, after the shorter ones before it. */
 static void
 test_whole(void)
 {
@@ -81,7 +76,7 @@ test_whole(void)
 
 /* ---- traces ---- */
 
-/* Decodes first, chunked prompts in what is left; the prompt halves while others wait. */
+/* Decodes come first, chunked prompts get the rest; a prompt gets half while others wait. */
 static void
 test_chunks(void)
 {
@@ -89,7 +84,7 @@ test_chunks(void)
 
 	add(&w, 1, 1, 10, 5);
 	add(&w, 2, 1, 70, 3);
-	STEP(&w, "1:10! 2:22");		/* alone behind 1: all that is left */
+	STEP(&w, "1:10! 2:22");		/* only 1 is ahead of it: it gets the rest */
 	STEP(&w, "1:1! 2:31");
 	add(&w, 3, 1, 20, 2);
 	STEP(&w, "1:1! 2:17! 3:14");
@@ -99,12 +94,12 @@ test_chunks(void)
 	add(&w, 1, 1, 100, 1);
 	add(&w, 2, 1, 100, 1);
 	add(&w, 3, 1, 5, 1);
-	STEP(&w, "1:16 2:11 3:5!");	/* nobody takes all while others want rows */
+	STEP(&w, "1:16 2:11 3:5!");	/* no request takes everything while others want rows */
 	STEP(&w, "1:16 2:16");
 	world_free(&w);
 }
 
-/* max_seqs = 1 serialises; tests' chunk limit. */
+/* max_seqs = 1 runs one after the other; the chunk limit for tests. */
 static void
 test_serial(void)
 {
@@ -120,7 +115,7 @@ test_serial(void)
 	world_free(&w);
 }
 
-/* In turn over sessions, FCFS within one; who leaves and comes back is no better off. */
+/* Round robin over sessions, FCFS within one; a session that leaves and comes back gains nothing. */
 static void
 test_fairness(void)
 {
@@ -135,9 +130,9 @@ test_fairness(void)
 	STEP(&w, "6:4!");
 	STEP(&w, "7:4!");
 	STEP(&w, "2:4!");
-	add(&w, 9, 30, 4, 1);		/* session 30 comes back: behind 20 */
+	add(&w, 9, 30, 4, 1);		/* session 30 comes back: after 20 */
 	STEP(&w, "8:4!");
-	STEP(&w, "9:4!");			/* its second, and 10 has had two */
+	STEP(&w, "9:4!");			/* its second request, when session 10 has had two */
 	STEP(&w, "3:4!");
 	STEP(&w, "4:4!");
 	STEP(&w, "5:4!");
@@ -145,13 +140,13 @@ test_fairness(void)
 	world_free(&w);
 }
 
-/* A request that doesn't fit ends the admissions: nobody overtakes it. */
+/* A request that doesn't fit ends the admissions: no other one overtakes it. */
 static void
 test_no_overtaking(void)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 256}, 8);
 
-	add(&w, 1, 1, 60, 3);		/* 4 blocks, and one promised */
+	add(&w, 1, 1, 60, 3);		/* 4 blocks, and one reserved */
 	add(&w, 2, 2, 60, 2);		/* 4 more don't fit */
 	add(&w, 3, 3, 5, 2);
 	STEP(&w, "1:60!");
@@ -162,7 +157,7 @@ test_no_overtaking(void)
 	world_free(&w);
 }
 
-/* The most recently admitted one gives way, and comes back before new ones. */
+/* The most recently admitted request is preempted, and comes back before new ones. */
 static void
 test_preempt(void)
 {
@@ -170,21 +165,21 @@ test_preempt(void)
 
 	add(&w, 1, 1, 15, 40);
 	add(&w, 2, 2, 14, 30);
-	STEP(&w, "1:15! 2:14!");	/* a block each, one promised each */
-	add(&w, 3, 3, 30, 2);		/* 2 blocks + 2 promised > 3 */
+	STEP(&w, "1:15! 2:14!");	/* a block each, one reserved for each */
+	add(&w, 3, 3, 30, 2);		/* 2 blocks + 2 reserved > 3 */
 	for (int i = 0; i < 17; i++)
 		STEP(&w, "1:1! 2:1!");	/* 32 and 31 computed: 2 blocks each */
 	STEP(&w, "1:1! 2:1!");		/* 1 takes the last block */
 	CHECK(w.reqs[1]->kv.computed == 33 && w.reqs[2]->kv.computed == 32, "%d", w.reqs[2]->kv.computed);
-	STEP(&w, "1:1!");			/* none for 2 */
+	STEP(&w, "1:1!");			/* none left for 2 */
 	CHECK(w.reqs[2]->sched.state == RQ_PREEMPTED && w.reqs[2]->sched.preemptions == 1 &&
 		  w.reqs[2]->kv.blocks.len == 0 && w.reqs[2]->kv.computed == 0 && w.reqs[2]->tokens.len == 33,
 		  "state %d", w.reqs[2]->sched.state);
-	STEP(&w, "1:1!");			/* 3 blocks + 1 promised > 2 free */
+	STEP(&w, "1:1!");			/* 3 blocks + 1 reserved > 2 free */
 	CHECK(sched_n_waiting(w.s) == 2 && sched_n_running(w.s) == 1, "%d wait", sched_n_waiting(w.s));
 	while (w.reqs[1] != NULL)
 		step(&w);
-	STEP(&w, "2:33!");			/* all of it again, before 3, which finds no room */
+	STEP(&w, "2:33!");			/* computes everything again, before 3, which does not fit */
 	CHECK(sched_n_preemptions(w.s) == 1, "%d", (int) sched_n_preemptions(w.s));
 	while (w.reqs[2] != NULL)
 		step(&w);
@@ -193,9 +188,9 @@ test_preempt(void)
 }
 
 /*
- * A victim already in the plan is refunded.  All three cross into their third
- * block in step 33, and there are 8: the decodes 1 and 3 take the last two, then
- * the prompt of 2 (older than 3) wants one and takes 3's.
+ * A victim that is already in the plan is taken out of it.  All three need their third block in step 33,
+ * and there are 8: the decodes 1 and 3 take the last two, then the prompt of 2 (older than 3) wants one
+ * and takes 3's.
  */
 static void
 test_refund(void)
@@ -219,7 +214,7 @@ test_refund(void)
 	world_free(&w);
 }
 
-/* Tiny pools and many requests: always finishes, the oldest always moves. */
+/* Tiny pools and many requests: always finishes, and the oldest request always makes progress. */
 static void
 test_no_livelock(void)
 {
@@ -247,7 +242,7 @@ test_no_livelock(void)
 
 /* ---- long prompts ---- */
 
-/* A prompt of more than 20 tokens is long: one of them at a time, 20 rows a step, and shorter ones pass. */
+/* A prompt of more than 20 tokens is long: one at a time gets 20 rows a step; shorter ones pass it. */
 static void
 test_long(void)
 {
@@ -259,7 +254,7 @@ test_long(void)
 	add(&w, 3, 1, 19, 1);
 	add(&w, 4, 2, 50, 1);
 	add(&w, 5, 2, 5, 1);
-	STEP(&w, "1:20 5:5! 3:19!");	/* in turn over sessions */
+	STEP(&w, "1:20 5:5! 3:19!");	/* round robin over sessions */
 	CHECK(sched_n_skipped(w.s) == 2 && sched_n_waiting(w.s) == 2, "%d are set aside", sched_n_skipped(w.s));
 	add(&w, 6, 1, 7, 1);
 	STEP(&w, "1:20 6:7!");
@@ -271,7 +266,7 @@ test_long(void)
 	world_free(&w);
 }
 
-/* Prompts in part, long or not: two at once; what fits as a whole passes. */
+/* Partial prompts, long or not: two at once; a prompt that fits completely overtakes them. */
 static void
 test_partial(void)
 {
@@ -288,8 +283,8 @@ test_partial(void)
 }
 
 /*
- * With a stream of short prompts the long ones of several sessions come to their end, in order, however many
- * plans each takes.
+ * With a stream of short prompts, the long prompts of several sessions end, in order, however many plans
+ * each takes.
  */
 static void
 test_long_end(int n_prompt)
@@ -322,12 +317,12 @@ typedef struct Asked
 {
 	Caller		by;
 	uint64_t	session;
-	int			most;			/* tokens of its prompts, and of its answers */
-	bool		off;			/* it has nothing more to ask */
-	double		got;			/* what has ended: tokens of prompts, and twice those of answers */
+	int			most;			/* tokens of its prompts, and of its outputs */
+	bool		off;			/* it makes no more requests */
+	double		got;			/* service of ended requests: tokens of prompts, and twice those of outputs */
 } Asked;
 
-/* Each of n callers always has two requests that wait or run; so many steps. */
+/* Each of n callers always has two requests that wait or run; makes `steps` steps. */
 static void
 serve(World *w, Asked *a, int n, int steps)
 {
@@ -356,7 +351,7 @@ serve(World *w, Asked *a, int n, int steps)
 	}
 }
 
-/* So many sessions of one request each, one after the other: how many are known at most? */
+/* Add n sessions with one request each, one after the other; returns the most known at once. */
 static size_t
 sessions_known(Fair *root, uint64_t role, int n)
 {
@@ -378,7 +373,10 @@ sessions_known(Fair *root, uint64_t role, int n)
 	return most;
 }
 
-/* Sessions that have gone are forgotten, though others of the role, or other roles, are always busy. */
+/*
+ * Sessions that have left are forgotten, though other sessions of the role, or other roles, are always
+ * busy.
+ */
 static void
 test_forgotten(void)
 {
@@ -399,7 +397,7 @@ test_forgotten(void)
 #define NEAR(got, want) CHECK((got) > (want) * 0.93 && (got) < (want) * 1.07, "%g, not %g", (double) (got), \
 							  (double) (want))
 
-/* Roles that always want service get it by their weights, their sessions evenly, whatever the sizes. */
+/* Roles that always have requests get service by their weights, their sessions evenly, whatever the sizes. */
 static void
 test_weights(void)
 {
@@ -419,7 +417,7 @@ test_weights(void)
 	NEAR(a[1].got / all, 150 / 450.0);
 	NEAR(a[2].got / all, 150 / 450.0);
 	NEAR(a[3].got / all, 50 / 450.0);
-	/* who has been away has saved nothing: the shares are the same from now on */
+	/* roles that were idle have saved nothing: the shares are the same from now on */
 	a[1].off = a[2].off = true;
 	serve(&w, a, 4, 20000);
 	a[1].off = a[2].off = false;
@@ -431,9 +429,9 @@ test_weights(void)
 }
 
 /*
- * A role has 8 clients that connect, ask one thing and go, more than one seat can serve, and two sessions
- * that stay and always ask: all have the same share, and nobody's turn comes later than after one of
- * everybody else's, or two.
+ * A role has 8 clients that connect, make one request and leave, more than one seat can serve, and two
+ * sessions that stay and always make requests.  All get the same share, and no request waits longer than
+ * for one or two requests of every other session.
  */
 static void
 test_passers_by(int old_tokens)
@@ -447,8 +445,8 @@ test_passers_by(int old_tokens)
 	double		got[ALL] = {0};
 	double		all = 0;
 	int			born[ALL] = {0};
-	int			longest = 0;	/* that one has been there, in steps */
-	int			most = 0;		/* that one request takes */
+	int			longest = 0;	/* longest wait, in steps */
+	int			most = 0;		/* longest time of one request */
 
 	for (int i = 0; i < STEPS; i++)
 	{
@@ -480,8 +478,8 @@ test_passers_by(int old_tokens)
 }
 
 /*
- * A role of little weight that asks seldom, less than its share, beside one of great weight that always asks:
- * it doesn't wait.
+ * A role of small weight that makes few requests, less than its share, next to a role of large weight
+ * that always has requests: the first one doesn't wait.
  */
 static void
 test_seldom(void)
@@ -509,12 +507,12 @@ test_seldom(void)
 		if (w.reqs[0] != NULL && i - asked > longest)
 			longest = i - asked;
 	}
-	/* who runs, one that was ahead, and it */
+	/* the running one, one that was ahead, and the request itself */
 	CHECK(longest <= 15, "who asks seldom waits %d steps", longest);
 	world_free(&w);
 }
 
-/* The background has its share while others wait, all when they don't, and leaves room for them. */
+/* The background gets its share while others wait, all seats otherwise, and leaves some for them. */
 static void
 test_background(void)
 {
@@ -536,7 +534,7 @@ test_background(void)
 	NEAR(a[0].got / all, 0.9 / 4);
 	NEAR((a[4].got + a[5].got + a[6].got) / all, 0.1);
 	NEAR(a[4].got / all, 0.05);
-	/* nobody else: three of four seats */
+	/* no other requests: three of four seats */
 	for (int i = 0; i < 4; i++)
 		a[i].off = true;
 	for (int i = 0; i < 200; i++)
@@ -546,14 +544,14 @@ test_background(void)
 			n += *at == ':';
 		CHECK(n == 3 || i < 20, "%d run: %s", n, w.trace);
 	}
-	/* the next has its turn at once */
+	/* the next one runs at once */
 	add(&w, 60, 9, 4, 2);
 	step(&w);
 	CHECK(w.reqs[60]->sched.state == RQ_RUNNING, "state %d", w.reqs[60]->sched.state);
 	world_free(&w);
 }
 
-/* Without a share the background waits as long as others do; alone it runs. */
+/* Without a share the background waits while others have requests; alone it runs. */
 static void
 test_background_none(void)
 {
@@ -573,7 +571,7 @@ test_background_none(void)
 	world_free(&w);
 }
 
-/* It gives way to others when blocks are short, but once only. */
+/* Background work is preempted when blocks are short, but only once. */
 static void
 test_background_preempt(void)
 {
@@ -609,9 +607,9 @@ steps_until(World *w, int id, int most)
 }
 
 /*
- * A role has as many long answers under way and waiting as there can be; then another one asks for three
- * tokens, again and again: each time it has them at once, whether seats are short or blocks, and what it was
- * given room by is not computed again and again.
+ * A role has as many long requests running and waiting as possible.  Then another role asks for three
+ * tokens, again and again: each time it gets them at once, whether seats or blocks are short, and
+ * requests that were preempted for it are not computed again and again.
  */
 static void
 test_role_comes(int blocks, int seats, int weight)
@@ -645,7 +643,7 @@ test_role_comes(int blocks, int seats, int weight)
 	CHECK(longest <= 6, "%d blocks, %d seats: another role's three tokens take %d steps", blocks, seats,
 		  longest);
 	CHECK(given <= 40, "%d blocks, %d seats: %d preemptions for 30 calls", blocks, seats, given);
-	/* the first one goes on all the while, and ends */
+	/* the first request continues all the time, and ends */
 	for (int i = 0; i < 50; i++)
 		tokens += w.reqs[i] == NULL ? 300 : (int) w.reqs[i]->tokens.len - 10;
 	CHECK(tokens > 30 * 14 * (blocks < 100 ? 1 : seats / 2), "the first role has had %d tokens", tokens);
@@ -657,8 +655,8 @@ test_role_comes(int blocks, int seats, int weight)
 }
 
 /*
- * Two roles with long answers share the blocks by their weights, whoever came first; each grows at its own
- * cost.
+ * Two roles with long requests share the blocks by their weights, whichever came first; each one grows
+ * at its own cost.
  */
 static void
 test_role_blocks(int weight)
@@ -687,7 +685,7 @@ test_role_blocks(int weight)
 	add_by = (Caller) {0};
 }
 
-/* One request is all that its role has: nobody takes it away, however much it holds. */
+/* If a role has only one request, that is never preempted for others, however much it holds. */
 static void
 test_role_one(void)
 {
@@ -709,7 +707,7 @@ test_role_one(void)
 	add_by = (Caller) {0};
 }
 
-/* Roles at random in tiny pools: all end, and whoever is oldest of those that run keeps its place. */
+/* Random roles in tiny pools: all requests end, and the oldest running one is never preempted. */
 static void
 test_role_random(int blocks, int seats)
 {
@@ -759,7 +757,7 @@ test_role_random(int blocks, int seats)
 
 /* ---- priorities ---- */
 
-/* The lower number first, whatever the session; of equals who came first. */
+/* The lower number runs first, whatever the session; among equals the earlier one. */
 static void
 test_priorities(void)
 {
@@ -781,7 +779,7 @@ test_priorities(void)
 	world_free(&w);
 }
 
-/* The one with the higher number gives way, though it is older, and others overtake it. */
+/* The request with the higher number is preempted, though it is older, and others overtake it. */
 static void
 test_preempt_priority(void)
 {
@@ -810,7 +808,7 @@ test_preempt_priority(void)
 	world_free(&w);
 }
 
-/* All come to their end, in pools of any size. */
+/* All requests end, in pools of any size. */
 static void
 test_priorities_end(void)
 {
@@ -841,7 +839,10 @@ test_priorities_end(void)
 
 /* ---- recurrent state ---- */
 
-/* Slots for two: a third waits, though there are blocks; who is cancelled in its prompt leaves its slot. */
+/*
+ * Slots for two: a third request waits, though there are blocks; one that is cancelled in its prompt
+ * frees its slot.
+ */
 static void
 test_slots(void)
 {
@@ -867,7 +868,7 @@ test_slots(void)
 	world_free(&w);
 }
 
-/* A preempted request loses its state, and begins it anew in any slot. */
+/* A preempted request loses its state, and computes it anew in any slot. */
 static void
 test_slots_preempt(void)
 {
@@ -881,7 +882,7 @@ test_slots_preempt(void)
 		  w.reqs[2]->tokens.len == 33, "state %d, slot %d", w.reqs[2]->sched.state, w.reqs[2]->kv.slot);
 	drop(&w, 1);
 	add(&w, 3, 3, 4, 3);
-	STEP(&w, "2:33! 3:4!");		/* all of it again; step() compares with the state */
+	STEP(&w, "2:33! 3:4!");		/* computes everything again; step() compares with the state */
 	CHECK(w.reqs[2]->kv.slot >= 0 && w.reqs[3]->kv.slot >= 0 && w.reqs[2]->kv.slot != w.reqs[3]->kv.slot,
 		  "slots %d and %d", w.reqs[2]->kv.slot, w.reqs[3]->kv.slot);
 	STEP(&w, "2:1! 3:1!");
@@ -894,7 +895,7 @@ test_slots_preempt(void)
 
 /*
  * Requests come, finish, are preempted and aborted in any order; more of them than slots.  blocks: of a
- * hybrid; 0: no layer has K and V, and a block is a request.
+ * hybrid; 0: no layer has a KV cache, and a block is a request.
  */
 static void
 test_slots_random(int blocks)
@@ -939,7 +940,7 @@ test_fits(void)
 	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64}, 4);
 	Err			e = {0};
 
-	/* 4 blocks hold 64 tokens; the last output token needs no room */
+	/* 4 blocks hold 64 tokens; the last output token needs no space */
 	CHECK(sched_must_fit(w.s, 60, 5, &e), "65 tokens in 4 blocks");
 	CHECK(!sched_must_fit(w.s, 60, 6, &e) && e.cls == ERR_TOO_LONG, "66 tokens in 4 blocks");
 	CHECK(strcmp(e.msg, "request needs 5 KV cache blocks but the model has 4") == 0, "%s", e.msg);

@@ -1,12 +1,12 @@
 /*
  * test_sched_latency.c
- *	  The scheduler's plans for latency work beside a large statement: rows and seats.
+ *	  The scheduler's plans for latency work next to a large statement: rows and seats.
  */
 #include "tests/unit/core/sched/sched_world.h"
 
 /*
- * Throughput work decodes beside latency work as long as the step takes at most twice the latency work's own
- * time, and the target more; what stands back is first in the next step.
+ * Throughput work decodes next to latency work as long as the step takes at most twice the latency
+ * work's own time and the target more; work that is left out comes first in the next step.
  */
 static void
 test_latency_decodes(void)
@@ -44,8 +44,8 @@ test_latency_decodes(void)
 }
 
 /*
- * A large statement leaves a seat to latency work, once another session has had some beside it; before, and
- * alone, it has all.
+ * A large statement leaves a seat for latency work, once another session has had some; before that, and
+ * alone, it gets all.
  */
 static void
 test_latency_seat(void)
@@ -71,7 +71,7 @@ test_latency_seat(void)
 			step(&w);
 			waited++;
 		}
-		/* the first finds all seats taken, until the statement's answers end */
+		/* the first request finds all seats taken, until requests of the statement end */
 		CHECK(waited > 0 && (round == 0 ? waited < 60 : waited <= 2), "round %d: %d steps", round, waited);
 		while (w.reqs[1] != NULL)
 			step(&w);
@@ -79,7 +79,7 @@ test_latency_seat(void)
 	world_free(&w);
 }
 
-/* What a step of that trace takes, at 100 us a row; *first: rows of request 1 in it. */
+/* Return the time of a step with that trace, at 100 us a row; *first: rows of request 1 in it. */
 static int
 rows_of(const char *trace, int *first)
 {
@@ -98,8 +98,8 @@ rows_of(const char *trace, int *first)
 }
 
 /*
- * A prompt of latency work, beside a statement whose rows decode and whose prompts wait: each of its steps is
- * its own rows and at most a target more, and the statement goes on in each.
+ * A prompt of latency work, next to a statement whose rows decode and whose prompts wait: each of its
+ * steps takes its own rows and at most a target more, and the statement makes progress in each.
  */
 static void
 test_latency_prompt(void)
@@ -132,7 +132,7 @@ test_latency_prompt(void)
 			CHECK(own == 0 || rows_of(w.trace, &own) <= own + 4, "step \"%s\"", w.trace);
 			CHECK(own == 0 || rows_of(w.trace, &own) > own, "the statement stands still: \"%s\"", w.trace);
 		}
-		/* the first finds all seats taken; then the plan has known of latency work */
+		/* the first one finds all seats taken; afterwards the plan knows about latency work */
 		CHECK(round == 0 || rows <= 70 + 8 * 4 + 16, "round %d: %d rows in %d steps", round, rows, steps);
 		while (w.reqs[1] != NULL)
 			step(&w);
@@ -140,7 +140,7 @@ test_latency_prompt(void)
 	world_free(&w);
 }
 
-/* However much latency work there is, in each few steps other work has rows that decode, and prompts. */
+/* However much latency work there is, within a few steps other work has rows that decode, and prompts. */
 static void
 test_latency_stream(void)
 {
@@ -167,7 +167,7 @@ test_latency_stream(void)
 	world_free(&w);
 }
 
-/* Without a target no step is cut, however long it takes. */
+/* Without a target no step is shortened, however long it takes. */
 static void
 test_no_target(void)
 {

@@ -1,7 +1,7 @@
 /*
  * test_sched_lora.c
- *	  Places for adapters in the scheduler: never more than max_loras in a step, nobody starves,
- *	  requests without an adapter don't wait; and K and V are shared by the same adapter only.
+ *	  Places for adapters in the scheduler: never more than max_loras in a step, no request starves,
+ *	  requests without an adapter don't wait; and KV blocks are shared only with the same adapter.
  */
 #include "core/core_internal.h"
 
@@ -21,7 +21,7 @@ typedef struct World
 	KvPool	   *pool;
 	Sched	   *s;
 	int			n_left;
-	int			most;			/* adapters in a step so far */
+	int			most;			/* maximal number of adapters in a step so far */
 	char		trace[256];
 } World;
 
@@ -36,7 +36,7 @@ world_new(int max_loras, int max_seqs, int blocks, bool priorities)
 	return w;
 }
 
-/* seed: of its life in tokens */
+/* seed: of the request's random tokens */
 static Req *
 add(World *w, int id, uint64_t session, int lora, int n_prompt, int max_tokens)
 {
@@ -64,7 +64,7 @@ drop(World *w, Req *r)
 	w->n_left--;
 }
 
-/* One step; the trace is who ran. */
+/* One step; the trace has the requests that ran. */
 static const char *
 step(World *w)
 {
@@ -125,9 +125,9 @@ test_places(void)
 
 	add(&w, 1, 1, 1, 4, 2);
 	add(&w, 2, 2, 2, 4, 3);
-	add(&w, 3, 3, 3, 4, 2);		/* a third one: waits */
-	add(&w, 4, 4, 0, 4, 4);		/* none */
-	add(&w, 5, 5, 1, 4, 1);		/* one that is there */
+	add(&w, 3, 3, 3, 4, 2);		/* a third adapter: waits */
+	add(&w, 4, 4, 0, 4, 4);		/* no adapter */
+	add(&w, 5, 5, 1, 4, 1);		/* an adapter that has a place */
 	STEP("1 2 4 5");
 	STEP("1 2 4");
 	STEP("2 4 3");
@@ -136,7 +136,7 @@ test_places(void)
 	CHECK(w.most == 2, "%d", w.most);
 	world_free(&w);
 
-	/* one at a time; without adapters beside any */
+	/* one at a time; next to it only requests without adapters */
 	w = world_new(1, 8, 100, false);
 	add(&w, 1, 1, 1, 4, 2);
 	add(&w, 2, 1, 2, 4, 1);
@@ -149,8 +149,8 @@ test_places(void)
 }
 
 /*
- * Two sessions never end to ask for adapter 1: adapter 2's turn comes nevertheless, and base requests never
- * wait.
+ * Two sessions never stop to use adapter 1: adapter 2 gets its turn nevertheless, and requests without
+ * one never wait.
  */
 static void
 test_starve(bool priorities)
@@ -178,7 +178,7 @@ test_starve(bool priorities)
 	world_free(&w);
 }
 
-/* Anything goes: no plan has too many, and all come to their end, in pools that are too small, too. */
+/* Random requests: no plan has too many adapters, and all requests end, also in pools that are too small. */
 static void
 test_random(unsigned seed, int max_loras, int blocks, bool priorities)
 {
@@ -206,8 +206,8 @@ test_random(unsigned seed, int max_loras, int blocks, bool priorities)
 }
 
 /*
- * A prompt_request that is held for its forks has a place: they come before who has been passed too often, as
- * it never would be free.
+ * A prompt_request that is held for its forks keeps its place: the forks come before a request that was
+ * overtaken too often, since otherwise the place would never become free.
  */
 static void
 test_forks(void)
@@ -244,8 +244,8 @@ test_forks(void)
 }
 
 /*
- * Hypotheses have the only place, and more requests want another one than a plan sets aside: whose turn it is
- * in vain stops nobody.
+ * The hypotheses of a beam search have the only place, and more requests want another adapter than a
+ * plan sets aside: a request that can't run stops no other.
  */
 static void
 test_beam(void)
@@ -285,7 +285,7 @@ test_beam(void)
 	world_free(&w);
 }
 
-/* A prompt_request that had to go has no place any more: its forks wait for one like anybody. */
+/* A prompt_request that was preempted has no place any more: its forks wait for one like other requests. */
 static void
 test_orphans(void)
 {
@@ -313,7 +313,7 @@ test_orphans(void)
 	world_free(&w);
 }
 
-/* More requests aside than a plan looks at. */
+/* More requests are set aside than a plan looks at. */
 static void
 test_many(void)
 {
@@ -328,7 +328,7 @@ test_many(void)
 	world_free(&w);
 }
 
-/* The same prompt begins another chain with another adapter. */
+/* The same prompt with another adapter has another chain of blocks. */
 static void
 test_roots(void)
 {

@@ -1,6 +1,7 @@
 /*
  * test_step_time.c
- *	  How long a step will take, as learnt from those before (step_time.c); and the map from ids to requests.
+ *	  The estimate of a step's time, learnt from earlier steps (step_time.c); and the map from ids to
+ *	  requests.
  */
 #include "core/core_internal.h"
 

@@ -1,8 +1,9 @@
 /*
  * drafts_crowd.h
- *	  A crowd of requests with drafts of what has weights, and without: real models, tiny and random.
+ *	  A mixed crowd of requests with drafters that have weights, and without: real models, tiny and
+ *	  random.
  *
- * An includer sets pool, cwd, and on: what they are computed on, with a pool of that device.
+ * An includer sets pool, cwd, and on: the device that computes, with a pool of it.
  */
 #ifndef VLLM_TESTS_UNIT_CORE_SPEC_DRAFTS_CROWD_H
 #define VLLM_TESTS_UNIT_CORE_SPEC_DRAFTS_CROWD_H
@@ -17,7 +18,7 @@
 
 #define DRAFTS	"build/fixtures/drafts/"
 #define N_REQS	50
-#define MOST	2				/* answers to one prompt */
+#define MOST	2				/* choices of one prompt */
 
 typedef struct Seen
 {
@@ -56,10 +57,10 @@ typedef struct Case
 	bool		prefix;
 	bool		cancels;
 	bool		rests;
-	bool		plain;			/* all have the same length, and no rules */
+	bool		plain;			/* all requests have the same length, and no rules */
 } Case;
 
-/* Everything is computed, whether it pays or not. */
+/* Draft always, whether it pays or not. */
 static const ProposerType *
 always(const ProposerType *t)
 {
@@ -70,7 +71,7 @@ always(const ProposerType *t)
 	return &copy;
 }
 
-/* target and, unless config is "", what it says */
+/* Make the target, and the drafter of the config unless that is "". */
 static Core *
 make(const char *target, const char *config, const Case *k)
 {
@@ -122,7 +123,7 @@ make(const char *target, const char *config, const Case *k)
 	return c;
 }
 
-/* Request i, a bit of everything. */
+/* Submit request i; the requests differ in all parameters. */
 static void
 ask(Core *c, int i, Seen *s, const Case *k)
 {
@@ -159,12 +160,15 @@ ask(Core *c, int i, Seen *s, const Case *k)
 		exit(2);
 	}
 	spec.params = p;
-	/* all are of one class, whenever they come: the order of admissions doesn't depend on the time */
+	/*
+	 * all have the same class, whenever they come, so that the order of admissions doesn't depend on the
+	 * time
+	 */
 	spec.stream = true;
 	core_submit(c, &spec);
 }
 
-/* Its weights can't be stored, and those that the target has stored can't be read any more. */
+/* The drafter's weights can't be saved, and the target's saved weights can't be read any more. */
 static bool
 store_nothing(Drafter *d, const char *dir, Err *e)
 {
@@ -185,7 +189,7 @@ store_nothing(Drafter *d, const char *dir, Err *e)
 	return err_set(e, ERR_IO, "no room");
 }
 
-/* Asleep for a moment: blocks and weights are given back, into a file or for good. */
+/* Sleep for a moment: blocks and weights are freed, with or without a file. */
 static void
 rest(Core *c, const char *target, const char *config, const Case *k, int how)
 {
@@ -293,7 +297,7 @@ compare(const char *label, const Seen *want, const Seen *got)
 static const struct
 {
 	const char *target;
-	const char *config;			/* %s = where we are */
+	const char *config;			/* %s = working directory */
 	bool		itself;
 }			methods[] = {
 	{"target", "{\"method\": \"draft_model\", \"model\": \"%s/"

@@ -1,13 +1,13 @@
 /*
  * test_spec.c
- *	  Speculation changes no answer: a mixed crowd of requests (greedy and sampled, penalties, words and
- *	  stop strings, several answers, log-probabilities, cancels; and one of grammars, thoughts with a
- *	  budget and logits processors) with and without it, in batches, in chunks, in tiny pools; all logits that
- *	  a token was taken from are compared, too, and every invariant is checked after each step.
+ *	  Speculation changes no output: a mixed crowd of requests (greedy and sampled, penalties, words and
+ *	  stop strings, several choices, log-probabilities, cancels; and one of grammars, reasoning with a
+ *	  budget and logits processors) with and without it, in batches, in chunks, in tiny pools.  The
+ *	  logits of every token are compared, too, and every invariant is checked after each step.
  *
- * The proposer is scripted: it knows the answers, and is right, wrong or silent as the case
- * says, so acceptance can be computed beforehand.  Then the real ones that need no weights.  And which drafts
- * are worth a row.
+ * The proposer is scripted: it knows the outputs, and is right, wrong or silent as the case says, so
+ * that the acceptance is known beforehand.  Then the real proposers that need no weights.  And which
+ * drafts are worth a row.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -21,22 +21,22 @@
 #include "tests/unit/fake_model.h"
 
 #define N_REQS	50
-#define MOST	3				/* answers to one prompt */
+#define MOST	3				/* choices of one prompt */
 
-/* ---- what a request's owner saw ---- */
+/* ---- a request as its owner saw it ---- */
 
 typedef struct Seen
 {
 	Rec			rec;
-	int64_t		drafted;		/* of all answers, with the last event */
+	int64_t		drafted;		/* for all choices, from the last event */
 	int64_t		accepted;
-	Buf			logits[MOST];	/* hashes of the rows that tokens were taken from */
+	Buf			logits[MOST];	/* hashes of the rows that tokens were sampled from */
 	Buf			text[MOST];
 	Buf			lps[MOST];
 	IntVec		ids[MOST];
 } Seen;
 
-static Seen *crowd;				/* [N_REQS] of the run at hand */
+static Seen *crowd;				/* [N_REQS] of the current run */
 
 static void
 see(void *ctx, Req *r, const ReqEvent *ev)
@@ -100,8 +100,8 @@ static struct
 	Script		script;
 	uint64_t	rng;
 	int			asked;
-	int			made;			/* drafts */
-	int			us;				/* that each takes */
+	int			made;			/* drafts made */
+	int			us;				/* time for each */
 	int			forgotten;
 }			script;
 
@@ -112,7 +112,7 @@ draw_below(uint64_t n)
 	return (script.rng >> 20) % n;
 }
 
-/* Is the i-th draft to be right? */
+/* Must the i-th draft be right? */
 static bool
 shall_hit(int i)
 {
@@ -181,7 +181,7 @@ static const ProposerType scripted_type = {
 
 /* ---- the crowd ---- */
 
-/* Request i, a bit of everything. */
+/* Submit request i; the requests differ in all parameters. */
 static void
 ask(Core *c, int i, Seen *s)
 {
@@ -242,7 +242,7 @@ ask(Core *c, int i, Seen *s)
 	core_submit(c, &spec);
 }
 
-/* ---- the other crowd: what must come, and what may ---- */
+/* ---- the other crowd: required and allowed tokens ---- */
 
 static Plugins *plugins;		/* favor, no_twice */
 
@@ -348,10 +348,10 @@ typedef struct Case
 	bool		prefix,
 				overlap;
 	bool		cancels;
-	bool		tagged;			/* the other crowd */
+	bool		tagged;			/* run the other crowd */
 } Case;
 
-/* All of it. */
+/* Run the whole crowd. */
 static Seen *
 run(const Case *k, SpecConfig spec, CoreStats *st)
 {
@@ -402,7 +402,7 @@ equal(const void *a, size_t n_a, const void *b, size_t n_b)
 	return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a) == 0);
 }
 
-/* of a prefix when it was cancelled */
+/* if it was cancelled, compare the common beginning */
 static bool
 begins(const void *a, size_t n_a, const void *b, size_t n_b)
 {
@@ -436,7 +436,7 @@ compare(const char *label, const Seen *want, const Seen *got, bool logits)
 				  "%s, %d: \"%s\" instead of \"%s\"", label, i, b->text[k].data, a->text[k].data);
 			CHECK(same(a->lps[k].data, a->lps[k].len, b->lps[k].data, b->lps[k].len),
 				  "%s, %d: log-probabilities differ", label, i);
-			/* with threads a token or two behind a stop string may be computed */
+			/* with threads, one or two tokens after a stop string may be computed */
 			CHECK(!logits || same(a->logits[k].data, a->logits[k].len, b->logits[k].data, b->logits[k].len) ||
 				  (b->rec.has_reason && begins(a->logits[k].data, a->logits[k].len, b->logits[k].data,
 											   b->logits[k].len)),
@@ -496,7 +496,7 @@ test_crowd(bool tagged)
 		for (int sc = 0; sc < SC_SCRIPTS; sc++)
 			for (int n_drafts = 1; n_drafts <= 9; n_drafts += 4)
 			{
-				/* tagged: one number each, in turn */
+				/* tagged: only one number of drafts for each, in turn */
 				if (tagged && check_effort(1, 1, 2) == 1 && (i + sc) % 3 != n_drafts / 4)
 					continue;
 				snprintf(label, sizeof(label), "%scase %d, script %d, %d drafts", tagged ? "tagged, " : "", i,
@@ -524,7 +524,7 @@ test_crowd(bool tagged)
 			guessed[real] += st.spec_drafts;
 		}
 	}
-	/* disable_by_batch_size: only when few are left */
+	/* disable_by_batch_size: drafts only when few requests are left */
 	script.script = SC_RIGHT;
 	test_case("many", plain, want, (SpecConfig) {.type = &scripted_type, .n_drafts = 4}, &st);
 	few = st.spec_drafts;
@@ -533,7 +533,7 @@ test_crowd(bool tagged)
 		  (long long) few);
 	CHECK(preempted > 0 && accepted > 0, "%lld preempted, %lld accepted", (long long) preempted,
 		  (long long) accepted);
-	/* not in each case: they are taken where they pay */
+	/* not in each case: drafts are used where they pay */
 	CHECK(guessed[0] > 0 && guessed[1] > 0, "%lld and %lld drafts", (long long) guessed[0],
 		  (long long) guessed[1]);
 	seen_free(want);
@@ -541,7 +541,7 @@ test_crowd(bool tagged)
 
 /* ---- counters ---- */
 
-/* One request of n tokens; drafts of `script`. */
+/* Run one request of n tokens, with drafts of `script`. */
 static CoreStats
 run_one(int n, int n_drafts, Script sc)
 {
@@ -586,7 +586,7 @@ run_one(int n, int n_drafts, Script sc)
 static void
 test_figures(void)
 {
-	/* 1 token with the prompt, then 5 a step */
+	/* 1 token with the prompt, then 5 in each step */
 	CoreStats	st = run_one(21, 4, SC_RIGHT);
 
 	CHECK(st.steps == 1 + 4 && st.spec_drafts == 4 && st.spec_draft_tokens == 16 && st.spec_accepted == 16,
@@ -596,7 +596,8 @@ test_figures(void)
 		CHECK((&st.spec_accepted_0)[i] == (i < 4 ? 4 : 0), "%lld accepted at %d",
 			  (long long) (&st.spec_accepted_0)[i], i);
 	/*
-	 * the third is wrong: 3 a step; the last step has room for one draft only, 22 = 1 + 6 * 3 + 3 (2 drafts)
+	 * the third is wrong: 3 in each step; the last step has room for one draft only, 22 = 1 + 6 * 3 + 3
+	 * (2 drafts)
 	 */
 	st = run_one(22, 4, SC_TWO);
 	CHECK(st.steps == 1 + 7 && st.spec_drafts == 7 && st.spec_draft_tokens == 6 * 4 + 2 &&
@@ -607,20 +608,23 @@ test_figures(void)
 	st = run_one(22, 4, SC_WRONG);
 	CHECK(st.steps == 22 && st.spec_accepted == 0 && st.spec_drafts == 20, "%lld steps, %lld drafts",
 		  (long long) st.steps, (long long) st.spec_drafts);
-	/* nobody is ahead of the end */
+	/* no drafts beyond the end */
 	st = run_one(2, 4, SC_RIGHT);
 	CHECK(st.steps == 2 && st.spec_drafts == 0, "%lld steps, %lld drafts", (long long) st.steps,
 		  (long long) st.spec_drafts);
 }
 
-/* ---- drafts that take time to make ---- */
+/* ---- drafts that take time ---- */
 
 static const ProposerType dear_type = {
 	.name = "dear", .flags = SPEC_DEAR, .open = open_script, .close = mem_free, .propose = scripted,
 	.forget = forget
 };
 
-/* n requests, and others that come one by one while these answer, with right drafts.  How many are made? */
+/*
+ * Run n requests, and `late` others that come one by one meanwhile, with right drafts.  Returns how many
+ * drafts are made.
+ */
 static CoreStats
 run_dear(int n, int late, int us)
 {
@@ -672,25 +676,25 @@ test_dear(void)
 {
 	CoreStats	st;
 
-	/* a step has 256 rows for drafts: no others are made */
+	/* a step has 256 rows for drafts, so no more are made */
 	fake.base_us = 200;
 	st = run_dear(N_REQS, 0, 0);
 	CHECK(st.spec_draft_tokens > 500 && st.spec_draft_tokens == script.made, "%d made, %d computed",
 		  script.made, (int) st.spec_draft_tokens);
-	/* long enough for guesses to be cheap on a machine that does much else, too */
+	/* long enough that drafts are cheap even on a busy machine */
 	fake.base_us = 20000;
-	/* in time for one token each makes five */
+	/* in the time of one token it makes five */
 	st = run_dear(1, 0, 100);
 	CHECK(st.steps < 40 && st.spec_draft_tokens == script.made, "%d steps, %d made, %d computed",
 		  (int) st.steps, script.made, (int) st.spec_draft_tokens);
-	/* it takes longer to guess a token than to compute it */
+	/* drafting a token takes longer than computing it */
 	fake.base_us = 1000;
 	st = run_dear(1, 0, 10000);
 	CHECK(script.made < 12, "%d are made that cost more than they bring", script.made);
 	fake.base_us = 0;
 }
 
-/* ---- models that can't ---- */
+/* ---- models that can't draft ---- */
 
 static void
 test_refused(void)
@@ -713,11 +717,11 @@ test_refused(void)
 	fake.no_state = true;
 }
 
-/* ---- what is worth a row ---- */
+/* ---- which drafts are worth a row ---- */
 
 static const ProposerType plain_type = {.name = "plain"};
 
-/* Steps of 1 to 9 rows, that take base + row * n. */
+/* Teach it steps of 1 to 9 rows that take base + row * n. */
 static void
 learn(Spec *s, double base, double row)
 {
@@ -730,8 +734,8 @@ learn(Spec *s, double base, double row)
 }
 
 /*
- * n requests with `offered` drafts each, of which hits / 100 are right: how many are taken, in a step that
- * has so many rows of prompts?
+ * n requests have `offered` drafts each, of which `hits` percent are right.  Returns how many are used
+ * in a step that has prompt_rows rows of prompts.
  */
 static int
 taken(Spec *s, int n, int offered, int hits, int prompt_rows, int room)
@@ -770,24 +774,24 @@ test_choice(void)
 	Spec		s = {.conf = {.type = &plain_type, .n_drafts = 8}, .env = {.max_rows = 512}};
 	int			n = 0;
 
-	/* nothing is known: try */
+	/* nothing is known: use all */
 	CHECK(taken(&s, 1, 8, 90, 0, 100) == 8, "%d", taken(&s, 1, 8, 90, 0, 100));
-	/* rows cost nothing: what has any hope */
+	/* rows cost nothing: use all that may be right */
 	learn(&s, 1000, 0);
 	CHECK(taken(&s, 1, 8, 90, 0, 100) == 8 && taken(&s, 4, 8, 90, 0, 100) == 32, "%d",
 		  taken(&s, 4, 8, 90, 0, 100));
 	CHECK(taken(&s, 1, 8, 10, 0, 100) >= 1 && taken(&s, 1, 8, 10, 0, 100) <= 2, "%d",
 		  taken(&s, 1, 8, 10, 0, 100));
 	CHECK(taken(&s, 4, 8, 90, 0, 20) <= 20, "more than there is room for");
-	/* rows cost all: nothing, however good */
+	/* rows cost everything: use none, however good */
 	learn(&s, 0, 1000);
 	CHECK(taken(&s, 1, 8, 90, 0, 100) == 0 && taken(&s, 16, 8, 90, 0, 300) == 0, "%d",
 		  taken(&s, 16, 8, 90, 0, 300));
-	/* between: nearly half a step for a draft that is right three times in ten is too much */
+	/* in between: a draft that is right three times in ten is not worth nearly half a step */
 	learn(&s, 1000, 800);
 	CHECK(taken(&s, 1, 8, 30, 0, 100) == 0, "%d", taken(&s, 1, 8, 30, 0, 100));
 	CHECK(taken(&s, 1, 8, 90, 0, 100) >= 3, "%d", taken(&s, 1, 8, 90, 0, 100));
-	/* beside prompts: the sure ones */
+	/* next to prompts: only the likely ones */
 	learn(&s, 1000, 0);
 	CHECK(taken(&s, 1, 8, 50, 100, 100) == 0 && taken(&s, 1, 8, 95, 100, 100) >= 2, "%d",
 		  taken(&s, 1, 8, 95, 100, 100));
@@ -801,7 +805,7 @@ test_choice(void)
 	for (int i = 0; i < 400; i++)
 		spec_learn(&s, &(Plan) {.n_rows = 1, .n_sample = 1}, 1000);
 	CHECK(taken(&s, 1, 8, 90, 0, 100) > 0, "it is never tried again");
-	/* who is always wrong may try now and then */
+	/* a request whose drafts are always wrong may try now and then */
 	learn(&s, 1000, 200);
 	{
 		SpecReq		spec = {.hits = {0.01, 0.01}};
@@ -822,8 +826,8 @@ test_choice(void)
 }
 
 /*
- * n requests that may have `most` drafts each, right so often: how many are made for a step with prompts, or
- * without?
+ * n requests may have `most` drafts each, which are right `hits` percent of the time.  Returns how many
+ * drafts are made for a step, with prompts or without.
  */
 static int
 afforded(Spec *s, int n, int most, int hits, bool prompts)
@@ -857,18 +861,21 @@ test_afford(void)
 
 	learn(&s, 1000, 1);
 	taken(&s, 1, 1, 50, 0, 100);	/* half of all are right */
-	/* as many as have logits: as the first ones are worth more, rather one of each request than all of few */
+	/*
+	 * as many as have logits: the first drafts are worth more, so rather one for each request than all
+	 * for a few
+	 */
 	CHECK(afforded(&s, 10, 8, 95, false) == 80, "%d", afforded(&s, 10, 8, 95, false));
 	CHECK(afforded(&s, 100, 8, 95, false) == 200, "%d", afforded(&s, 100, 8, 95, false));
 	CHECK(afforded(&s, 300, 8, 95, false) == 0, "%d", afforded(&s, 300, 8, 95, false));
-	/* beside prompts: the sure ones */
+	/* next to prompts: only the likely ones */
 	CHECK(afforded(&s, 10, 8, 60, true) == 0 && afforded(&s, 10, 8, 95, true) >= 20,
 		  "%d of 60 %%, %d of 95 %%", afforded(&s, 10, 8, 60, true), afforded(&s, 10, 8, 95, true));
-	/* prompts that nobody foresaw; what was foreseen was asked for with that in mind */
+	/* prompts that came unexpectedly; expected ones were considered when the drafts were made */
 	CHECK(taken(&s, 4, 8, 60, 100, 100) == 0, "%d", taken(&s, 4, 8, 60, 100, 100));
 	CHECK(taken(&s, 4, 8, 60, 100, 100) == 32, "%d", taken(&s, 4, 8, 60, 100, 100));
 	taken(&s, 1, 1, 50, 0, 100);
-	/* they take time: none, if that is more than what they bring, however many share it else */
+	/* making drafts takes time: none, if that is more than their gain, however many requests share it */
 	for (int i = 0; i < 50; i++)
 		spec_made(&s, 4, 4 * 1000);
 	CHECK(afforded(&s, 1, 8, 90, false) == 0, "%d", afforded(&s, 1, 8, 90, false));

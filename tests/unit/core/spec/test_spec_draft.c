@@ -1,15 +1,14 @@
 /*
  * test_spec_draft.c
- *	  Drafts of what has weights change no answer: real models, tiny and random, with each method and without,
- *	  token for token; a crowd with common beginnings, several answers, in batches, in chunks, preempted,
+ *	  Drafters with weights change no output: real models, tiny and random, with each method and without,
+ *	  token for token; a crowd with common prefixes, several choices, in batches, in chunks, preempted,
  *	  cancelled.
  *
- * A model that drafts for itself is always right, greedy or drawn.  And what is refused when such files are
+ * A model that drafts for itself is always right, greedy or sampled.  And the errors when such files are
  * opened.
  *
- * The same on devices that every machine has ("host", and "moat", whose memory nobody but ops can touch),
- * with the
- * CPUs' drafts and answers.
+ * The same on devices that every machine has ("host", and "moat", whose memory only ops can access),
+ * with the CPUs' drafts and outputs.
  */
 #include "tests/unit/core/spec/drafts_crowd.h"
 #include "hostdev.h"
@@ -39,7 +38,7 @@ test_same_answers(void)
 			Seen	   *got = run(methods[m].target, methods[m].config, &cases[k], &st);
 			char		label[300];
 
-			/* methods of one target follow each other */
+			/* methods of the same target are adjacent */
 			if (want == NULL)
 				want = run(methods[m].target, "", &cases[k], &plain);
 			snprintf(label, sizeof(label), "%s, %.200s", cases[k].name, methods[m].config);
@@ -96,8 +95,8 @@ check_on(const Dev *dev, KPool *its, const char *target, const char *config, con
 }
 
 /*
- * "moat" takes its time: some cases are with fewer requests, the others on "host", which has the CPUs'
- * memory, but NaNs that nobody may look at.
+ * "moat" is slow: some cases run on it with fewer requests, the others on "host", which shares the CPUs'
+ * memory, but has NaNs that no code may read.
  */
 static void
 test_on(const char *name, int n, bool all)
@@ -121,7 +120,7 @@ test_on(const char *name, int n, bool all)
 	dev.ops->close(dev.d);
 }
 
-/* ---- what is refused ---- */
+/* ---- errors ---- */
 
 static void
 test_refused(void)

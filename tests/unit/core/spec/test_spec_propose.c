@@ -1,8 +1,8 @@
 /*
  * test_spec_propose.c
- *	  The proposers that need no weights, against plain searches: n-grams (the specification's vectors, and a
- *	  search over all places), suffixes (counting places), who may see whose answers, and what
- *	  is forgotten.  And the object speculative_config.
+ *	  The proposers without weights against plain searches: n-grams (the specification's vectors, and a
+ *	  search over all positions), suffixes (counting positions), which owners share outputs, and what is
+ *	  dropped.  And the object speculative_config.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ asker_close(Guesser *a)
 	a->type->close(a->p);
 }
 
-/* A request of n tokens, of which the first n_prompt are its prompt. */
+/* Return a request of n tokens, of which the first n_prompt are its prompt. */
 static Req *
 req_of(const int32_t *ids, int n, int n_prompt)
 {
@@ -129,7 +129,7 @@ test_golden(void)
 	golden(two_three, IDS(1, 2, 3, 4, 3), 4, NULL, 0);
 }
 
-/* The rule, by looking everywhere. */
+/* The rule, by a search over all positions. */
 static int
 plain_ngram(const int32_t *ids, int len, int min, int max, int k, int32_t *out)
 {
@@ -190,14 +190,14 @@ test_ngram(void)
 				"\"suffix_decoding_max_spec_factor\":%g," \
 	"suffix_decoding_min_token_prob\":%g,\"suffix_decoding_max_cached_requests\":%d}"
 
-/* One of the texts of which suffixes are counted. */
+/* One of the texts in which suffixes are counted. */
 typedef struct Text
 {
 	const int32_t *ids;
 	int			n;
 } Text;
 
-/* The best score that a node of any depth has: the rule, by counting. */
+/* Return the best score of any node: the rule, by counting. */
 static double
 plain_score(const Text *texts, int n_texts, const int32_t *last, int n_last, const SpecConfig *c, int most)
 {
@@ -255,7 +255,7 @@ plain_score(const Text *texts, int n_texts, const int32_t *last, int n_last, con
 	return best;
 }
 
-/* Have these drafts followed the last token anywhere? */
+/* Has this sequence of drafts followed the last tokens anywhere? */
 static bool
 is_path(const Text *texts, int n_texts, const int32_t *last, int n_last, const int32_t *drafts, int n)
 {
@@ -274,7 +274,7 @@ test_suffix_own(void)
 	{
 		double		factor = round % 3 == 0 ? 1 : 0.5 + below(4);
 		int32_t		ids[40];
-		int			n = 2 + below(30);	/* no more places than are looked at */
+		int			n = 2 + below(30);	/* at most as many positions as the proposer looks at */
 		char		config[300];
 		Text		text = {ids, n};
 		Guesser		a;
@@ -293,7 +293,7 @@ test_suffix_own(void)
 		CHECK(is_path(&text, 1, ids + n, n, d->data, (int) d->len), "%s: no path of the text", config);
 		CHECK((d->len > 0) == (plain_score(&text, 1, ids + n, n, &a.conf, 8) > 0), "%s: %zu drafts, score %g",
 			  config, d->len, plain_score(&text, 1, ids + n, n, &a.conf, 8));
-		/* what was walked is no worse than any node: where all places agree the length says it */
+		/* the proposed path is no worse than any node; if all positions agree, the length shows it */
 		if (round % 4 == 0)
 			CHECK((double) d->len >= plain_score(&text, 1, ids + n, n, &a.conf, 8) - 1e-9,
 				  "%s: %zu drafts instead of %g", config, d->len,
@@ -303,7 +303,7 @@ test_suffix_own(void)
 	}
 }
 
-/* An answer to a prompt of one token, told when it ends. */
+/* Add an output to a prompt of one token, as if the request ended. */
 static void
 answer(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n)
 {
@@ -330,7 +330,7 @@ guess(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n, i
 	k = (int) d->len;
 	if (k > 0)
 		memcpy(out, d->data, (size_t) k * sizeof(int32_t));
-	/* that was all prompt: nothing of it is told */
+	/* only prompt: it must not be recorded */
 	req_end(a, r);
 	return k;
 }
@@ -348,7 +348,7 @@ test_suffix_answers(void)
 	for (int i = 0; i < 400; i++)
 		ids[i] = 100 + i;
 	answer(&a, 7, NULL, ids, 200);
-	/* 12 same, 12 drafts: the best of 24; across the borders of pieces */
+	/* 12 equal tokens, 12 drafts: the best of 24; across the borders of chunks */
 	for (int at = 13; at < 180; at += 7)
 	{
 		n = guess(&a, 7, NULL, ids, at, 32, got);
@@ -358,12 +358,12 @@ test_suffix_answers(void)
 	CHECK(n == 3 && got[0] == ids[3], "3 same: %d drafts", n);
 	n = guess(&a, 7, NULL, ids, 1, 32, got);
 	CHECK(n == 1 && got[0] == ids[1], "behind the prompt: %d drafts", n);
-	/* whose are they? */
+	/* owners and salts are separate */
 	CHECK(guess(&a, 8, NULL, ids, 50, 32, got) == 0, "another owner sees them");
 	CHECK(guess(&a, 7, "x", ids, 50, 32, got) == 0, "another salt sees them");
 	answer(&a, 7, "x", ids, 60);
 	CHECK(guess(&a, 7, "x", ids, 40, 32, got) == 12 && guess(&a, 7, "y", ids, 40, 32, got) == 0, "salts");
-	/* the most frequent wins: 2 to 1 */
+	/* the more frequent one wins: 2 to 1 */
 	for (int i = 0; i < 2; i++)
 	{
 		int32_t		other[] = {100, 101, 102, 55, 56, 57};
@@ -372,7 +372,7 @@ test_suffix_answers(void)
 	}
 	n = guess(&a, 7, NULL, ids, 3, 1, got);
 	CHECK(n == 1 && got[0] == 55, "%d drafts, %d", n, n > 0 ? got[0] : -1);
-	/* three requests later the first is forgotten */
+	/* three requests later the first one is dropped */
 	CHECK(guess(&a, 7, NULL, ids, 100, 32, got) == 0, "the oldest is still there");
 	asker_close(&a);
 
@@ -382,7 +382,7 @@ test_suffix_answers(void)
 	asker_close(&a);
 }
 
-/* While an answer grows others know its beginning; and the ring goes round. */
+/* While an output grows, other requests can use its beginning; and the ring wraps around. */
 static void
 test_suffix_ring(void)
 {
@@ -397,7 +397,7 @@ test_suffix_ring(void)
 	r = req_of(ids, 100, 1);
 	drafts_of(&a, r, 4);
 	CHECK(guess(&a, 0, NULL, ids, 50, 8, got) == 8 && got[0] == ids[50], "an answer in flight");
-	r->tokens.len = 97;			/* all of it is known */
+	r->tokens.len = 97;			/* all of it is recorded */
 	req_end(&a, r);
 	for (int round = 0; round < 120; round++)
 	{

@@ -1,7 +1,7 @@
 /*
  * postgres.h
- *	  What stands in for PostgreSQL's header, for those files of src/pg that only work on texts: their tests
- *	  need no server.
+ *	  Replacement of PostgreSQL's header for those files of src/pg that only process texts, so that their
+ *	  tests need no server.
  */
 #ifndef VLLM_TESTS_UNIT_PG_PGSHIM_POSTGRES_H
 #define VLLM_TESTS_UNIT_PG_PGSHIM_POSTGRES_H

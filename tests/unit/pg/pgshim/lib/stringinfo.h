@@ -1,6 +1,6 @@
 /*
  * stringinfo.h
- *	  PostgreSQL's growing string, as far as src/pg's text files need it.
+ *	  The part of PostgreSQL's StringInfo that src/pg's text files use.
  */
 #ifndef VLLM_TESTS_UNIT_PG_PGSHIM_LIB_STRINGINFO_H
 #define VLLM_TESTS_UNIT_PG_PGSHIM_LIB_STRINGINFO_H
