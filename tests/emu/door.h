@@ -1,6 +1,6 @@
 /*
  * door.h
- *	  How the programs that compute with models come to their device's library: the emulated one of
+ *	  Opens the device library of programs that compute with models: the emulated one of
  *	  tests/emu/module.mk, the real one of tests/gpu/module.mk, or --lib FILE.
  */
 #ifndef VLLM_TESTS_EMU_DOOR_H
@@ -14,7 +14,10 @@
 
 static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 
-/* *first: the argument behind it.  NULL, and counted as failed: there is no such library */
+/*
+ * *first: index of the first argument after it.  Returns NULL, counted as a failure, if there is no such
+ * library.
+ */
 static inline const KDeviceOps *
 door(int argc, char **argv, int *first)
 {

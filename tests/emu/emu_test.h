@@ -1,9 +1,9 @@
 /*
  * emu_test.h
- *	  For tests of kernels under emulation: device arrays, all orders of threads, faults.
+ *	  Helpers for tests of kernels under emulation: device arrays, all orders of threads, faults.
  *
- * What is not about faults also compiles with nvcc, to run on a GPU: there threads have
- * an order of their own.
+ * Everything but the tests of faults also compiles with nvcc, to run on a GPU, where threads have their
+ * own order.
  */
 #ifndef VLLM_TESTS_EMU_TEST_H
 #define VLLM_TESTS_EMU_TEST_H
@@ -15,7 +15,7 @@
 #include "../unit/check.h"
 #include "cuda/common.cuh"
 
-/* n of T on the device, as host's or NaN */
+/* Allocate n of T on the device, filled from host, or with NaN. */
 template <typename T> static inline T *
 dev(const T *host, size_t n)
 {
@@ -26,7 +26,7 @@ dev(const T *host, size_t n)
 	if (host != NULL)
 	{
 		cudaMemcpy(p, host, n * sizeof(T), cudaMemcpyHostToDevice);
-		/* on a GPU it may be on its way still, and a device's own stream doesn't wait for it */
+		/* on a GPU the copy may still be in progress, and a device's own stream doesn't wait for it */
 		cudaStreamSynchronize(NULL);
 	}
 	return (T *) p;
@@ -38,7 +38,7 @@ host(T *h, const T *d, size_t n)
 	cudaMemcpy(h, d, n * sizeof(T), cudaMemcpyDeviceToHost);
 }
 
-/* of a fixed sequence */
+/* Return the next number of a fixed pseudo-random sequence. */
 static inline unsigned
 dice(void)
 {
@@ -58,7 +58,7 @@ all_orders(F f)
 
 #else
 
-/* f() with threads forward, in reverse, and in four random orders */
+/* Run f() with threads forward, in reverse, and in four random orders. */
 template <typename F> static inline void
 all_orders(F f)
 {
@@ -70,7 +70,7 @@ all_orders(F f)
 	cemu_order(CEMU_FORWARD, 1);
 }
 
-/* what f() says on stderr when the emulator stops it, in a child; "" if it isn't stopped */
+/* Run f() in a child and return its stderr when the emulator stops it; "" if it isn't stopped. */
 template <typename F> static inline const char *
 fault_of(F f)
 {
@@ -103,14 +103,14 @@ fault_of(F f)
 	return buf;
 }
 
-/* f is stopped with a message that has both, in any order of threads */
+/* f must be stopped with a message that contains both texts, in any order of threads. */
 #define CAUGHT(what, also, f) \
 	all_orders([&]() { \
 		const char *m_ = fault_of(f); \
 		CHECK(strstr(m_, what) != NULL && strstr(m_, also) != NULL, "no \"%s\" with \"%s\" in \"%s\"", what, \
 			  also, m_); \
 	})
-/* f ends well in any order of threads */
+/* f must succeed in any order of threads. */
 #define CLEAN(f) \
 	all_orders([&]() { \
 		const char *m_ = \

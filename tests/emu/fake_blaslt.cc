@@ -2,8 +2,9 @@
  * fake_blaslt.cc
  *	  A libcublasLt for tests of kernels/cuda/mm/blaslt.cu: its calls, over the emulated device's memory.
  *
- * What it offers is what blaslt.cu must tell apart: algorithms by how they add, see Way.  The test chooses by
- * fake_offer(), and reads what was asked for and done.  Compiled without the emulation's checks: a product is one thread.
+ * It offers the kinds of algorithms that blaslt.cu must distinguish, by how they add: see Way.  The test
+ * chooses them with fake_offer(), and reads what was asked for and done.  Compiled without the
+ * emulation's checks: a product is one thread.
  */
 #include "cuda/mm/blaslt_api.h"
 
@@ -12,12 +13,12 @@
 
 #define API extern "C" __attribute__((visibility("default")))
 
-/* how an algorithm adds the products of an output; data[0] of a BltAlgo */
+/* How an algorithm adds the products of an output; data[0] of a BltAlgo. */
 typedef enum Way
 {
-	UP,							/* k ascending, in one chain: the own kernels' bits */
-	DOWN,						/* descending: the same bits for any number of rows, but others */
-	BY_ROWS,					/* descending with 600 rows and more */
+	UP,							/* k ascending, in one chain: the bits of our own kernels */
+	DOWN,						/* descending: the same bits for any number of rows, but different ones */
+	BY_ROWS,					/* descending if there are 600 rows or more */
 	SPLIT,						/* k in two halves */
 	BROKEN,						/* the call fails */
 	WAYS
@@ -25,7 +26,7 @@ typedef enum Way
 
 struct BltAny
 {
-	int			numbers[8];		/* of a descriptor or preference, by attribute */
+	int			numbers[8];		/* attributes of a descriptor or preference */
 	int			type;
 	int			rows;
 	int			cols;
@@ -36,10 +37,10 @@ static struct
 {
 	Way			offer[WAYS];
 	int			n;
-	int			lives;			/* objects that were made and not destroyed */
-	int			asked;			/* how often the heuristic was */
+	int			lives;			/* objects that were created and not destroyed */
+	int			asked;			/* calls of the heuristic */
 	int			products;
-	int			wrong;			/* calls that the real one would refuse */
+	int			wrong;			/* calls that the real library would refuse */
 }			fake;
 
 API void
@@ -50,7 +51,7 @@ fake_offer(const int *ways, int n)
 		fake.offer[i] = (Way) ways[i];
 }
 
-/* lives, asked, products, wrong */
+/* Store lives, asked, products, wrong. */
 API void
 fake_counts(int *to)
 {
@@ -123,7 +124,7 @@ cublasLtMatrixLayoutCreate(BltHandle *layout, int type, uint64_t rows, uint64_t 
 	return 0;
 }
 
-/* do these belong together: y^T[n][m] = w^T[k][n]^T x^T[k][m]? */
+/* Do these layouts match: y^T[n][m] = w^T[k][n]^T x^T[k][m]? */
 static bool
 fit(BltHandle desc, BltHandle w, BltHandle x, BltHandle y)
 {

@@ -1,13 +1,15 @@
 /*
  * fake_nccl.cc
- *	  A libnccl.so.2 for tests of kernels/cuda/nccl.cu: ranks are processes whose emulated devices are filled by way of shared memory.
+ *	  A libnccl.so.2 for tests of kernels/cuda/nccl.cu: ranks are processes whose emulated devices
+ *	  exchange data through shared memory.
  *
- * An id names a memory file of the process that made it.  A collective is in the stream's order (cemu_call()): it goes
- * on when all ranks have come to theirs, of which it checks that it is the same one.  Like the real library it waits for
- * ranks that never come until it is aborted, and answers "under way" before it answers anything else.
+ * An id names a memory file of the process that made it.  A collective runs in the stream's order
+ * (cemu_call()): it continues when all ranks have reached theirs, and checks that these are the same.
+ * Like the real library it waits for ranks that never come until it is aborted, and reports "in
+ * progress" before it reports anything else.
  *
- * NCCL_FAKE, which reaches it as any variable NCCL_* reaches the real one, says what goes wrong: "version", "init:RANK",
- * or "call:RANK:NUMBER", an error found later.
+ * NCCL_FAKE, which is passed on like any variable NCCL_* of the real library, selects an error:
+ * "version", "init:RANK", or "call:RANK:NUMBER", an error found later.
  */
 #include "cuda/nccl_api.h"
 
@@ -29,7 +31,7 @@ enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR =
 
 enum Kind { GATHER, SUM, BROADCAST, SEND, RECV };
 
-/* what a rank says of its call, so that others see whether it is theirs */
+/* A rank's description of its call, so that others can compare it with theirs. */
 struct Said
 {
 	int			kind;
@@ -40,25 +42,26 @@ struct Said
 struct Shared
 {
 	std::atomic<int> came[RANKS];
-	std::atomic<uint64_t> wrote[RANKS]; /* collectives of which its part is there, */
-	std::atomic<uint64_t> read[RANKS];	/* ... and of which it has all */
-	std::atomic<uint64_t> sent[RANKS][RANKS];	/* from, to */
+	std::atomic<uint64_t> wrote[RANKS]; /* collectives for which the rank's part has been written, */
+	std::atomic<uint64_t> read[RANKS];	/* and which it has read completely */
+	std::atomic<uint64_t> sent[RANKS][RANKS];	/* [from][to] */
 	std::atomic<uint64_t> taken[RANKS][RANKS];
 	Said		said[RANKS];
 };
 
 struct NcclAny
 {
-	Shared	   *shared;			/* behind it [size][size] slots: from, to; a collective's is that to itself */
+	/* followed by [size][size] slots: from, to; a collective uses the slot to itself */
+	Shared	   *shared;
 	size_t		mapped;
 	int			rank;
 	int			size;
-	uint64_t	calls;			/* collectives asked for */
+	uint64_t	calls;			/* collectives requested */
 	uint64_t	done;
-	uint64_t	under_way;		/* calls of which that was said */
-	int			error;			/* found later */
+	uint64_t	under_way;		/* calls that were reported as in progress */
+	int			error;			/* an error found later */
 	bool		aborted;
-	int			waiting;		/* calls in streams */
+	int			waiting;		/* calls queued in streams */
 };
 
 struct Call
@@ -86,7 +89,7 @@ fault(const char *what, int rank, uint64_t number)
 	return wanted != NULL && strcmp(wanted, this_one) == 0;
 }
 
-/* ---- the emulation, wherever it is: this library is linked with nothing of it ---- */
+/* ---- the emulation's functions, found at run time, because this library isn't linked with it ---- */
 
 typedef void (*CallFn) (void *stream, int (*go) (void *arg), void *arg);
 
@@ -158,7 +161,7 @@ ncclCommInitRankConfig(NcclComm *comm, int ranks, NcclId id, int rank, NcclConfi
 	close(fd);
 	if (c->shared == MAP_FAILED)
 		return SYSTEM_ERROR;
-	/* two of one number would be a mistake of whoever gives them */
+	/* two ranks with the same number are an error of the caller */
 	c->error = c->shared->came[rank]++ > 0 ? INVALID_USAGE : 0;
 	*comm = c;
 	return NCCL_UNDER_WAY;
@@ -217,7 +220,7 @@ all_at(const NcclComm c, const std::atomic<uint64_t> *of, uint64_t least)
 static void
 add_up(NcclComm c, float *to, size_t n)
 {
-	/* an order that isn't that of ranks: whoever wants theirs must add for himself */
+	/* not the order of ranks: a caller that needs their order must add itself */
 	for (size_t i = 0; i < n; i++)
 	{
 		float		sum = ((const float *) slot(c, c->size - 1, c->size - 1))[i];
@@ -228,7 +231,7 @@ add_up(NcclComm c, float *to, size_t n)
 	}
 }
 
-/* 1: it is over */
+/* Returns 1 when it is done. */
 static int
 collective(Call *l)
 {

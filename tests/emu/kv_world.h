@@ -1,10 +1,10 @@
 /*
  * kv_world.h
- *	  A KV twice, for tests: the host's, which kernels/ref uses, and the device's.
+ *	  A KV cache twice, for tests: the host's, which kernels/ref uses, and the device's.
  *
- * Both begin as 0xff: NaN, of all float types and as INT8's scales.  Blocks of the sequences
- * are scattered.  `split`: layers lie in pages of two parts (KvView.pages), and the second part's
- * pages aren't where the first's are.
+ * Both begin as 0xff: NaN in all float types and as INT8's scales.  Blocks of the sequences are
+ * scattered.  `split`: layers are in pages of two parts (KvView.pages), and the second part's pages are
+ * at other addresses than the first's.
  */
 #ifndef VLLM_TESTS_KV_WORLD_H
 #define VLLM_TESTS_KV_WORLD_H
@@ -19,7 +19,7 @@ extern "C"
 extern const Kernels kernels_ref;
 }
 
-#define WORLD_LAYERS 2			/* the second one is used */
+#define WORLD_LAYERS 2			/* only the second one is used */
 static const float world_scales[] = {1e9f, 1e9f, 0.3f, 0.011f};
 static const KvPart world_parts[] = {{0, 0}, {1, 0}};
 
@@ -89,7 +89,7 @@ struct World
 		if (dev_pages != NULL)
 			cudaFree(dev_pages);
 	}
-	/* of the device */
+	/* Return the device's bytes. */
 	std::vector<uint8_t> bytes() const
 	{
 		std::vector<uint8_t> b(size);
@@ -99,13 +99,13 @@ struct World
 	}
 };
 
-/* Rows from[s] .. to[s] - 1 of each sequence that has some: of the host and of the device. */
+/* Rows from[s] .. to[s] - 1 of each sequence, if there are any, on the host and on the device. */
 struct Rows
 {
 	std::vector<int32_t> start,
 				pos,
 				table;
-	std::vector<int> seqs;		/* of the world */
+	std::vector<int> seqs;		/* sequences of the world */
 	std::vector<const int32_t *> tables;
 	KRows		r;
 	CudaRows	dr;

@@ -14,14 +14,14 @@ extern "C"
 #include "kutil.h"
 }
 
-/* a row of any bits but in scales, which are small */
+/* Make a row of random bits, except for scales, which are small. */
 static inline void
 random_row(KType t, int k, uint8_t *row)
 {
 	size_t		size = ktype_row_bytes(t, k),
 				block = ktype_row_bytes(t, ktype_block(t));
 
-	/* no NaN of FP8: its whole group would be */
+	/* no NaN of FP8, since it would make its whole group NaN */
 	for (size_t i = 0; i < size; i++)
 		row[i] = (uint8_t) dice() & (t == KT_FP8 ? 0xfe : 0xff);
 	for (size_t b = 0; b < size && t != KT_INT8 && t != KT_FP8; b += block)

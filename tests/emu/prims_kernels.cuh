@@ -1,9 +1,9 @@
 /*
  * prims_kernels.cuh
- *	  A kernel for each thing that common.cuh and mma.cuh offer.
+ *	  A kernel for each function of common.cuh and mma.cuh.
  *
- * test_prims.cu runs them under emulation against plain code; seam.cu shows nvcc all
- * of them, for every compute capability.
+ * test_prims.cu runs them under emulation against plain code; seam.cu lets nvcc compile all of them, for
+ * every compute capability.
  */
 #include "cuda/mma.cuh"
 
@@ -24,7 +24,7 @@ struct Lane
 	int			least;
 };
 
-/* each half of the warp by itself where halves */
+/* With `halves`, each half of the warp calls separately. */
 __global__ void
 lanes_kernel(Lane *out, const int *in, int by, int width, int halves)
 {
@@ -102,7 +102,7 @@ mma_kernel(T *d, const T *a, const T *b, const T *c)
 		d[(g + r / 2 * 8) * 8 + 2 * t + r % 2] = fc[r];
 }
 
-/* what ldmatrix brings, and a product from shared memory with it */
+/* The result of ldmatrix, and a product from shared memory with it. */
 __global__ void
 ldmatrix_kernel(uint32_t *out, float *d, const uint16_t *in)
 {
@@ -228,7 +228,7 @@ mul_kernel(float *x, float by)
 	x[threadIdx.x] *= by;
 }
 
-/* each thread of all blocks its own number, from all dimensions */
+/* Each thread of all blocks writes its number, computed from all dimensions. */
 __global__ void
 index_kernel(int *out)
 {

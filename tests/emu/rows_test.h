@@ -1,6 +1,6 @@
 /*
  * rows_test.h
- *	  What tests of row-wise kernels share: rows on the device, and comparisons.
+ *	  Helpers for tests of row-wise kernels: rows on the device, and comparisons.
  */
 #ifndef VLLM_TESTS_EMU_ROWS_TEST_H
 #define VLLM_TESTS_EMU_ROWS_TEST_H
@@ -21,7 +21,7 @@ extern const Kernels kernels_ref;
 
 typedef std::vector<float> Floats;
 
-/* n of T on the device as long as this lives */
+/* n of T on the device during the life of this object. */
 template <typename T> struct DevOf
 {
 	T		   *p;
@@ -47,7 +47,7 @@ template <typename T> struct DevOf
 
 typedef DevOf<float> Dev;
 
-/* n elements of operands at p, on the device, as floats */
+/* Return n elements of operands at p, on the device, as floats. */
 static inline Floats
 operand_rows(const void *p, KType as, size_t n)
 {
@@ -65,7 +65,7 @@ operand_rows(const void *p, KType as, size_t n)
 	return x;
 }
 
-/* the relative error of rounding to an operand */
+/* Return the relative error of rounding to an operand. */
 static inline double
 rounding(KType as)
 {
@@ -78,14 +78,14 @@ row_of(const Floats &x, int i, int dim)
 	return Floats(x.begin() + (size_t) i * dim, x.begin() + (size_t) (i + 1) * dim);
 }
 
-/* the same bits */
+/* Are the bits the same? */
 static inline bool
 same(const Floats &a, const Floats &b)
 {
 	return a.size() == b.size() && memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/* all within a relative and an absolute error; NaN and infinities where they are wanted */
+/* Are all within a relative and an absolute error, and NaN and infinities in the same places? */
 static inline bool
 near(const Floats &got, const Floats &want, double relative, double absolute)
 {

@@ -1,7 +1,7 @@
 /*
  * seam.cu
- *	  Launches the kernels of test_prims.cu: compiled by nvcc in tests, to see that the two
- *	  sides of common.cuh and mma.cuh take the same code.
+ *	  Launches the kernels of test_prims.cu.  Tests compile it with nvcc, to check that both sides of
+ *	  common.cuh and mma.cuh accept the same code.
  */
 #include "prims_kernels.cuh"
 

@@ -19,7 +19,7 @@ add_words(LogitRules *r, const SmpCase *c)
 			intvec_push(&r->bad_ends, (int32_t) r->bad.len);
 }
 
-/* NULL: it has none */
+/* Returns NULL if the case has no rules. */
 static LogitRules *
 rules_of(const SmpCase *c, int n_valid)
 {

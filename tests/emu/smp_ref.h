@@ -1,7 +1,7 @@
 /*
  * smp_ref.h
- *	  The engine's own sampler, and what it stages for a device's, for test_sample.cu: C++ can't
- *	  read the engine's headers.
+ *	  The engine's own sampler, and its staging for a device's sampler, for test_sample.cu: C++ can't
+ *	  include the engine's headers.
  */
 #ifndef VLLM_TESTS_SMP_REF_H
 #define VLLM_TESTS_SMP_REF_H
@@ -26,9 +26,9 @@ typedef struct SmpCase
 	int			top_k;
 	uint64_t	seed;
 	int			position;
-	const uint32_t *mask;		/* a grammar's */
+	const uint32_t *mask;		/* a grammar's mask */
 	const uint32_t *allowed;
-	const int32_t *bad;			/* words of up to three tokens, 0 ends one */
+	const int32_t *bad;			/* words of up to three tokens, each ended by 0 */
 	int			n_bad;
 	int			min_tokens;
 	int32_t    *min_ids;
@@ -42,8 +42,8 @@ typedef struct SmpCase
 	const int32_t *tokens;
 	int			n_prompt;
 	int			n_tokens;
-	int			logprobs;		/* -2 none, else of how many of the likeliest */
-	bool		logits;			/* not log-probabilities */
+	int			logprobs;		/* -2 none, else the number of top log-probabilities */
+	bool		logits;			/* report logits instead of log-probabilities */
 } SmpCase;
 
 typedef struct SmpTold
@@ -54,9 +54,9 @@ typedef struct SmpTold
 	float		value[KSAMPLE_TOP + 1];
 } SmpTold;
 
-/* A row's token; logits are overwritten. */
+/* Sample a row's token; the logits are overwritten. */
 int32_t		smp_ref_run(const SmpCase *c, float *logits, int width, int n_valid, SmpTold *told);
-/* What smpdev_stage() makes of n rows, which are those of the logits. */
+/* Stage n rows, which are those of the logits, as smpdev_stage() does. */
 size_t		smp_ref_stage(const SmpCase *c, int n, int n_valid, void *buffer);
 void		smp_ref_told(const KSampled *s, SmpTold *told);
 

@@ -1,9 +1,10 @@
 /*
  * test_attn.cu
- *	  kernels/cuda/attn/attn.cuh under emulation: near kernels/ref, and a row's bits are its own.
+ *	  kernels/cuda/attn/attn.cuh under emulation: near kernels/ref, and a row's bits don't depend on
+ *	  other rows.
  *
- * Each sequence is first computed row by row, as decoding does, with and without splits side by
- * side.  Then all together in chunks, over memory that was NaN: the same bits.
+ * Each sequence is first computed row by row, as in decoding, with and without splits.  Then all
+ * together in chunks, over memory that was NaN: the same bits.
  */
 #include "kv_world.h"
 
@@ -13,9 +14,9 @@
 #define SINKS	1
 #define ALIBI	2
 #define CHUNK	4				/* the window is a chunk */
-#define BOTH	8				/* rows see what comes behind them: at most `window` - 1 of it */
+#define BOTH	8				/* bidirectional: rows attend to at most `window` - 1 later positions */
 #define BIAS	16
-#define PARTS	32				/* layers lie in pages of parts */
+#define PARTS	32				/* layers are in pages of parts */
 
 struct Case
 {
@@ -34,7 +35,8 @@ struct Case
 static CudaCaps caps = {90, 227 * 1024, false};
 
 /*
- * A device of that capability; a GPU can do no more than it can.  false: it has no wgmma, which was asked for
+ * Make a device of that capability; a GPU is limited to its own.  Returns false if it has no wgmma,
+ * which was requested.
  */
 static bool
 set_caps(int cc, int kb, bool wgmma)
@@ -61,7 +63,7 @@ set_caps(int cc, int kb, bool wgmma)
 	return true;
 }
 
-/* all that a case has, of the host and the device */
+/* All inputs of a case, on the host and the device. */
 struct Inputs
 {
 	const Case &c;
@@ -127,7 +129,7 @@ struct Inputs
 		cudaFree(d_alibi);
 		cudaFree(d_bias);
 	}
-	/* of the device, with a step's ends */
+	/* Return the arguments on the device, with a step's ends. */
 	KAttn on_device(const int32_t *ends) const
 	{
 		KAttn		d = a;
@@ -152,7 +154,7 @@ outputs(const Inputs &in)
 	return o;
 }
 
-/* one step on the device: K and V are written unless that was done; outputs of rows from .. to - 1 */
+/* One step on the device: K and V are written, unless that was done; outputs of rows from .. to - 1. */
 static void
 step(const Inputs &in, World &w, const std::vector<int> &from, const std::vector<int> &to, bool write,
 	 size_t ws_size, KType out_type, Outputs *out)
@@ -217,7 +219,7 @@ step(const Inputs &in, World &w, const std::vector<int> &from, const std::vector
 	cudaFree(ws);
 }
 
-/* what ref says of rows first .. last - 1 of each sequence, with K and V of all */
+/* Return the outputs of ref for rows first .. last - 1 of each sequence, with all of K and V. */
 static Outputs
 by_ref(const Inputs &in, World &w, const std::vector<int> &first, const std::vector<int> &last)
 {
@@ -257,7 +259,7 @@ by_ref(const Inputs &in, World &w, const std::vector<int> &first, const std::vec
 	return out;
 }
 
-/* rows of a case that are compared: of each sequence the last `n` */
+/* Return the compared rows of a case: the last `n` of each sequence. */
 static std::vector<int>
 last_rows(const Case &c, int n)
 {
@@ -301,8 +303,8 @@ rows_differ(const Inputs &in, const Outputs &a, const Outputs &b, const std::vec
 #define WS	((size_t) 8 << 20)
 
 /*
- * The last n rows of each sequence, all others being there: row by row (split or not), each sequence in one,
- * and all mixed, against ref and each other.
+ * The last n rows of each sequence, after all others: row by row (split or not), each sequence in one
+ * step, and all mixed, against ref and each other.
  */
 static void
 check(const Case &c, int n, double bound)
@@ -317,7 +319,10 @@ check(const Case &c, int n, double bound)
 	World		w(c.type, c.hd, c.v_dim, c.kv_heads, c.block_size, c.lens, (c.extras & PARTS) != 0);
 	double		worst;
 
-	/* K and V of what comes before, a sequence at a time; then row by row with only so much of it written */
+	/*
+	 * write K and V of the previous positions, a sequence at a time; then row by row with nothing later
+	 * written
+	 */
 	for (size_t s = 0; s < c.lens.size(); s++)
 	{
 		std::vector<int> from(none),
@@ -365,7 +370,7 @@ check(const Case &c, int n, double bound)
 	CHECK(rows_differ(in, alone, mixed, first, c.lens) == 0,
 		  "type %d, head_dim %d, extras %d: together, split: %d rows differ", c.type, c.hd, c.extras,
 		  rows_differ(in, alone, mixed, first, c.lens));
-	/* the output's types are roundings of the same */
+	/* the output types are roundings of the same values */
 	if (c.extras & BOTH)
 		return;
 	for (KType t : {KT_BF16, KT_F16})
@@ -387,8 +392,8 @@ check(const Case &c, int n, double bound)
 }
 
 /*
- * every way to come to the same rows: chunks of 1, 7, 16, 64, a prefix that somebody else wrote, another
- * neighbour
+ * All ways to compute the same rows: chunks of 1, 7, 16, 64, a prefix that was written before, other
+ * sequences in the batch.
  */
 static void
 chunks(const Case &c)
@@ -406,7 +411,7 @@ chunks(const Case &c)
 					to(none);
 		bool		more = true;
 
-		/* sequence s begins at a step of its own, so neighbours differ */
+		/* sequence s begins at a step of its own, so the batches differ */
 		for (int round = 0; more; round++)
 		{
 			more = false;
@@ -428,9 +433,7 @@ chunks(const Case &c)
 		  distance(in, one, want, none, c.lens));
 }
 
-/*
- * a NaN in K or V of a sequence is seen by the rows behind it, and by nobody else; one in q by its head alone
- */
+/* A NaN in K or V of a sequence affects its later rows, and no other sequence; one in q only its head. */
 static void
 nans(const Case &c, int in_k, int at)
 {
@@ -487,8 +490,8 @@ bad_query(const Case &c)
 }
 
 /*
- * a step cut in two in the middle of a sequence, and rows at position -1: as in a graph, or in a mixture of
- * latents
+ * A step split in the middle of a sequence, and rows at position -1: as in a graph, or in a mixture of
+ * latents.
  */
 static void
 parts(void)
@@ -527,7 +530,7 @@ parts(void)
 	CHECK(memcmp(&cut[0], good[0].data(), 40 * 96 * 4) == 0 &&
 		  memcmp(&cut[40 * 96], good[1].data(), 21 * 96 * 4) == 0 &&
 		  memcmp(&cut[61 * 96], good[2].data(), 17 * 96 * 4) == 0, "two parts of a step");
-	/* three rows of decoding, the second one padding */
+	/* three decoding rows, the second one is padding */
 	std::vector<int32_t> start = {0, 1, 2, 3},
 				at = {39, -1, 16};
 	CudaRows	padded = {3, 3, 0, dev(start.data(), 4), dev(at.data(), 3), rows.dr.table, rows.dr.ld_table,
@@ -557,8 +560,8 @@ parts(void)
 }
 
 /*
- * a decoded row's splits lie side by side in scratch for its own heads: a block's other rows have no part in
- * it
+ * A decoded row's splits are adjacent in scratch, separately for its heads: a block's other rows have no
+ * space there.
  */
 static void
 little_scratch(void)
@@ -568,7 +571,8 @@ little_scratch(void)
 	World		w(c.type, c.hd, 0, 1, 16, c.lens, false);
 	Rows		all(w, {0}, c.lens),
 				last(w, {1099}, c.lens);
-	size_t		n = 3 * 4 * (64 + 2);	/* splits, heads; a block's columns, and what a row has beside them */
+	/* splits, heads; a block's columns, and what is stored with each row */
+	size_t		n = 3 * 4 * (64 + 2);
 	float	   *dx = dev(in.x[0].data(), in.x[0].size()),
 			   *dout = dev<float>(NULL, 4 * 32),
 			   *ws = dev<float>(NULL, n),
@@ -593,7 +597,7 @@ main(void)
 	static const KType types[] = {KT_F32, KT_F16, KT_BF16, KT_F8_E4M3, KT_F8_E5M2, KT_INT8};
 
 	set_caps(90, 227, false);
-	/* types, and what goes with them */
+	/* types, and combinations with them */
 	for (KType t : types)
 	{
 		RUN(check({t, 64, 0, 4, 2, 16, {70, 3, 33}, 0, 0, 0}, 5, 1e-2));
@@ -610,13 +614,13 @@ main(void)
 	RUN(check({KT_BF16, 36, 50, 3, 1, 48, {100, 5}, 0, 0, 0}, 3, 1e-2));
 	RUN(check({KT_BF16, 32, 0, 128, 1, 16, {70}, 0, 0, 0}, 2, 1e-2));
 	RUN(check({KT_BF16, 32, 0, 71, 1, 16, {70, 30}, 0, 0, 0}, 3, 1e-2));
-	/* which keys */
+	/* windows and other masks */
 	RUN(check({KT_BF16, 32, 0, 2, 1, 16, {200, 70}, 67, 0, PARTS}, 80, 1e-2));
 	RUN(check({KT_BF16, 32, 0, 2, 1, 16, {200, 70}, 48, 0, CHUNK}, 80, 1e-2));
 	RUN(check({KT_BF16, 32, 0, 2, 2, 16, {90, 33}, 0, 0, BOTH | BIAS}, 0, 1e-2));
 	RUN(check({KT_BF16, 32, 0, 2, 2, 16, {90, 33}, 17, 0, BOTH}, 0, 1e-2));
 	RUN(check({KT_BF16, 32, 0, 2, 2, 16, {90, 33}, 20, 10.0f, SINKS | ALIBI | BIAS}, 10, 1e-2));
-	/* splits: their edges, and windows of more than one */
+	/* splits: their edges, and windows of more than one split */
 	RUN(check({KT_BF16, 32, 0, 2, 1, 16, {511, 512, 513, 1025}, 0, 0, 0}, 2, 1e-2));
 	RUN(check({KT_INT8, 32, 0, 2, 1, 16, {514, 1024}, 0, 0, SINKS}, 3, 1e-2));
 	RUN(check({KT_BF16, 16, 0, 2, 1, 16, {1100, 530}, 600, 0, 0}, 3, 1e-2));
@@ -631,14 +635,14 @@ main(void)
 	RUN(bad_query({KT_BF16, 32, 0, 2, 1, 16, {30, 70, 20}, 0, 0, 0}));
 	RUN(parts());
 	RUN(little_scratch());
-	/* a device with less memory a block, and one without BF16 */
+	/* a device with less shared memory for a block, and one without BF16 */
 	set_caps(75, 64, false);
 	RUN(check({KT_F16, 128, 0, 8, 2, 16, {530, 64}, 0, 0, 0}, 20, 1e-2));
 	RUN(check({KT_BF16, 256, 0, 4, 1, 16, {70, 600}, 0, 0, 0}, 5, 1e-2));
 	RUN(check({KT_INT8, 576, 512, 16, 1, 16, {66, 520}, 0, 0, 0}, 2, 1e-2));
 	set_caps(86, 99, false);
 	RUN(check({KT_BF16, 576, 512, 16, 1, 16, {66, 520}, 0, 0, 0}, 2, 1e-2));
-	/* the warpgroups' products: tiles by all threads, and by bulk copies */
+	/* the warpgroups' products: tiles loaded by all threads, and by bulk copies */
 	if (set_caps(90, 227, true))
 	{
 		RUN(check({KT_INT8, 40, 24, 2, 1, 16, {65, 66}, 50, 0, ALIBI}, 3, 1e-2));

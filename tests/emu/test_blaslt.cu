@@ -1,9 +1,10 @@
 /*
  * test_blaslt.cu
- *	  kernels/cuda/mm/blaslt.cu: who computes a product of many rows, and with which bits.
+ *	  kernels/cuda/mm/blaslt.cu: which library computes a product of many rows, and with which bits.
  *
- * Under emulation the library is fake_blaslt.cc, whose algorithms add in ways that the test chooses.  On a
- * GPU it is the real one, if it is there: then what it offers is its own, and only results are looked at.
+ * Under emulation the library is fake_blaslt.cc, whose algorithms add in ways that the test chooses.  On
+ * a GPU it is the real one, if it is installed: then it offers its own algorithms, and only the results
+ * are compared.
  */
 #include "mats.h"
 #include "cuda/mm/blaslt.h"
@@ -39,7 +40,7 @@ offer(std::initializer_list<int> ways)
 		fake_offer(w.data(), (int) w.size());
 }
 
-/* how often the heuristic was asked */
+/* Return the calls of the heuristic. */
 static int
 asked(void)
 {
@@ -63,7 +64,7 @@ struct Product
 	std::vector<float> want;
 };
 
-/* floats near 1 */
+/* Make a product with floats near 1. */
 static void
 open_product(Product *p, KType type, KType as, int n, int k)
 {
@@ -110,7 +111,7 @@ close_product(Product *p)
 	cudaFree(p->own);
 }
 
-/* Was it cuBLASLt's? */
+/* Returns whether cuBLASLt computed it. */
 static bool
 multiply(Blaslt *b, Product *p, int rows, bool captured)
 {
@@ -135,7 +136,7 @@ same(const Product *p)
 	return memcmp(p->got.data(), p->want.data(), p->got.size() * 4) == 0;
 }
 
-/* an error of at most `most` of the largest one */
+/* Is the error at most `most` of the largest value? */
 static bool
 close_to(const Product *p, float most)
 {
@@ -210,7 +211,7 @@ check_invariant(void)
 	check_offer("calls that fail", {BROKEN}, false, KT_BF16, 72, 40, TILE);
 	check_offer("nothing", {}, false, KT_BF16, 72, 40, TILE);
 	check_offer("the fifth of five", {DOWN, SPLIT, BROKEN, BY_ROWS, UP}, true, KT_F16, 64, 48, TILE);
-	/* a whole segment and a part of one; several tiles of outputs, the last one smaller */
+	/* a complete segment and a part of one; several tiles of outputs, the last one smaller */
 	check_offer("two segments", {DOWN, UP}, true, KT_BF16, 24, 1024 + 40, TILE);
 	check_offer("two tiles", {UP}, true, KT_BF16, 150, 40, 2 * 64 * 64 * 2);
 	check_offer("a tile that is too small", {UP}, false, KT_BF16, 72, 40, 100);
@@ -237,7 +238,7 @@ check_free(void)
 		  asked() - before);
 	CHECK(!multiply(b, &p, BLASLT_ROWS - 1, false), "few rows");
 	close_product(&p);
-	/* blocks: weights are rounded */
+	/* block types: weights are rounded */
 	for (KType t : {KT_Q4_0, KT_Q6_K, KT_FP8})
 	{
 		open_product(&p, t, KT_BF16, 72, 256);

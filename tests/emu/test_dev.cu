@@ -1,10 +1,10 @@
 /*
  * test_dev.cu
- *	  kernels/cuda/dev.cu and graph.cu: staging, steps, copies beside them, graphs, and what is
- *	  left of a device when something fails.
+ *	  kernels/cuda/dev.cu and graph.cu: staging, steps, copies in parallel with them, graphs, and the
+ *	  state of a device after an error.
  *
- * Under emulation streams run late and in random order, so memory that is used again too
- * early, or an event too few, shows as a wrong result.
+ * Under emulation streams run late and in random order, so memory that is reused too early, or a missing
+ * event, causes a wrong result.
  */
 #include "emu_test.h"
 #include "cuda/dev.h"
@@ -66,7 +66,7 @@ copy(KDevice *d, int32_t *to, const void *from, int n, int add = 0)
 	LAUNCH(copy_kernel, 1, 64, 0, dev_stream(d), to, (const int32_t *) from, n, add);
 }
 
-/* ---- what there is ---- */
+/* ---- devices ---- */
 
 static void
 check_info(void)
@@ -88,7 +88,7 @@ check_info(void)
 	CHECK(ops->open(0, &other, &o, err, sizeof(err)) == NULL && strstr(err, "another engine") != NULL, "%s",
 		  err);
 #ifndef __CUDACC__
-	/* a machine without a device, with an old driver, without any */
+	/* a machine without a device, with an old driver, without any driver */
 	cemu_devices(0);
 	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "no CUDA-capable device is detected") == 0 &&
 		  !ops->info(0, &i), "%s", err);
@@ -117,7 +117,7 @@ check_info(void)
 
 /* ---- copies in the ops' order ---- */
 
-/* more than both halves of the stage; the source is used again at once */
+/* More than both halves of the staging buffer; the source is overwritten at once. */
 static void
 check_put(void)
 {
@@ -151,7 +151,7 @@ check_put(void)
 	ops->close(d);
 }
 
-/* arrays of ops: 1 to 3 MB each, changed as soon as the op has been called */
+/* Arrays of ops: 1 to 3 MB each, changed as soon as the op has been called. */
 static void
 check_stage(void)
 {
@@ -180,7 +180,7 @@ check_stage(void)
 			wrong += back[i * 1024 + j] != i * 1000003 + most / (1 + i % 3) - 1024 + j;
 	CHECK(wrong == 0, "%d integers are wrong", wrong);
 	CHECK(dev_array(d, NULL, 4) == NULL && well(d), "NULL");
-	/* constants: by content */
+	/* Constants are found by their content. */
 	src[0] = 1;
 	const void *one = dev_const(d, src.data(), src.data(), 64),
 			   *again = dev_const(d, src.data(), src.data(), 64);
@@ -192,7 +192,7 @@ check_stage(void)
 	copy(d, all + 1, two, 1);
 	ops->get(d, back, all, 8);
 	CHECK(well(d) && one == again && one != two && back[0] == 1 && back[1] == 2, "constants");
-	/* ... until they are forgotten, and no others with them */
+	/* until they are dropped, and no others with them */
 	const void *other = dev_const(d, src.data() + 100, src.data(), 64);
 	uint64_t	room[3],
 				total;
@@ -209,7 +209,7 @@ check_stage(void)
 	CHECK(well(d) && back[0] == 1 && dev_const(d, src.data() + 100, src.data(), 64) == other,
 		  "constants that were forgotten");
 #ifndef __CUDACC__
-	/* a driver takes more at once */
+	/* the driver allocates more at once */
 	CHECK(room[1] > room[2] && room[2] > room[0], "room for %lld bytes, %lld, %lld", (long long) room[0],
 		  (long long) room[1], (long long) room[2]);
 #endif
@@ -286,7 +286,7 @@ world_make(World *w, int seed)
 	w->step.n_out = w->rows.n_rows;
 }
 
-/* all that an op may ask about the rows, as one line of integers; room for 2000 */
+/* Write everything that an op may read about the rows, as one array of integers; it has space for 2000. */
 static int
 look(KDevice *d, const World *w, const KRows *r, int32_t *to, std::vector<int32_t> *want)
 {
@@ -347,9 +347,9 @@ check_steps(void)
 
 		world_make(&w, i * 3);
 		if (i < 3)
-			w.kv.pages = NULL;	/* whose changes wait for all that runs */
+			w.kv.pages = NULL;	/* whose changes wait for everything that runs */
 		part = w.rows;
-		/* 3 to 5: a map that has changed each time; 6, 7: without a step */
+		/* 3 to 5: a map that changes each time; 6, 7: without a step */
 		if (i < 6)
 			ops->step_begin(d, &w.step);
 		n = look(d, &w, &w.rows, dev + i * room, &want[i]);
@@ -370,7 +370,7 @@ check_steps(void)
 		for (size_t j = 0; j < want[i].size(); j++)
 			wrong += back[i * room + j] != want[i][j];
 	CHECK(wrong == 0, "%d integers are wrong", wrong);
-	/* more than it was opened for */
+	/* more rows than it was opened for */
 	w.rows.n_rows = ROWS + 1;
 	ops->step_begin(d, &w.step);
 	CHECK(!ops->step_end(d, err, sizeof(err)) && strstr(err, "more rows") != NULL, "%s", err);
@@ -380,7 +380,8 @@ check_steps(void)
 }
 
 /*
- * a table goes along as wide as contexts are, in steps of graphs' kinds, and is that of each sequence still
+ * A table is copied with the width of the contexts, in steps of the kinds that graphs have, and is still
+ * each sequence's own.
  */
 static void
 check_widths(void)
@@ -433,7 +434,7 @@ check_widths(void)
 	ops->close(d);
 }
 
-/* ---- copies beside the ops ---- */
+/* ---- copies in parallel with ops ---- */
 
 static void
 check_copies(void)
@@ -455,7 +456,7 @@ check_copies(void)
 		up[i] = i * 3;
 	for (int i = 0; i < n; i++)
 		e[i] = ops->kv_put(d, dev + i, up + i, 4);
-	/* the step waits for them, and what is asked for within it, for the step */
+	/* the step waits for them, and copies requested within it wait for the step */
 	ops->step_begin(d, &w.step);
 	for (int i = 0; i < n; i++)
 		e[n + i] = ops->kv_get(d, down + i, sum + i, 4);
@@ -472,7 +473,7 @@ check_copies(void)
 		wrong += down[i] != i * 3 + 1;
 	CHECK(wrong == 0, "%d integers are wrong", wrong);
 	CHECK(ops->event_done(d, 0) && ops->kv_get(d, down, dev, 0) == 0, "nothing");
-	/* gets, and then a step that writes what is got: nobody waits, but the step for them */
+	/* gets, and then a step that writes their source: only the step waits for them */
 	memset(down, 0, n * 4);
 	for (int i = 0; i < n; i++)
 		e[i] = ops->kv_get(d, down + i, sum + i, 4);
@@ -484,7 +485,7 @@ check_copies(void)
 	for (int i = 0; i < n; i++)
 		wrong += !ops->event_done(d, e[i]) || down[i] != i * 3 + 1;
 	CHECK(wrong == 0, "%d integers are wrong, or come behind the step", wrong);
-	/* put, read by an op in front of a step, overwritten behind it, and so on */
+	/* put, read by an op before a step, overwritten after it, and so on */
 	for (int round = 0; round < 20; round++)
 	{
 		for (int i = 0; i < n; i++)
@@ -543,7 +544,7 @@ other_thread(void *arg)
 	return NULL;
 }
 
-/* adapters are loaded while steps run */
+/* Adapters are loaded while steps run. */
 static void
 check_threads(void)
 {
@@ -593,7 +594,7 @@ check_graphs(void)
 	{
 		for (int i = 0; i < 10; i++)
 		{
-			/* two kinds of steps take turns */
+			/* two kinds of steps alternate */
 			KGraphKey	key = {ROWS, 1 + i % 2, 1, 0};
 			KRun		run;
 			int			wrong = 0;
@@ -617,11 +618,11 @@ check_graphs(void)
 				wrong += back[j] != w.pos[j] + i % 2 || back[SEQS + j] != w.pos[j] + i % 2 + 1;
 			CHECK(wrong == 0, "round %d, step %d: %d are wrong", round, i, wrong);
 		}
-		/* whatever is freed, a graph may have known it */
+		/* a freed address may have been recorded in a graph */
 		more = (int32_t *) ops->alloc(d, 4, "test");
 		ops->free(d, more);
 	}
-	/* more kinds than are remembered, each three times: all well, the oldest are made anew */
+	/* more kinds than are kept, each three times: all correct, the oldest are made anew */
 	for (int i = 0; i < 300; i++)
 		for (int j = 0; j < 3; j++)
 		{
@@ -637,7 +638,7 @@ check_graphs(void)
 	CHECK(ops->graph(d, NULL) == KRUN_EAGER, "no key");
 	ops->get(d, back, dev, 4);
 	CHECK(ops->step_end(d, err, sizeof(err)) && back[0] == 99 * 0x01010101, "%x", back[0]);
-	/* what isn't of the step has no place in a graph */
+	/* operations outside of the step can't be in a graph */
 	for (int i = 0; i < 2; i++)
 	{
 		KGraphKey	key = {2, 2, 2, 2};
@@ -658,7 +659,7 @@ check_graphs(void)
 
 #ifndef __CUDACC__
 
-/* No room for one more graph: those there are go, and the step is what it would have been. */
+/* No memory for one more graph: existing ones are dropped, and the step gives the same result. */
 static void
 check_room(void)
 {
@@ -673,7 +674,7 @@ check_room(void)
 	for (int i = 0; i < 7; i++)
 		for (int j = 0; j < 3; j++)
 		{
-			/* 4 has no room; then those before are new again, and so many are kept */
+			/* 4 has no memory; then the previous ones are recorded anew, and this many are kept */
 			KGraphKey	key = {1, 1, i < 5 ? i : i - 5, 0};
 
 			ops->step_begin(d, &w.step);
@@ -702,7 +703,7 @@ check_failures(void)
 				leaks = 0,
 				silent = 0;
 
-	/* the nth thing that open() takes can't be had */
+	/* the nth allocation of open() fails */
 	for (n = 1; n < 1000 && d == NULL; n++)
 	{
 		err[0] = '\0';
@@ -714,7 +715,7 @@ check_failures(void)
 	cemu_fail_at(0);
 	CHECK(d != NULL && n > DEV_EVENTS && leaks == 0 && silent == 0, "%d tries, %d leaks, %d without a word",
 		  n, leaks, silent);
-	/* kernels that can't be set up, as those of another capability, are among them */
+	/* also a kernel that can't be set up, such as one for another capability */
 	CHECK(well(d), "a device was opened in spite of what failed");
 	cemu_fail_at(1);
 	CHECK(ops->alloc(d, 4, "test") == NULL && well(d), "alloc");
@@ -725,7 +726,7 @@ check_failures(void)
 	ops->close(d);
 	CHECK(cemu_live() == before, "%d things are left", cemu_live() - before);
 
-	/* the map of pages, and a graph, at their nth; then a close with all in it */
+	/* the map of pages, and a graph, fail at their nth allocation; then close with everything in it */
 	for (int what = 0; what < 6; what++)
 	{
 		KGraphKey	key = {1, 1, 1, 0};
@@ -742,7 +743,7 @@ check_failures(void)
 			ok = ops->step_end(d, err, sizeof(err));
 		}
 		cemu_fail_at(0);
-		/* for a graph others make room, even where there are none */
+		/* for a graph memory is freed, even if there are no others */
 		CHECK(ok == (what == 2 || what >= 4), "%d: %s", what, ok ? "well" : err);
 		ops->close(d);
 		CHECK(cemu_live() == before, "%d: %d things are left", what, cemu_live() - before);
@@ -751,7 +752,7 @@ check_failures(void)
 
 #endif
 
-/* a launch that no device takes */
+/* A launch that no device accepts. */
 static void
 check_lost(void)
 {
@@ -768,7 +769,7 @@ check_lost(void)
 	LAUNCH(copy_kernel, 1, 2048, 0, dev_stream(d), dev, dev, 1, 1);
 	CHECK(!ops->step_end(d, err, sizeof(err)) && strstr(err, "launching: invalid configuration") != NULL,
 		  "%s", err);
-	/* for good, with the same reason; nothing else happens */
+	/* lost for good, with the same reason; nothing else happens */
 	ops->put(d, dev, back, 4096);
 	ops->fill(d, dev, 1, 4096);
 	ops->get(d, back, dev, 4096);
@@ -788,7 +789,7 @@ check_lost(void)
 	cudaFreeHost(back);
 }
 
-/* What was asked for is there when done() says so, as behind wait(). */
+/* A requested copy is complete when done() says so, as after wait(). */
 static void
 check_asked(void)
 {

@@ -3,9 +3,9 @@
  *	  Drafters of all methods on the emulated GPU (vllm_pg_cuda.so of tests/emu/module.mk), weights and
  *	  operands of floats.
  *
- *	- guesses of heads, and logits of chains and of what they feed back, beside the CPUs', from the same
- *	  hidden rows;
- *	- a crowd's answers with drafts are those without, as many drafts being right as on the CPUs, or nearly.
+ *	- drafts of heads, and logits of chains and of the states that they feed back, against the CPUs', from the
+ *	  same hidden rows;
+ *	- a crowd's outputs with drafts equal those without, and nearly as many drafts are right as on the CPUs.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -14,14 +14,14 @@
 
 #define ROWS	12
 #define SEQ_BLOCKS 4
-#define TOLERANCE 5e-3			/* of the largest logit: queries are rounded to F16 */
+#define TOLERANCE 5e-3			/* relative to the largest logit, because queries are rounded to F16 */
 
 static const KDeviceOps *ops;
 static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
 static Dev	gpu;
 static KPool *gpu_pool;
 
-/* What guesses, beside its target. */
+/* A drafter with its target. */
 typedef struct Pair
 {
 	const Dev  *dev;			/* NULL: the CPUs */
@@ -70,7 +70,7 @@ free_pair(Pair *p)
 	model_free(p->target);
 }
 
-/* n floats where ops are. */
+/* Allocate n floats that ops can access. */
 static HostDev
 floats(const Pair *p, size_t n)
 {
@@ -114,7 +114,10 @@ guesses(const Pair *p, int k, int32_t *out)
 	hostdev_free(&rows);
 }
 
-/* Logits of three of a sequence's rows, then of one more row that gets back what the last has left. */
+/*
+ * Compute the logits of three of a sequence's rows, then of one more row from the fed back state of the
+ * last one.
+ */
 static HostDev
 chain(const Pair *p)
 {
@@ -180,7 +183,7 @@ check_pair(const char *target, const char *method, const char *name)
 		guesses(&dev, k, got);
 		for (; n < ROWS * k; n++)
 			equal += want[n] == got[n];
-		/* two logits may be all but the same */
+		/* two logits may be nearly equal */
 		CHECK(equal >= n - 1, "%s: %d of %d guesses are the CPUs'", name, equal, n);
 	}
 	else
@@ -214,7 +217,7 @@ static void
 check_crowd(const char *target, const char *config, const Case *k)
 {
 	static const char *plain_target = "";
-	static Seen *plain;			/* without drafts: that of the target before, where it is the same */
+	static Seen *plain;			/* without drafts: reused if the previous target is the same */
 	KPool	   *cpus = pool;
 	CoreStats	st[3];
 	Seen	   *seen[3];
@@ -288,7 +291,7 @@ main(void)
 	open_gpu();
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
 		RUN(check_pair(pairs[i][0], pairs[i][1], pairs[i][2]));
-	/* one of each kind */
+	/* one request of each kind */
 	n_reqs = 5;
 	for (size_t m = 0; m < N_METHODS; m++)
 		if (strstr(methods[m].config, "mlp_tied") != NULL ||

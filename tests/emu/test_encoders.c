@@ -1,10 +1,11 @@
 /*
  * test_encoders.c
- *	  Encoders on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or one that there is.
+ *	  Encoders on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or a real one.
  *
- * Models of tests/golden/encoders_expected: hidden rows of all sequences in one step against the reference;
- * the same bits for each sequence by itself, in another order, and when only its last row is wanted.  With
- * operands of floats and of BF16.  The largest error, for rows of order 1, and the worst cosine:
+ * Models of tests/golden/encoders_expected: hidden rows of all sequences in one step against the
+ * reference; the same bits for each sequence alone, in another order, and when only its last row is
+ * wanted.  With operands of floats and of BF16.  The largest error, for rows of order 1, and the worst
+ * cosine:
  *	  5e-3, 0.99999	floats: queries are rounded to F16
  *	  0.08, 0.9995	BF16
  *
@@ -32,8 +33,8 @@ load(const char *name, const Dev *dev, KPool *pool, Err *e)
 }
 
 /*
- * One step of the sequences order[0] .. order[n - 1]; all rows are wanted, or only the last of each.
- * out: [rows][width]
+ * Run one step of the sequences order[0] .. order[n - 1]; all rows are wanted, or only the last of each.
+ * out: [rows][width].
  */
 static bool
 step(Model *m, const Dev *dev, const Encoder *g, const int *order, int n, bool last, float *out, Err *e)
@@ -91,7 +92,7 @@ step(Model *m, const Dev *dev, const Encoder *g, const int *order, int n, bool l
 	return ok;
 }
 
-/* Each sequence in another step has the bits that it has in `all`. */
+/* Each sequence has the same bits in another step as in `all`. */
 static void
 check_bits(const char *name, Model *m, const Dev *dev, const Encoder *g, const float *all, const char *how,
 		   const int *order, int n, bool last)
@@ -153,7 +154,7 @@ check_model(const char *name, KDevice *d, KPool *pool, KType as)
 	cos = encoder_compare(&g, all, true, &error);
 	CHECK(error <= (as == KT_F32 ? 5e-3 : 0.08) && cos >= (as == KT_F32 ? 0.99999 : 0.9995),
 		  "%s, operands of %s: error %g, cosine %.6f", name, ktype_name(as), error, cos);
-	/* one of them with each type */
+	/* one model with each type */
 	if (as == KT_F32 || thorough)
 		check_bits(name, m, &dev, &g, all, "in another order", back, g.n_seqs, false);
 	if (as != KT_F32 || thorough)

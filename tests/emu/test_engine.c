@@ -1,21 +1,21 @@
 /*
  * test_engine.c
- *	  The core on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or one that there is:
- *	  requests of all kinds beside each other have the tokens that they have alone, and those that the
+ *	  The core on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or a real one:
+ *	  requests of all kinds in one batch have the tokens that they have alone, and those that the
  *	  engine's own sampler draws from the device's logits.
  *
- * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ in what sums
- * of floats do.
+ * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ by the
+ * rounding of float sums.
  *
- * Blocks of K and V that have been overwritten come back from the store behind the pool while streams run
+ * KV blocks that have been overwritten are restored from the store below the pool while streams run
  * late: the same tokens.
  *
- * And pooled requests, cut into steps and beside others: the bits that they have where the table has no
- * `pool_rows`; and of the models of build/fixtures/pool, embedders, classifiers, rerankers and reward models,
- * what kernels/ref computes on the CPU, but for 5 % (operands are floats, queries rounded to F16; embeddings
- * of large random weights show it most).
+ * And pooling requests, split into steps and in a batch with others: the same bits as if the table has
+ * no `pool_rows`; and for the models of build/fixtures/pool, embedders, classifiers, rerankers and
+ * reward models, the values of kernels/ref on the CPU, within 5 % (operands are floats, queries rounded
+ * to F16; embeddings of large random weights differ most).
  *
- * test_engine [--lib FILE] [NAME ...]: of those models these; on the device of another library.
+ * test_engine [--lib FILE] [NAME ...]: only these models; on the device of another library.
  */
 #include <dirent.h>
 #include <math.h>
@@ -39,8 +39,8 @@ static const KDeviceOps *ops;
 static KPool *pool;
 static int	calls;				/* of the device's sampler, or pooler */
 static const Kernels *cuda;
-static KvTier *tier;			/* of cores to come; NULL: none, */
-static int	blocks = 200;		/* KV blocks of cores to come */
+static KvTier *tier;			/* for the next cores; NULL: none */
+static int	blocks = 200;		/* KV blocks of the next cores */
 
 static void
 count_sample(KPool *p, void *rows, int n, float *logits, int width, int n_valid, KSampled *out)
@@ -57,7 +57,7 @@ count_pool_rows(KPool *p, KPoolAdd how, float *sums, int lds, const KPoolSeq *se
 	cuda->pool_rows(p, how, sums, lds, seqs, n, x, ldx, width);
 }
 
-/* A device that samples and pools, or whose engine does it itself. */
+/* Open a device that samples and pools, or on which the engine does that itself. */
 static Dev
 open_device(bool does)
 {
@@ -80,7 +80,7 @@ open_device(bool does)
 	return dev;
 }
 
-/* dev->d NULL: on CPUs; rows: of a step; tok NULL: the model's own */
+/* dev->d NULL: on CPUs; rows: limit for a step; tok NULL: the model's own. */
 static Core *
 new_core(const Dev *dev, const char *path, int rows, Tok *tok)
 {
@@ -168,7 +168,7 @@ run(Core *c)
 	}
 }
 
-/* exact: to the bit */
+/* exact: bit for bit. */
 static bool
 same_lp(const Logprobs *a, const Logprobs *b, bool exact)
 {
@@ -263,7 +263,7 @@ ask_again(Core *c, Seen *seen)
 	}
 }
 
-/* A pool for two prompts of five, which are asked for again and again. */
+/* A pool for two of five prompts, which are requested again and again. */
 static void
 test_offload(void)
 {
@@ -297,7 +297,7 @@ test_offload(void)
 	seen_free(seen[1], N_OVERWRITTEN);
 }
 
-/* Texts to embed in steps of so many rows, of which the first one is asked for alone, too. */
+/* Texts to embed in steps of `rows` rows; the first one is also requested alone. */
 static void
 test_pooling(const char *path, int rows)
 {
@@ -337,7 +337,7 @@ test_pooling(const char *path, int rows)
 		pooled_rec_free(&rec[i / (N + 1)][i % (N + 1)]);
 }
 
-/* The rows pass a layer before they are pooled. */
+/* The rows pass through a layer before they are pooled. */
 static void
 test_layers(void)
 {
@@ -355,7 +355,7 @@ test_layers(void)
 	buf_free(&text);
 }
 
-/* ---- pooled tasks of models that have heads for them ---- */
+/* ---- tasks of models with pooling heads ---- */
 
 #define N_TEXTS	3
 
@@ -368,7 +368,7 @@ is_pool(const struct dirent *d)
 	return n > 5 && strcmp(d->d_name + n - 5, ".json") == 0 && strncmp(d->d_name, "init_", 5) != 0;
 }
 
-/* what each of its tasks gives for some texts, all at once; the tasks, as ModelInfo has them */
+/* Compute each of the model's tasks for some texts, all at once; returns the tasks, as in ModelInfo. */
 static unsigned
 pool_all(const Dev *dev, const char *path, PooledRec rec[PT_LOGPROBS][N_TEXTS])
 {
@@ -391,7 +391,7 @@ pool_all(const Dev *dev, const char *path, PooledRec rec[PT_LOGPROBS][N_TEXTS])
 	return tasks;
 }
 
-/* How far a is from b, relative to b. */
+/* Return the distance of a and b, relative to b. */
 static double
 distance(const PooledRec *a, const PooledRec *b)
 {
@@ -412,7 +412,8 @@ distance(const PooledRec *a, const PooledRec *b)
 }
 
 /*
- * Embedders, classifiers, rerankers and reward models on the device have what the CPU's reference computes.
+ * Embedders, classifiers, rerankers and reward models give on the device what the CPU's reference
+ * computes.
  */
 static void
 test_pool(const char *name)
@@ -443,7 +444,7 @@ test_pool(const char *name)
 	printf("%-40s %.1e from the CPU's\n", path, worst);
 }
 
-/* these, or all */
+/* These, or all. */
 static void
 test_pools(int n_names, char **names)
 {

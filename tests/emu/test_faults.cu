@@ -1,12 +1,12 @@
 /*
  * test_faults.cu
- *	  Faults planted into kernels: kernels/emu must stop each with the right message, in
- *	  whatever order threads run; and their corrected twins must run.
+ *	  Faults planted into kernels: kernels/emu must stop each with the right message, in any order of
+ *	  threads; and their corrected twins must run.
  */
 #include "emu_test.h"
 #include "cuda/wgmma.cuh"
 
-static float *mem;				/* 256 floats of the device, zeros */
+static float *mem;				/* 256 floats on the device, zeros */
 
 template <typename K> static void
 run(K k, int blocks = 1, int threads = 64)
@@ -19,7 +19,10 @@ run(K k, int blocks = 1, int threads = 64)
 
 /* ---- races ---- */
 
-/* MODE 0: no barrier between write and the neighbour's read; 1: none before the next write; 2: right */
+/*
+ * MODE 0: no barrier between the write and the neighbour's read; 1: none before the next write; 2:
+ * correct.
+ */
 template <int MODE> KERNEL(block_race)
 {
 	SHARED(float, s, [64]);
@@ -36,8 +39,8 @@ template <int MODE> KERNEL(block_race)
 }
 
 /*
- * 0: a shuffle in the place of __syncwarp; 1: __syncwarp of other lanes; 2: right; 3: a barrier, right as
- * well
+ * 0: a shuffle instead of __syncwarp; 1: __syncwarp of other lanes; 2: correct; 3: a barrier, also
+ * correct.
  */
 template <int MODE> KERNEL(warp_race)
 {
@@ -55,7 +58,7 @@ template <int MODE> KERNEL(warp_race)
 	x[T] = s[T ^ 16];
 }
 
-/* halves that meet, then exchange within themselves */
+/* Halves of a warp synchronize, then exchange values within themselves. */
 KERNEL(half_warps)
 {
 	SHARED(float, s, [64]);
@@ -66,7 +69,8 @@ KERNEL(half_warps)
 }
 
 /*
- * 0 and 1: many read, one writes, of another warp and of the same; 2: written bytes lie side by side, no race
+ * 0 and 1: many threads read, one writes, of another warp and of the same; 2: adjacent bytes are
+ * written, no race.
  */
 template <int MODE> KERNEL(readers)
 {
@@ -90,7 +94,10 @@ KERNEL(global_race)
 	x[T / 2] = 1.0f;
 }
 
-/* 0: blocks write the same; 1: to their own; 2: atomically; 3: one reads what another adds to */
+/*
+ * 0: blocks write the same address; 1: their own; 2: atomically; 3: one reads an address to which
+ * another one adds.
+ */
 template <int MODE> KERNEL(blocks_race)
 {
 	if (MODE == 0 && T == 0)
@@ -103,7 +110,7 @@ template <int MODE> KERNEL(blocks_race)
 		x[100] = x[0];
 }
 
-/* the plain read of what others change atomically */
+/* A plain read of memory that others change atomically. */
 KERNEL(atomic_race)
 {
 	SHARED(int, n, [1]);
@@ -115,7 +122,7 @@ KERNEL(atomic_race)
 	x[T] = (float) n[0];
 }
 
-/* ldmatrix reads rows of other lanes without __syncwarp */
+/* ldmatrix reads rows of other lanes without __syncwarp. */
 template <int MODE> KERNEL(ldmatrix_race)
 {
 	SHARED(uint16_t, s, [64][8]);
@@ -131,7 +138,7 @@ template <int MODE> KERNEL(ldmatrix_race)
 
 /* ---- bounds ---- */
 
-/* 0: behind a static array, 1: before it, 2: behind the launch's, 3: far behind it, 4: right */
+/* 0: after a static array, 1: before it, 2: after the launch's, 3: far after it, 4: correct. */
 template <int MODE> KERNEL(shared_bounds)
 {
 	SHARED(float, a, [64]);
@@ -142,7 +149,7 @@ template <int MODE> KERNEL(shared_bounds)
 	x[T] = a[T] + d[T];
 }
 
-/* 0 and 1: one behind and before, 2: behind by vectors, 3: null, 4: misaligned, 5: right */
+/* 0 and 1: one element after and before, 2: after by vectors, 3: null, 4: misaligned, 5: correct. */
 template <int MODE> KERNEL(global_bounds)
 {
 	if (MODE == 0)
@@ -197,7 +204,7 @@ KERNEL(deep_kernel)
 	x[T] = (float) deep(&v, 1000);
 }
 
-/* more than a block may have without asking, together with the launch's 512 bytes */
+/* More than a block may have without opting in, together with the launch's 512 bytes. */
 KERNEL(much_shared)
 {
 	SHARED(float, a, [12288]);
@@ -208,7 +215,7 @@ KERNEL(much_shared)
 
 /* ---- barriers ---- */
 
-/* 0: at two lines; 1: some have returned; 2: some don't come; 3: one is in a shuffle */
+/* 0: at two lines; 1: some threads have returned; 2: some don't come; 3: one is in a shuffle. */
 template <int MODE> KERNEL(divergent)
 {
 	if (MODE == 0)
@@ -229,8 +236,8 @@ template <int MODE> KERNEL(divergent)
 }
 
 /*
- * 0: a lane has returned; 1: mask lacks the caller; 2: from a lane not in the mask; 3: lanes at two lines; 4:
- * no such lane; 5: lanes with different masks
+ * 0: a lane has returned; 1: the mask lacks the caller; 2: from a lane not in the mask; 3: lanes at two
+ * lines; 4: no such lane; 5: lanes with different masks.
  */
 template <int MODE> KERNEL(shuffles)
 {
@@ -259,8 +266,10 @@ template <int MODE> KERNEL(shuffles)
 
 /* ---- cp.async ---- */
 
-/* 0: read before the wait; 1: read by others without a barrier; 2: never waited for; 3: one group too many
- * allowed; 4: a vector too many of the source; 5: right */
+/*
+ * 0: read before the wait; 1: read by others without a barrier; 2: never waited for; 3: one pending
+ * group too many is allowed; 4: one vector too many of the source; 5: correct.
+ */
 template <int MODE> KERNEL(async)
 {
 	SHARED(float4, s, [2][64]);
@@ -287,15 +296,13 @@ template <int MODE> KERNEL(async)
 
 /*
  * Two stages of 64 floats, which thread 0 fills by bulk copies, four in all, and the other warp adds up;
- * `full` and `empty` have one phase for each use of a stage.  0: the reader doesn't wait; 1: it waits for the
- * wrong parity; 2: too few bytes are expected; 3: too many; 4: no fence behind mbar_init; 5: nobody waits for
- * `empty`; 6: `empty` is told before the read; 7: a stage's floats are stored by the reader, without a fence
- * before they are copied over; 8: no barrier behind mbar_init;
- * 9: nobody waits for the last copy; 10: an mbarrier of too many arrivals; 11: misaligned; 12: behind the
- * source; 13: right;
- * 14: one lane waits, the others read behind __syncwarp: right, too; 15: as 14 without __syncwarp; 16: a
- * thread reads the mbarrier itself;
- * 17: as 7, with the fence: right
+ * `full` and `empty` have one phase for each use of a stage.  0: the reader doesn't wait; 1: it waits
+ * for the wrong parity; 2: too few bytes are expected; 3: too many; 4: no fence after mbar_init; 5: no
+ * wait for `empty`; 6: `empty` is signalled before the read; 7: the reader stores to a stage's floats,
+ * without a fence before the next copy overwrites them; 8: no barrier after mbar_init; 9: no wait for
+ * the last copy; 10: an mbarrier of too many arrivals; 11: misaligned; 12: beyond the source; 13:
+ * correct; 14: one lane waits, the others read after __syncwarp: also correct; 15: as 14 without
+ * __syncwarp; 16: a thread reads the mbarrier itself; 17: as 7, with the fence: correct.
  */
 template <int MODE> KERNEL(bulk)
 {
@@ -359,8 +366,8 @@ template <int MODE> KERNEL(bulk)
 }
 
 /*
- * a phase of two copies: 0: the first one's bytes alone are expected; 1: right; 2: twice the second
- * mbarrier's wait
+ * A phase of two copies: 0: only the first one's bytes are expected; 1: correct; 2: the second mbarrier
+ * is waited for twice.
  */
 template <int MODE> KERNEL(two_copies)
 {
@@ -391,10 +398,10 @@ template <int MODE> KERNEL(two_copies)
 /* ---- products of warpgroups ---- */
 
 /*
- * 64 x 8 by 16 k.  0: no wgmma_begin(); 1: D is read before the wait; 2: ... and written; 3: A changes before
- * it; 4: B is stored without a fence; 5: without a barrier; 6: a warp doesn't come; 7: another matrix for one
- * warp; 8: B changes before the wait; 9: no wait at all; 10: right; 11: B by a bulk copy, right; 12: three
- * warps
+ * 64 x 8 by 16 k.  0: no wgmma_begin(); 1: D is read before the wait; 2: D is written before it; 3: A
+ * changes before it; 4: B is stored without a fence; 5: without a barrier; 6: a warp doesn't come; 7:
+ * another matrix for one warp; 8: B changes before the wait; 9: no wait at all; 10: correct; 11: B by a
+ * bulk copy, correct; 12: three warps.
  */
 template <int MODE> KERNEL(group)
 {
@@ -548,7 +555,7 @@ static void
 test_groups(void)
 {
 	CAUGHT("wgmma.fence is missing", "test_faults.cu", []() { run(group<0>, 1, 128); });
-	/* it is NaN then, which the kernel shows by a fault of its own */
+	/* then the result is NaN, which the kernel reports by a fault of its own */
 	CAUGHT("null pointer", "writes", []() { run(group<1>, 1, 128); });
 	CAUGHT("D changed before the wait", "test_faults.cu", []() { run(group<2>, 1, 128); });
 	CAUGHT("A changed before the wait", "test_faults.cu", []() { run(group<3>, 1, 128); });

@@ -1,7 +1,7 @@
 /*
  * test_lora.cu
- *	  kernels/cuda/lora.cu under emulation against kernels/ref: adapters of different ranks and types in one
- *	  call, and rows by themselves with memcmp.
+ *	  kernels/cuda/lora.cu under emulation against kernels/ref: adapters of different ranks and types in
+ *	  one call, and single rows compared with memcmp.
  */
 #include "rows_test.h"
 
@@ -11,7 +11,7 @@
 
 typedef std::vector<uint8_t> Bytes;
 
-/* rank, inputs, outputs, type of A and B, of x */
+/* Rank, inputs, outputs, type of A and B, type of x. */
 typedef struct Shape
 {
 	int			rank;
@@ -61,7 +61,7 @@ table(KType type, size_t n)
 	return b;
 }
 
-/* Adapters, on the host and on the device, and rows of x that an operand holds exactly. */
+/* Adapters, on the host and on the device, and rows of x that an operand represents exactly. */
 typedef struct World
 {
 	KLora		p[JOBS];
@@ -130,7 +130,7 @@ take_jobs(const World *w, const KLora *p, const int *n_rows)
 	return jobs;
 }
 
-/* jobs on the device: t and y */
+/* Run the jobs on the device: t and y. */
 static void
 on_device(const World *w, const std::vector<KLoraJob> &jobs, Floats *t, Floats *y)
 {
@@ -192,7 +192,7 @@ check(const Shape *s, const int *n_rows)
 	free_world(&w);
 }
 
-/* two parts of one adapter: different columns of t and of y of the same rows */
+/* Two parts of one adapter: different columns of t and of y for the same rows. */
 static void
 check_parts(void)
 {
@@ -227,7 +227,7 @@ check_parts(void)
 	free_world(&w);
 }
 
-/* an embedding's rows, and ids that it hasn't */
+/* An embedding's rows, and ids that it doesn't have. */
 static void
 check_rows(KType type)
 {

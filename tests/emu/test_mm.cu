@@ -3,10 +3,10 @@
  *	  Products with packed matrices (kernels/cuda/mm_*.cu) under emulation.
  *
  * Each output is compared with a double sum of the file's weights, within a bound; with the sum that
- * mm.cuh states, in that order, to the bit (a GPU's tensor cores round otherwise: there only where all
- * sums are exact); and each number of rows with all rows at once, by memcmp, across all tiles and launches.
- * INT8 is test_mm_w8a8's.  All of it again with the kernels of wgmma, which have the bits of the others; a
- * GPU's may have their own.
+ * mm.cuh defines, in that order, bit for bit (a GPU's tensor cores round differently: there only if all
+ * sums are exact); and each number of rows with all rows at once, by memcmp, across all tiles and
+ * launches.  test_mm_w8a8 tests INT8.  All of it again with the wgmma kernels, which have the same bits
+ * in the emulation; on a GPU they may differ.
  */
 #include "emu_test.h"
 #include "cuda/cuda_ops.h"
@@ -21,7 +21,7 @@ extern "C"
 
 #define ROWS	130
 #define SEGMENT 1024
-#define PAD		3				/* columns of y behind the last */
+#define PAD		3				/* columns of y after the last one */
 
 #ifdef __CUDACC__
 #define EMULATED false
@@ -29,7 +29,7 @@ extern "C"
 #define EMULATED true
 #endif
 
-static bool wgmma;				/* by those kernels */
+static bool wgmma;				/* use those kernels */
 
 static bool
 has_wgmma(void)
@@ -42,7 +42,7 @@ has_wgmma(void)
 	return major == 9 && minor == 0;
 }
 
-/* not on 7.5, which has no products of BF16 */
+/* not on 7.5, which has no BF16 products */
 static bool
 has_products(KType type, KType as)
 {
@@ -58,7 +58,7 @@ random_float(float most)
 	return ((int) (dice() % 20001) - 10000) / 10000.0f * most;
 }
 
-/* any codes but NaN */
+/* Random codes except NaN. */
 static void
 random_fp8(int k, uint8_t *row)
 {
@@ -74,7 +74,7 @@ random_fp8(int k, uint8_t *row)
 	}
 }
 
-/* a row of the file: any codes, scales near 1/100 */
+/* Make a row of the file: random codes, scales near 1/100. */
 static void
 random_row(KType t, int k, uint8_t *row)
 {
@@ -101,7 +101,7 @@ random_row(KType t, int k, uint8_t *row)
 	}
 }
 
-/* x as operands hold it */
+/* Return x as an operand represents it. */
 static float
 rounded(KType as, float f)
 {
@@ -119,7 +119,7 @@ struct Case
 	int			ldy;
 	std::vector<uint8_t> src;
 	std::vector<float> x;		/* as operands, [ROWS][ldx] */
-	std::vector<uint8_t> xs;	/* ... in memory */
+	std::vector<uint8_t> xs;	/* the same in memory */
 	std::vector<float> bias;
 	KMat		host;
 	uint8_t    *w;
@@ -189,7 +189,7 @@ close_case(Case *c)
 	cudaFree(c->ws);
 }
 
-/* rows r0 .. of x; y's padding stays what it was */
+/* Multiply rows r0 .. of x; y's padding must not change. */
 static std::vector<float>
 product(Case *c, int r0, int rows, bool bias)
 {
@@ -212,7 +212,7 @@ product(Case *c, int r0, int rows, bool bias)
 	return out;
 }
 
-/* n products, one after the other, as a product of a fragment sums them */
+/* Return the sum of n products, one after the other, as a product of a fragment adds them. */
 static float
 chain(const float *w, const float *x, int n, float acc)
 {
@@ -221,7 +221,7 @@ chain(const float *w, const float *x, int n, float acc)
 	return acc;
 }
 
-/* output j of a row, as mm.cuh states it */
+/* Return output j of a row, as mm.cuh defines it. */
 static float
 stated(const Case *c, int j, const float *x, bool bias)
 {
@@ -361,7 +361,7 @@ one(KType type, KType as, int rows, int n, int k, int ldx, bool bias)
 	close_case(&c);
 }
 
-/* numbers whose sums are exact but those of scaled groups, whose order is stated */
+/* Numbers whose sums are exact, except those of scaled groups, whose order is defined. */
 static void
 exact(KType type, KType as, int n, int k)
 {
@@ -378,7 +378,7 @@ exact(KType type, KType as, int n, int k)
 	close_case(&c);
 }
 
-/* NaN and infinity stay in their row, whatever tile they are in */
+/* NaN and infinity stay in their row, in any tile. */
 static void
 not_finite(KType type, KType as, int k)
 {
@@ -407,8 +407,8 @@ not_finite(KType type, KType as, int k)
 }
 
 /*
- * Groups of rows with matrices of their own: each the bits of its own product.  Then without the first and
- * the last group, whose rows nobody may touch, as a rank has a part of the experts.
+ * Groups of rows with matrices of their own: each has the bits of its own product.  Then without the
+ * first and the last group, whose rows must stay unchanged, as on a rank with a part of the experts.
  */
 static void
 grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes, bool bias)
@@ -495,7 +495,7 @@ main(void)
 	{
 		bool		fast = p[0] == p[1] && p[0] != KT_F32;
 
-		/* both launches of each tile; rows that don't begin at 16 bytes */
+		/* both launches of each tile; rows that aren't aligned to 16 bytes */
 		RUN(one(p[0], p[1], fast ? ROWS : 34, fast ? 70 : 9, fast ? 2100 : p[0] == p[1] ? 1030 : 70, 2104,
 				true));
 		RUN(one(p[0], p[1], fast ? ROWS : 10, 65, 37, 37, false));
@@ -508,7 +508,7 @@ main(void)
 		{
 			int			block = ktype_block((KType) t);
 
-			/* a test of its own; Q8_0 on GPUs */
+			/* tested elsewhere; Q8_0 on GPUs */
 			if (t == KT_INT8 || t == KT_NV4)
 				continue;
 			RUN(one((KType) t, as, as == KT_BF16 ? ROWS : 34, as == KT_BF16 ? 70 : 1,

@@ -2,10 +2,10 @@
  * test_mm_w8a8.cu
  *	  Products of codes by codes (kernels/cuda/mm/mm_w8a8.cuh) under emulation.
  *
- * INT8 has the bits of kernels/ref, whatever the operands, the number of rows, the tile and the launch: all
- * by memcmp, on a GPU, too.  FP8's sums of a group are the tensor cores' own: where they are exact results
- * are those that are stated, to the bit, else near to them; the same bits for any number of rows; and not far
- * from what the weights give with x as it is.
+ * INT8 has the bits of kernels/ref, whatever the operands, the number of rows, the tile and the launch:
+ * all compared with memcmp, on a GPU, too.  FP8's sums of a group are the tensor cores' own: if they are
+ * exact, results equal the defined ones, bit for bit, otherwise they are near; the same bits for any
+ * number of rows; and not far from the product of the weights with unrounded x.
  */
 #include "mats.h"
 #include "cuda/cuda_ops.h"
@@ -18,9 +18,9 @@ extern const Kernels kernels_ref;
 }
 
 #define ROWS	131
-#define PAD		3				/* columns of y behind the last */
+#define PAD		3				/* columns of y after the last one */
 
-/* matrices of one type, rows of x, and what the reference makes of them */
+/* Matrices of one type, rows of x, and the reference's results. */
 struct World
 {
 	KType		type;
@@ -63,7 +63,7 @@ struct World
 		}
 		for (int j = 0; j < n; j++)
 			bias.push_back((float) (dice() % 2000) / 1000.0f - 1.0f);
-		/* rows of all sizes; some groups of one sign only, some nothing but zeros */
+		/* rows of all magnitudes; some groups of one sign only, some all zeros */
 		for (int r = 0; r < ROWS; r++)
 			for (int i = 0; i < ldx; i++)
 			{
@@ -102,7 +102,7 @@ struct World
 		cudaMemcpy(dx, bytes.data(), bytes.size(), cudaMemcpyHostToDevice);
 		cudaStreamSynchronize(NULL);
 	}
-	/* rows r0 on by matrix m */
+	/* Multiply rows from r0 on by matrix m. */
 	std::vector<float> reference(int m, int r0, int rows, bool biased) const
 	{
 		std::vector<float> y((size_t) rows * (n + PAD), NAN);
@@ -131,7 +131,7 @@ struct World
 	}
 };
 
-/* how many numbers are others; NaN is NaN, in whatever row */
+/* Return how many numbers differ; NaN equals NaN, in any row. */
 static int
 others(const std::vector<float> &a, const std::vector<float> &b)
 {
@@ -142,7 +142,7 @@ others(const std::vector<float> &a, const std::vector<float> &b)
 	return n;
 }
 
-/* codes of FP8 of a group of x, as mm_fp8_a8.cu states them; their scale */
+/* Compute the FP8 codes of a group of x, as mm_fp8_a8.cu defines them; returns their scale. */
 static float
 fp8_codes(const float *x, int n, float *codes)
 {
@@ -159,7 +159,7 @@ fp8_codes(const float *x, int n, float *codes)
 	return s;
 }
 
-/* output j of a row; *size: what rounding is measured by */
+/* Return output j of a row; *size: the magnitude for the rounding error. */
 static float
 fp8_stated(const World &w, int m, int j, const float *x, float *size)
 {
@@ -204,7 +204,7 @@ fp8(KType as, int n, int k, int ldx, bool exact)
 
 	/*
 	 * small integers, the largest of a group 7: sums are exact, and so are codes, whose scale is rounded
-	 * alike
+	 * the same way
 	 */
 	for (size_t i = 0; exact && i < w.x.size(); i++)
 		w.x[i] = i % (size_t) ldx % 128 == 0 ? 7.0f : (float) (dice() % 15) - 7.0f;
@@ -264,7 +264,7 @@ int8(KType as, int n, int k, int ldx)
 		CHECK(differ == 0, "INT8 x %s %d x %d: %d numbers of %d rows from %d are other than the reference's",
 			  ktype_name(as), n, k, differ, rows, r0);
 	}
-	/* what isn't finite stays in its row */
+	/* non-finite numbers stay in their row */
 	for (int r : {0, 5, 64, 130})
 		w.x[(size_t) r * ldx + r % k] = r % 2 ? NAN : r % 4 ? INFINITY : -INFINITY;
 	w.put_x();
@@ -277,7 +277,7 @@ int8(KType as, int n, int k, int ldx)
 	}
 }
 
-/* each group of rows by a matrix of its own; rows that are in none stay as they are */
+/* Each group of rows by a matrix of its own; rows outside of all groups stay unchanged. */
 static void
 grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes)
 {

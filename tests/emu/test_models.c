@@ -1,28 +1,30 @@
 /*
  * test_models.c
  *	  Whole models on a GPU (vllm_pg_cuda.so), as the engine would use it: the emulated one of
- *	  tests/emu/module.mk, or one that there is (scripts/check_gpu.sh models).
+ *	  tests/emu/module.mk, or a real one (scripts/check_gpu.sh models).
  *
  * Models of tests/golden/models_expected:
  *
  *	- logits of the prompt against the reference, and those of all positions against kernels/ref on the CPU
- *	  (but for quantized weights, by which that multiplies rows that it rounds to 8 bits);
- *	- the same bits alone and beside four other sequences, whose prompts come in pieces of other sizes;
+ *	  (except for quantized weights, which it multiplies with rows rounded to 8 bits);
+ *	- the same bits alone and in a batch with four other sequences, whose prompts come in other chunks;
  *	- the same bits when decode steps of 3, 4 and 5 sequences are padded, recorded and replayed;
- *	- the same bits once the model was asleep: meanwhile the device has its memory back;
- *	- weights of FP8 stay FP8, experts and embeddings, too, and give what they give on CPUs;
- *	  multiplied by FP8 they give nearly that.
+ *	- the same bits after the model was asleep, while the device had its memory back;
+ *	- weights of FP8 stay FP8, experts and embeddings, too, and give the same as on CPUs;
+ *	  multiplied as FP8 they give nearly that.
  *
- * Operands have the type that the engine takes for such weights, and for some models all three.  Errors for
- * logits of order 1, at the best of the reference's positions and at the worst:
+ * Operands have the type that the engine chooses for such weights, and for some models all three.
+ * Errors for logits of order 1, at the best of the reference's positions and at the worst:
  *	  5e-3, 0.08	operands of floats and float weights: queries are rounded to F16
- *	  0.08, 0.4		else; a rounding may send a row to another expert
- * From the CPU's logits, relative to them, in the middle one of all rows: 5e-3 or 0.06.
+ *	  0.08, 0.4		else; rounding may route a row to another expert
+ * From the CPU's logits, relative to them, in the median of all rows: 5e-3 or 0.06.
  *
- * Before that the device interface: a device is opened, used and closed by a thread with little stack, while
- * others take and give back memory and copy.  KV is paged in shuffled blocks, and memory begins as NaN.
+ * Before that the device interface: a thread with a small stack opens, uses and closes a device, while
+ * others allocate and free memory and copy.  The KV cache is paged in shuffled blocks, and memory begins
+ * as NaN.
  *
- * test_models [--lib FILE] [NAME ...]: these with all three, or all models; on the device of another library.
+ * test_models [--lib FILE] [NAME ...]: these with all three, or all models; on the device of another
+ * library.
  */
 #include <math.h>
 #include <pthread.h>
@@ -43,16 +45,16 @@
 #define SEQS 5
 #define BLOCKS (MAX_ROWS / BLOCK)	/* of a sequence */
 
-static const KDeviceOps *ops;	/* the library's, but that runs are counted */
+static const KDeviceOps *ops;	/* the library's, with runs counted */
 static KDeviceOps counted;
 static KRun (*library_graph) (KDevice *d, const KGraphKey *key);
 static int	runs[KRUN_REPLAYED + 1];
 
-/* A model on the device, or of dev.d NULL on the CPU, and sequences. */
+/* A model on the device, or on the CPU if dev.d is NULL, with sequences. */
 typedef struct Run
 {
 	Dev			dev;
-	const Dev  *on;				/* it, or NULL */
+	const Dev  *on;				/* the device, or NULL */
 	Model	   *m;
 	const Golden *g;
 	KvView		kv;
@@ -62,10 +64,10 @@ typedef struct Run
 	int32_t		table[SEQS][BLOCKS];
 	int32_t		slots[SEQS];
 	size_t		vocab;
-	float	   *alone[2];		/* [n_prompt][vocab]: what the two texts give by themselves */
+	float	   *alone[2];		/* [n_prompt][vocab]: logits of the two texts alone */
 } Run;
 
-/* the prompt, and another text */
+/* Return a token of the prompt, or of another text. */
 static int32_t
 token_of(const Run *r, int text, int pos)
 {
@@ -110,7 +112,10 @@ run_end(Run *r)
 	model_free(r->m);
 }
 
-/* Rows from[i] .. from[i] + n[i] - 1 of texts in sequences seq[i]; the logits of all are in r->out.host. */
+/*
+ * Run rows from[i] .. from[i] + n[i] - 1 of texts in sequences seq[i]; the logits of all are in
+ * r->out.host.
+ */
 static bool
 step(Run *r, int n_seqs, const int *seq, const int *text, const int *from, const int *n, Err *e)
 {
@@ -144,7 +149,7 @@ step(Run *r, int n_seqs, const int *seq, const int *text, const int *from, const
 	return dev_wait(r->on, e);
 }
 
-/* Both texts by themselves, one whole, one in two pieces. */
+/* Run both texts alone, one in one step, one in two chunks. */
 static bool
 run_alone(Run *r, Err *e)
 {
@@ -168,7 +173,7 @@ run_alone(Run *r, Err *e)
 	return true;
 }
 
-/* Five sequences side by side, in pieces; *bad rows differ from what they are alone. */
+/* Run five sequences in one batch, in chunks; *bad: rows that differ from those alone. */
 static bool
 run_together(Run *r, int *bad, Err *e)
 {
@@ -185,7 +190,7 @@ run_together(Run *r, int *bad, Err *e)
 		int			n_seqs = 0;
 		int			at = 0;
 
-		/* the second one goes on token by token to the end of the others */
+		/* the second one continues token by token to the end of the others */
 		for (int i = 0; i < SEQS; i++)
 		{
 			int			left = (i == 1 ? 8 : r->g->n_prompt) - done[i];
@@ -219,7 +224,10 @@ count_graph(KDevice *d, const KGraphKey *key)
 	return run;
 }
 
-/* The beginnings of the texts once more, then token by token for some of the sequences; *bad rows differ. */
+/*
+ * Run the beginnings of the texts once more, then token by token for some of the sequences; *bad: rows
+ * that differ.
+ */
 static bool
 run_graphs(Run *r, int *bad, Err *e)
 {
@@ -234,7 +242,7 @@ run_graphs(Run *r, int *bad, Err *e)
 	memcpy(pos, n, sizeof(pos));
 	for (int i = 0; i < SEQS; i++)
 		n[i] = 1;
-	/* each kind runs, is recorded, is replayed twice */
+	/* each kind runs, is recorded, and is replayed twice */
 	memset(runs, 0, sizeof(runs));
 	for (int i = 0; i < 12; i++)
 	{
@@ -275,9 +283,9 @@ max_error(const Golden *g, const float *all, double *best)
 	return worst;
 }
 
-/* ---- a checkpoint of FP8, made of a float one ---- */
+/* ---- an FP8 checkpoint made from a float one ---- */
 
-/* in place of a matrix: E4M3 with a scale for 128 columns, as floats and as it is */
+/* Replaces a matrix: E4M3 with a scale for 128 columns, as floats and as codes. */
 typedef struct Fp8
 {
 	KReader		as_floats;
@@ -291,7 +299,7 @@ typedef struct Fp8
 static Fp8 *fp8_matrices;
 static ModelSource fp8_source;	/* the floats */
 
-/* a row of f's, and its numbers; both have room for one */
+/* Compute a row of f, and its numbers; both buffers hold one row. */
 static void
 fp8_row(const Fp8 *f, int64_t row, uint8_t *to, float *x)
 {
@@ -374,7 +382,7 @@ fp8_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTensor
 	return true;
 }
 
-/* fp8: its matrices made that */
+/* fp8: convert its matrices. */
 static Model *
 load(const char *name, const Dev *dev, KPool *pool, bool fp8, Err *e)
 {
@@ -412,7 +420,7 @@ load(const char *name, const Dev *dev, KPool *pool, bool fp8, Err *e)
 	return m;
 }
 
-/* Its memory is given back, and taken again; *bad rows of the prompt then differ. */
+/* Free its memory and allocate it again; *bad: rows of the prompt that differ then. */
 static bool
 run_asleep(Run *r, int *bad, Err *e)
 {
@@ -453,8 +461,8 @@ by_size(const void *a, const void *b)
 }
 
 /*
- * How far a's logits are from b's, relative to these: in the middle one of all rows, as a rounding may send
- * some to another expert.
+ * Return the distance of a's logits from b's, relative to these: the median of all rows, because
+ * rounding may route some to another expert.
  */
 static double
 distance(const Run *a, const Run *b)
@@ -475,7 +483,7 @@ distance(const Run *a, const Run *b)
 			size += (double) b->alone[0][j] * (double) b->alone[0][j];
 		}
 		d[i] = off;
-		/* behind all numbers */
+		/* NaN sorts after all numbers */
 		if (isnan(d[i]))
 			return INFINITY;
 	}
@@ -483,7 +491,7 @@ distance(const Run *a, const Run *b)
 	return d[n / 2];
 }
 
-/* Largest difference to what kernels/ref computes on the CPU; < 0: unsupported. */
+/* Return the largest difference from the results of kernels/ref on the CPU; < 0: unsupported. */
 static double
 cpu_distance(const char *name, const Run *r, const Golden *g)
 {
@@ -579,7 +587,7 @@ check_tables(const char *name, KDevice *d, KPool *pool)
 	check_model(name, d, pool, KT_BF16);
 }
 
-/* With the type of the weights, which the name has. */
+/* With the operand type that suits the weights, given by the name. */
 static void
 check_own(const char *name, KDevice *d, KPool *pool)
 {
@@ -587,7 +595,7 @@ check_own(const char *name, KDevice *d, KPool *pool)
 				strstr(name, "_f32") != NULL ? KT_F32 : KT_BF16);
 }
 
-/* whose weights no other file has, too */
+/* with weights that no other file has */
 static int
 is_model(const struct dirent *e)
 {
@@ -614,7 +622,7 @@ check_all(KDevice *d, KPool *pool)
 		free(files);
 }
 
-/* most: the error of logits that is allowed */
+/* most: the allowed error of logits. */
 static void
 check_fp8(const char *name, KDevice *d, KPool *pool, double most)
 {
@@ -681,7 +689,7 @@ open_device(bool fp8_x)
 
 static bool done;
 
-/* what any thread may ask for */
+/* Functions that any thread may call. */
 static void *
 busy(void *arg)
 {
@@ -711,7 +719,7 @@ busy(void *arg)
 	return (void *) (intptr_t) bad;
 }
 
-/* the step thread: norms of many rows, each one's sum of squares is then dim */
+/* The step thread: norms of many rows; each one's sum of squares is then dim. */
 static void *
 steps(void *arg)
 {
@@ -796,14 +804,14 @@ main(int argc, char **argv)
 	if (argc == first)
 	{
 		check_all(d, pool);
-		/* weights of BF16 give as much: activations are rounded to that */
+		/* BF16 weights have the same error, because activations are rounded to BF16 */
 		check_fp8("llama_f32", d, pool, 0.03);
 		RUN(check_fp8("mixtral_f16", d, pool, 0.03));
 		ops->close(d);
 		d = open_device(true);
 		kpool_set_device(pool, d);
 		RUN(check_fp8("llama_f32", d, pool, 0.2));
-		check_fp8("mixtral_f16", d, pool, 0.3);	/* a row that goes to another expert */
+		check_fp8("mixtral_f16", d, pool, 0.3);	/* a row that is routed to another expert */
 	}
 	kpool_free(pool);
 	ops->close(d);

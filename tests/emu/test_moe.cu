@@ -1,7 +1,7 @@
 /*
  * test_moe.cu
- *	  kernels/cuda/moe.cu under emulation against kernels/route.c: the same experts, and but for
- *	  sums over all experts the same bits.
+ *	  kernels/cuda/moe.cu under emulation against kernels/route.c: the same experts, and the same bits
+ *	  except for sums over all experts.
  */
 #include "emu_test.h"
 #include "cuda/cuda_ops.h"
@@ -18,14 +18,14 @@ number(void)
 
 /* ---- routing ---- */
 
-/* Sums over all experts have another order: the weights then differ by rounding. */
+/* Does it add over all experts?  The order then differs, and the weights differ by rounding. */
 static bool
 sums_all(const KRoute *r)
 {
 	return r->routing == KROUTE_SOFTMAX || r->routing == KROUTE_SPARSEMIXER;
 }
 
-/* logits with some equal ones: the first is chosen */
+/* Logits with some equal ones: the first is chosen. */
 static void
 route(KRoute r, bool correction, int rows)
 {
@@ -137,7 +137,7 @@ routes(void)
 		}
 }
 
-/* A row of NaN chooses something, and nobody else notices. */
+/* A row of NaN chooses valid experts, and affects no other row. */
 static void
 route_nan(KRouting how)
 {
@@ -180,7 +180,7 @@ route_nan(KRouting how)
 
 /* ---- slots ---- */
 
-/* n experts, of which e has 1 + e % (width - 1) slots, with numbers that tell both. */
+/* n experts, of which e has 1 + e % (width - 1) slots, with numbers that identify both. */
 static void
 slots(int rows, int first, int top_k, int n, int width)
 {
@@ -216,7 +216,10 @@ slots(int rows, int first, int top_k, int n, int width)
 
 /* ---- placement ---- */
 
-/* As src/model/layers/moe.c counts; of: experts are chosen among as many, the others stay empty. */
+/*
+ * Counts like those of src/model/layers/moe.c; of: experts are chosen among this many, the others stay
+ * empty.
+ */
 static void
 place(int pairs, int n, int of)
 {
@@ -256,7 +259,7 @@ place(int pairs, int n, int of)
 
 /* ---- gathering and combining ---- */
 
-/* The host's, by the CPU's conversions: common.cuh's to_float() and from_float() are the device's. */
+/* Conversions of the CPU for the host: common.cuh's to_float() and from_float() are for the device. */
 static float host_float(float f) { return f; }
 static float host_float(F16 h) { return kf16_to_f32(h.u); }
 static float host_float(BF16 h) { return kbf16_to_f32(h.u); }
@@ -334,7 +337,7 @@ combine(int rows, int top_k, int hidden, bool weighted, bool shared, bool gated,
 			want[i * hidden + k] = bias ? sum + out[k] : sum;
 		}
 	all_orders([&]() {
-		/* where y is nothing, it may be anything */
+		/* where y has no value, it may be anything */
 		float	   *dy = dev(shared ? y.data() : NULL, y.size()),
 				   *dx = dev(x.data(), x.size()),
 				   *dw = dev(w.data(), w.size()),

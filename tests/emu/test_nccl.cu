@@ -1,10 +1,11 @@
 /*
  * test_nccl.cu
- *	  kernels/cuda/nccl.cu and comm.cu: what ranks with a device each say to one another, and what becomes of
- *	  those whose others fail.
+ *	  kernels/cuda/nccl.cu and comm.cu: communication of ranks with a device each, and what happens when
+ *	  another rank fails.
  *
- * Under emulation ranks are processes, and the library is fake_nccl.cc.  All throw the same dice, so everyone
- * knows what the others have.  On a GPU there is one rank, with the real library if it is there.
+ * Under emulation ranks are processes, and the library is fake_nccl.cc.  All draw the same random
+ * numbers, so each rank knows the others' values.  On a GPU there is one rank, with the real library if
+ * it is installed.
  */
 #include "emu_test.h"
 #include "cuda/common.cuh"
@@ -17,14 +18,14 @@
 #include <vector>
 
 #define MOST	200000			/* floats of a part */
-#define BIG		2200000			/* ... that goes in pieces */
+#define BIG		2200000			/* ... of one that is sent in pieces */
 
-enum { WELL, WRONG = 3, LOST = 7, REFUSED = 9 };	/* of a rank's process */
+enum { WELL, WRONG = 3, LOST = 7, REFUSED = 9 };	/* exit statuses of a rank's process */
 
 static const KDeviceOps *ops;
 static const KHost the_host = {KDEVICE_ABI, NULL, kpool_device, kpool_nthreads};
 
-/* what rank r has; fractions, so that the order of a sum shows */
+/* Return the value of rank r; a fraction, so that the order of a sum matters. */
 static float
 value(unsigned call, int r, size_t i)
 {
@@ -106,7 +107,7 @@ test_sum_parts(int ranks, size_t n)
 
 static const char *library = "";
 
-/* what ranks share beside NCCL: is the group well? */
+/* State that ranks share outside of NCCL: is the group intact? */
 struct Group
 {
 	volatile int dead;
@@ -132,7 +133,7 @@ struct Rank
 	bool		wrong;
 };
 
-/* what the device has of it; false: it is lost */
+/* Copy the device's values; returns false if the device is lost. */
 static bool
 fetch(Rank *r, float *to, const float *from, size_t n)
 {
@@ -157,7 +158,7 @@ one_gather(Rank *r, size_t n, unsigned d)
 	int32_t		starts[CUDA_RANKS + 1] = {0};
 	size_t		total;
 
-	/* uneven, and perhaps none at all */
+	/* uneven parts, some of them empty */
 	for (int k = 0; k < r->size; k++)
 		starts[k + 1] = starts[k] + (int32_t) (n / (size_t) rows * (d % 7 == 0 ? 2 : (d >> k) % 3) / 2);
 	total = (size_t) rows * (size_t) starts[r->size];
@@ -205,7 +206,7 @@ one_broadcast(Rank *r, size_t n, unsigned d)
 	return true;
 }
 
-/* along the ranks, and from the last to the first */
+/* Send along the ranks, and from the last to the first. */
 static bool
 one_send(Rank *r, size_t n)
 {
@@ -225,14 +226,14 @@ one_send(Rank *r, size_t n)
 	return true;
 }
 
-/* so many calls, as the dice fall; false: the device is lost */
+/* Make `calls` random calls; returns false if the device is lost. */
 static bool
 talk(Rank *r, int calls)
 {
 	for (int i = 0; i < calls; i++)
 	{
 		unsigned	kind = dice() % 6;
-		/* of one call what is too much for one piece */
+		/* one call is too large for one piece */
 		size_t		n = i == 3 ? BIG : dice() % (i % 8 == 0 ? MOST : 300);
 		unsigned	d = i == 3 ? 10 : dice();
 		bool		there;
@@ -330,7 +331,7 @@ now(void)
 	return (double) ts.tv_sec + 1e-9 * (double) ts.tv_nsec;
 }
 
-/* What becomes of ranks; the last of them, if so wanted, ends in its middle, or never comes. */
+/* What happens to the last rank: it stays, ends in the middle, or never comes. */
 enum Fate { STAYS, ENDS, NEVER };
 
 static int
@@ -354,7 +355,7 @@ be_rank(int rank, int size, const void *id, Group *g, int calls, Fate last)
 		close_rank(&r);
 	else
 	{
-		/* what a lost device says, again and again */
+		/* a lost device repeats its error */
 		CHECK(!ops->wait(r.d, err, sizeof(err)) && strstr(err, "NCCL: ") != NULL, "%s", err);
 		if (strstr(err, "NCCL: ") == NULL)
 			return WRONG;
@@ -362,7 +363,7 @@ be_rank(int rank, int size, const void *id, Group *g, int calls, Fate last)
 	return r.wrong ? WRONG : there ? WELL : LOST;
 }
 
-/* Statuses by rank; behind a rank's end, if one ends, the group is told. */
+/* Returns the statuses by rank; if a rank ends, the group is told. */
 static std::vector<int>
 run(int size, int calls, Fate last, double *seconds)
 {
@@ -417,7 +418,7 @@ test_ranks(void)
 	}
 	setenv("NCCL_FAKE", "call:1:7", 1);
 	std::vector<int> got = run(2, 40, STAYS, &s);
-	/* the other one would wait for it, but for what the group says */
+	/* the other one would wait for it, if the group did not report the failure */
 	CHECK(got[0] == LOST && got[1] == LOST, "an error that is found later: %d %d", got[0], got[1]);
 	setenv("NCCL_FAKE", "init:0", 1);
 	got = run(1, 1, STAYS, &s);
@@ -425,7 +426,7 @@ test_ranks(void)
 	unsetenv("NCCL_FAKE");
 }
 
-/* A sum whose bits don't count is the library's own. */
+/* A sum whose order doesn't matter is computed by the library itself. */
 static void
 test_any_order(void)
 {

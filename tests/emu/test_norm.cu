@@ -1,7 +1,7 @@
 /*
  * test_norm.cu
- *	  kernels/cuda/norm.cu under emulation against kernels/ref, for each type of operand; each row by itself
- *	  with memcmp.
+ *	  kernels/cuda/norm.cu under emulation against kernels/ref, for each type of operand; each row alone
+ *	  compared with memcmp.
  */
 #include "rows_test.h"
 
@@ -26,7 +26,7 @@ some_of(size_t n, float plus)
 	return x;
 }
 
-/* op of rows on the device; *sum: what x is behind it */
+/* Run the op on rows on the device; *sum: x after it. */
 static Floats
 on_device(Op op, KType as, const Floats &x, const Floats &d, const float *w, const float *b, int rows,
 		  int dim, bool in_place, Floats *sum)
@@ -71,7 +71,7 @@ one(Op op, KType as, int rows, int dim, bool weight, bool in_place)
 		Floats		got = on_device(op, as, x, d, weight ? dw.p : NULL, weight ? db.p : NULL, rows, dim,
 									in_place, &sum);
 
-		/* beside 0 the bias cancels */
+		/* near 0 the bias cancels */
 		CHECK(near(got, want, rounding(as) + 1e-6, op == LAYERNORM ? 3e-5 : 1e-6), "%d of %d x %d as %d", op,
 			  rows, dim, as);
 		CHECK(op != ADD_RMSNORM || same(sum, added), "%d x %d: the sum", rows, dim);
@@ -82,7 +82,7 @@ one(Op op, KType as, int rows, int dim, bool weight, bool in_place)
 	});
 }
 
-/* heads in the middle of wider rows; what lies beside them stays */
+/* Heads in the middle of wider rows; the elements next to them stay unchanged. */
 static void
 heads(KNormKind kind, int rows, int n, int dim, int extra, bool weight, bool own)
 {
@@ -112,7 +112,7 @@ heads(KNormKind kind, int rows, int n, int dim, int extra, bool weight, bool own
 	});
 }
 
-/* a NaN stays in its row */
+/* A NaN stays in its row. */
 static void
 bad_row(int dim)
 {
@@ -128,7 +128,7 @@ bad_row(int dim)
 		  isnan(after[2 * dim - 1]), "a NaN in one row of %d", dim);
 }
 
-/* 4-byte loads and 16-byte loads are the same arithmetic: a row at an odd address */
+/* Loads of 4 bytes and of 16 bytes give the same results: a row at an odd address. */
 static void
 odd_address(int dim)
 {

@@ -1,7 +1,7 @@
 /*
  * test_pool.cu
- *	  kernels/cuda/pool.cu under emulation against src/model/layers/pooler.c, to the bit: the six poolers,
- *	  texts whole and cut into steps.
+ *	  kernels/cuda/pool.cu under emulation against src/model/layers/pooler.c, bit for bit: the six
+ *	  poolers, complete texts and texts split into steps.
  */
 #include "rows_test.h"
 
@@ -40,7 +40,7 @@ divisor(PoolKind k, int first, int n)
 		k == POOL_WEIGHTED_MEAN ? ((double) n * (n + 1) - (double) first * (first + 1)) / 2 : 0;
 }
 
-/* of a sequence's positions lo .. hi - 1 those that a pooler looks at */
+/* Store the positions lo .. hi - 1 of a sequence that the pooler uses. */
 static void
 those(PoolKind k, int s, int *lo, int *hi)
 {

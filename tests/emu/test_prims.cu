@@ -1,7 +1,7 @@
 /*
  * test_prims.cu
- *	  What kernels/emu offers, one by one, against plain code; and kernels that are in
- *	  order, which it must not stop.
+ *	  The functions of kernels/emu, one by one, against plain code; and correct kernels, which it must
+ *	  not stop.
  */
 #include "emu_test.h"
 #include "prims_kernels.cuh"
@@ -77,9 +77,9 @@ test_lanes(void)
 	});
 }
 
-/* ---- tensor cores: fragments put together as the PTX manual says ---- */
+/* ---- tensor cores: fragments laid out as in the PTX manual ---- */
 
-/* whole numbers, whose products and sums are exact whatever the order */
+/* Integers, whose products and sums are exact in any order. */
 template <typename T, int KIND> static void
 check_mma(void)
 {
@@ -216,7 +216,7 @@ check_blocks(void)
 	CHECK(bad == 0, "cp.async: %d of 128 differ", bad);
 }
 
-/* 1,024 threads a block, three dimensions of each */
+/* 1,024 threads in a block, three dimensions of each. */
 static void
 check_index(void)
 {
@@ -273,7 +273,7 @@ check_numbers(void)
 
 /* ---- streams, events, graphs, memory ---- */
 
-/* x + 1 in one stream, * 2 in another; waits: with an event between */
+/* x + 1 in one stream, * 2 in another; waits: with an event between them. */
 static float
 two_streams(bool waits)
 {
@@ -293,7 +293,7 @@ two_streams(bool waits)
 	LAUNCH(mul_kernel, 1, 32, 0, b, d, 2.0f);
 	cudaMemcpyAsync(h, d, sizeof(h), cudaMemcpyDeviceToHost, b);
 #ifndef __CUDACC__
-	/* one look may run the copy at most, so not all */
+	/* one poll may run one copy at most, so not all of them */
 	CHECK(cudaStreamQuery(b) == cudaErrorNotReady, "lazy");
 #endif
 	cudaStreamSynchronize(b);
@@ -341,7 +341,7 @@ check_streams(void)
 	cudaStreamSynchronize(s);
 	cudaGraphExecDestroy(x);
 	CHECK(h[31] == 14.0f, "graph: %g", h[31]);
-	/* no capture survives a wait, or a piece of memory */
+	/* a capture ends with an error after a wait, or an allocation */
 	for (int i = 0; i < 2; i++)
 	{
 		void	   *p = NULL;
@@ -361,7 +361,7 @@ check_streams(void)
 }
 
 #ifndef __CUDACC__
-/* what the emulation refuses, and how much memory it has */
+/* Calls that the emulation refuses, and its amount of memory. */
 static void
 check_refusals(float *d)
 {

@@ -6,7 +6,7 @@
 
 static const std::vector<int> lens = {37, 1, 70, 18};
 
-/* where kv.h says that element i of a token's K or V lies: of 16 bits with rows of eights by 8 x 8 */
+/* Return the position of element i of a token's K or V by kv.h: 16-bit types have rows of eights by 8 x 8. */
 static size_t
 device_at(KType type, int len, int place, int i)
 {
@@ -15,7 +15,7 @@ device_at(KType type, int len, int place, int i)
 	return (size_t) place * len + i;
 }
 
-/* are a token's K and V the same in the device's cell and in the host's? */
+/* Are a token's K and V the same in the device's cell and in the host's? */
 static bool
 same_codes(const World &w, const std::vector<uint8_t> &bytes, int block, int head, int place)
 {
@@ -51,7 +51,7 @@ same_codes(const World &w, const std::vector<uint8_t> &bytes, int block, int hea
 								  memcmp(d + (bs + place) * 4, h + (bs + place) * 4, 4) == 0);
 }
 
-/* plain and fused writes of chunks of all sequences; what nobody wrote stays 0xff */
+/* Plain and fused writes of chunks of all sequences; other bytes stay 0xff. */
 static void
 writes(KType type, int hd, int v_dim, int heads, int kv_heads, int block_size, int rot, bool split)
 {
@@ -68,7 +68,7 @@ writes(KType type, int hd, int v_dim, int heads, int kv_heads, int block_size, i
 	Rows		rows(ref, from, to);
 
 	x = random_floats((size_t) rows.r.n_rows * ld, 2.0f);
-	/* values on the way to a code: ties, zeros, tiny ones, what isn't finite */
+	/* special values for the conversion to codes: ties, zeros, tiny ones, non-finite ones */
 	x[heads * hd] = 3e38f;
 	for (int i = 0; i < hd; i++)
 		x[(size_t) 2 * ld + heads * hd + i] = 0.0f;
@@ -113,7 +113,7 @@ writes(KType type, int hd, int v_dim, int heads, int kv_heads, int block_size, i
 					wrong += !same_codes(ref, b1, rows.tables[s][rows.pos[i] / block_size], h,
 										 rows.pos[i] % block_size);
 		CHECK(wrong == 0, "type %d, head_dim %d, v_dim %d: %d cells differ", type, hd, vd, wrong);
-		/* as many bytes were written here as there */
+		/* as many bytes were written on both sides */
 		size_t		n1 = 0,
 					n2 = 0;
 
@@ -128,7 +128,7 @@ writes(KType type, int hd, int v_dim, int heads, int kv_heads, int block_size, i
 	});
 }
 
-/* rows at position -1 have no effect, nor do those before a part of a step */
+/* Rows at position -1 have no effect, nor do rows before a part of a step. */
 static void
 padding(void)
 {
@@ -172,7 +172,7 @@ copies(void)
 	for (uint8_t &b : want)
 		b = (uint8_t) dice();
 	cudaMemcpy(w.dev_kv.base, want.data(), w.size, cudaMemcpyHostToDevice);
-	/* chains and swaps: the order counts */
+	/* chains and swaps, whose order matters */
 	for (int i = 0; i < 150; i++)
 	{
 		int			from = (int) (dice() % w.kv.n_blocks),
@@ -218,7 +218,7 @@ largest(void)
 			float	   *dk = dev(k.data(), k.size()),
 					   *dv = dev(v.data(), v.size());
 
-			/* blocks 1 .. 5 are the sequences'; block 0 is filled by hand */
+			/* blocks 1 .. 5 belong to the sequences; block 0 is filled by hand */
 			kernels_ref.kv_write(NULL, &ref.kv, 1, &rows.r, k.data(), 48, v.data(), 40);
 			cuda_kv_write(&w.ckv, &rows.dr, dk, 48, dv, 40, NULL);
 			for (int h = 0; h < 2; h++)

@@ -1,11 +1,11 @@
 /*
  * test_rows.cu
- *	  kernels/cuda/rows.cu under emulation against kernels/ref, or against the loop that says what the op is;
- *	  each row by itself with memcmp.
+ *	  kernels/cuda/rows.cu under emulation against kernels/ref, or against a loop that defines the op;
+ *	  each row alone compared with memcmp.
  */
 #include "rows_test.h"
 
-/* what ops are told: rows of x (stride ldx) from number `first` of all on, and a second input */
+/* Arguments of ops: rows of x (stride ldx), the first of which has number `first`, and a second input. */
 typedef struct Rows
 {
 	int			first;
@@ -28,7 +28,7 @@ some(float scale)
 	return (float) ((int) (dice() % 20001) - 10000) / 10000.0f * scale;
 }
 
-/* ---- an op on the device, and as it should be: y, of `rows` x dim, from x ---- */
+/* ---- an op on the device, and its expected result: y, of `rows` x dim, from x ---- */
 
 typedef void (*DeviceOp) (const Rows *r, float *x, void *y, const Dev &w, const Dev &d);
 typedef void (*HostOp) (const Rows *r, const float *x, float *y);
@@ -199,7 +199,7 @@ want_cols(const Rows *r, const float *x, float *y)
 		}
 }
 
-/* as many heads as fit; `variant`: biases of their own */
+/* As many heads as fit; `variant`: with biases of their own. */
 static void
 head_shape(const Rows *r, int *heads, int *width)
 {
@@ -255,7 +255,7 @@ want_temper(const Rows *r, const float *x, float *y)
 		}
 }
 
-/* to operands and back are the roundings of convert.c */
+/* To operands and back gives the roundings of convert.c. */
 static void
 dev_round(const Rows *r, float *x, void *y, const Dev &, const Dev &)
 {
@@ -286,7 +286,7 @@ static const struct
 	DeviceOp	device;
 	HostOp		want;
 	int			variants;
-	bool		operand;		/* y may be one */
+	bool		operand;		/* y may be an operand */
 	double		bound;			/* relative; 0: the same bits */
 }			ops[] = {
 	{"add", dev_add, want_add, 1, false, 0},
@@ -329,7 +329,7 @@ check_op(size_t op, int variant, int rows, int dim, KType as)
 		Floats		got = run(ops[op].device, &all, x);
 		double		bound = ops[op].bound + rounding(as);
 
-		/* operands' absolute error is that of F16's subnormals */
+		/* the absolute error of operands is that of F16's subnormals */
 		CHECK(near(got, want, bound, bound > 0 ? 2e-7 : 0), "%s %d, %d x %d as %d", ops[op].name, variant,
 			  rows, dim, as);
 		for (int i = 0; i < rows; i++)
@@ -340,7 +340,7 @@ check_op(size_t op, int variant, int rows, int dim, KType as)
 				  ops[op].name, variant, rows, dim, i);
 		}
 	});
-	/* a bad value stays in its row */
+	/* a non-finite value stays in its row */
 	if (rows > 1)
 	{
 		Floats		before = run(ops[op].device, &all, x);
@@ -355,7 +355,7 @@ check_op(size_t op, int variant, int rows, int dim, KType as)
 	}
 }
 
-/* ---- activations over all of float's exponents, with subnormal results ---- */
+/* ---- activations over all exponents of floats, with subnormal results ---- */
 
 static void
 check_range(KAct a)
@@ -384,7 +384,7 @@ check_range(KAct a)
 					fabs(1.596 * (v + 0.044715 * v * v * v)) : 1.702 * fabs(v), e;
 
 		lost = v < 0 ? lost : 0;
-		/* half a unit of subnormals, and what is left of a unit there after rounding twice */
+		/* half a unit of subnormals, and the rest of a unit there after rounding twice */
 		e = fabs((double) got[i] - want[i]) / (fabs((double) want[i]) * 0x1p-23 * (4 + 1.5 * lost) +
 											   0x1p-149);
 		if (!(e <= worst))
@@ -407,7 +407,7 @@ check_range(KAct a)
 	CHECK(got[4] == 0.0f && got[5] == 0.0f, "activation %d: %g %g", a, (double) got[4], (double) got[5]);
 }
 
-/* too large for F16, and what isn't finite */
+/* Too large for F16, and non-finite. */
 static void
 check_saturation(void)
 {
@@ -426,7 +426,7 @@ check_saturation(void)
 
 /* ---- copies ---- */
 
-/* each row's own number and the column */
+/* Each element is its row's number and the column. */
 static Floats
 numbered(int rows, int dim)
 {
@@ -500,7 +500,7 @@ check_copies(int dim)
 	});
 }
 
-/* columns that are there, some twice, and some that aren't */
+/* Columns that exist, some twice, and some that don't. */
 static void
 check_columns(int n)
 {
@@ -565,7 +565,7 @@ check_heads(int width)
 	});
 }
 
-/* sums in the order of columns, in double: the host's bits */
+/* Sums in the order of columns, in double: the host's bits. */
 static void
 check_dot(int rows, int dim)
 {

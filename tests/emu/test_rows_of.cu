@@ -1,16 +1,16 @@
 /*
  * test_rows_of.cu
- *	  kernels/cuda/rows_of.cu under emulation: rows of matrices of every packed type, with the bits of the
- *	  file's, as floats, and as operands with these bits rounded.
+ *	  kernels/cuda/rows_of.cu under emulation: rows of matrices of every packed type, with the bits of
+ *	  the file, as floats, and as operands, for which these are rounded.
  */
 #include "rows_test.h"
 #include "mats.h"
 
-#define N	134					/* two strips and a bit */
+#define N	134					/* two strips and a part */
 
 static const int32_t ids[] = {0, 63, 64, 133, 134, -1, 77, 0x7fffffff, 5};
 
-/* outputs of a packed matrix as operands, from a strip's first one on */
+/* Unpack outputs of a matrix as operands, from a strip's first one on. */
 static void
 check_unpack(const KMat *m, const uint8_t *file, int first, int n, KType as)
 {
@@ -79,7 +79,7 @@ check_type(KType t, int k)
 					  k);
 			}
 		}
-		/* one row for all */
+		/* one row repeated */
 		Dev			y(NULL, 3 * k);
 		Floats		want(k);
 

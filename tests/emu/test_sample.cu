@@ -1,8 +1,8 @@
 /*
  * test_sample.cu
- *	  kernels/cuda/sample.cu under emulation: the ids and log-probabilities of the engine's own
- *	  sampler, row by row; each row alone; its distribution; and where there is no engine
- *	  (on a GPU) a naive sampler with full sorts.
+ *	  kernels/cuda/sample.cu under emulation: the ids and log-probabilities of the engine's own sampler,
+ *	  row by row; each row alone; its distribution; and if there is no engine (on a GPU) a naive sampler
+ *	  with full sorts.
  */
 #include "emu_test.h"
 #include "cuda/cuda_ops.h"
@@ -40,7 +40,7 @@ fill_row(float *x, int n, int shape, double spread)
 						shape == 2 ? -spread * log(uniform()) : 1.5);
 }
 
-/* what cuda_sample() says of rows whose buffer is staged; they have to be the same afterwards */
+/* Return the results of cuda_sample() for staged rows; the rows must be unchanged afterwards. */
 static std::vector<KSampled>
 sampled(const std::vector<unsigned char> &buffer, int rows, const std::vector<float> &logits, int width,
 		int n_valid)
@@ -86,7 +86,7 @@ buffer_of(const std::vector<KSample> &rows)
 	return std::vector<unsigned char>(p, p + rows.size() * sizeof(KSample));
 }
 
-/* ---- the naive sampler: as docs/user/sampling.md reads ---- */
+/* ---- the naive sampler, written from docs/user/sampling.md ---- */
 
 static void
 philox(const KSample *k, uint32_t index, uint32_t kind, uint32_t *c)
@@ -111,7 +111,7 @@ philox(const KSample *k, uint32_t index, uint32_t kind, uint32_t *c)
 	}
 }
 
-/* keep: survives min_p, top_k and top_p */
+/* keep: survives min_p, top_k and top_p. */
 static void
 naive_filter(const KSample *k, const float *x, int n, std::vector<float> &z, std::vector<bool> &keep)
 {
@@ -204,7 +204,7 @@ against_naive(int n, int rows)
 	CHECK(bad == 0, "%d of %d draws of %d ids differ from the naive sampler's", bad, rows, n);
 }
 
-/* 99.99 % quantile of chi-square over all ids */
+/* 99.99 % quantile of chi-square over all ids. */
 static void
 chi_square(const char *what, KSample k, int n, int draws)
 {
@@ -258,7 +258,7 @@ chi_square(const char *what, KSample k, int n, int draws)
 	CHECK(chi < limit, "%s: chi-square %.1f of %d draws, limit %.1f", what, chi, draws, limit);
 }
 
-/* Rows that are not finite, and rows without a token, among others. */
+/* Non-finite rows, and rows without a token, among others. */
 static void
 edges(void)
 {
@@ -281,8 +281,8 @@ edges(void)
 	logits[1 * N + 63] = NAN;
 	logits[2 * N + 1] = INFINITY;
 	logits[3 * N + 5] = -INFINITY;
-	logits[4 * N + 66] = NAN;	/* no id of the tokenizer */
-	logits[5 * N + 3] = 3e38f;	/* the largest span */
+	logits[4 * N + 66] = NAN;	/* not an id of the tokenizer */
+	logits[5 * N + 3] = 3e38f;	/* the largest possible range */
 	logits[5 * N + 4] = -3e38f;
 	k[5].top_k = 4;
 	k[5].top_p = 0.9;
@@ -304,7 +304,7 @@ edges(void)
 
 /* ---- against the engine's sampler ---- */
 
-/* What a case points to. */
+/* Memory that a case points to. */
 typedef struct Held
 {
 	std::vector<uint32_t> mask,
@@ -420,7 +420,7 @@ differ(const SmpTold *a, const SmpTold *b)
 	return 0;
 }
 
-/* n_valid of width ids are the tokenizer's */
+/* n_valid of width ids are the tokenizer's. */
 static void
 against_engine(int rows, int width, int n_valid)
 {

@@ -1,7 +1,8 @@
 /*
  * test_ssm.cu
- *	  kernels/cuda/ssm.cu under emulation against kernels/ref: sequences of a step together, and each by
- *	  itself in pieces with memcmp; from a state full of NaN, and beside a sequence with bad values.
+ *	  kernels/cuda/ssm.cu under emulation against kernels/ref: sequences of a step together, and each
+ *	  alone in chunks compared with memcmp; from a state full of NaN, and together with a sequence with
+ *	  non-finite values.
  */
 #include <memory>
 
@@ -37,7 +38,7 @@ data_of(const Shape *s)
 	return d;
 }
 
-/* the same on the device, whose state is NaN */
+/* The same on the device, whose state begins as NaN. */
 struct There
 {
 	std::vector<std::unique_ptr<Dev>> in;
@@ -89,7 +90,7 @@ by_ref(const Shape *s, const Data *d, Floats *conv)
 	return out;
 }
 
-/* one call for rows row0 .. of some sequences */
+/* One call for rows row0 .. of some sequences. */
 static void
 step(const Shape *s, const Data *d, const Where *at, const CudaRows *r, const int32_t *slot, int row0,
 	 void *out)
@@ -104,7 +105,7 @@ step(const Shape *s, const Data *d, const Where *at, const CudaRows *r, const in
 	cuda_scan(&ss, slot, r, &a, (uint8_t *) out + y * (s->as == KT_F32 ? 4 : 2), s->as, d->z.dim, NULL);
 }
 
-/* chunk 0: all sequences in one step; else each by itself, in such pieces */
+/* chunk 0: all sequences in one step; else each alone, in chunks of this size. */
 static Floats
 run(const Shape *s, const Data *d, int chunk, Floats *conv)
 {
@@ -182,7 +183,7 @@ check_shape(int i)
 
 		CHECK(same(got, other) && same(conv, other_conv), "ssm %d: other bits in pieces of %d", i, chunk);
 	}
-	/* a bad value in the second sequence stays there */
+	/* a non-finite value in the second sequence stays there */
 	d.in[SSM_X][(size_t) lengths[0] * d.z.ldx] = NAN;
 	d.in[SSM_BC][(size_t) lengths[0] * d.z.ldbc] = INFINITY;
 	bad = run(s, &d, 0, &conv);
@@ -192,7 +193,7 @@ check_shape(int i)
 	CHECK(isnan(bad[from]), "ssm %d: a NaN is lost", i);
 }
 
-/* rows that aren't any get zeros, and leave the state that their slot has */
+/* Padding rows get zeros, and leave their slot's state unchanged. */
 static void
 check_padding(const Shape *s)
 {

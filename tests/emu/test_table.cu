@@ -1,10 +1,10 @@
 /*
  * test_table.cu
- *	  The op table of CUDA as the model layer calls it: a pool with a device, arrays of the host
- *	  where kernels.h says so, and kernels/ref beside it.
+ *	  The op table of CUDA as the model layer calls it: a pool with a device, arrays on the host where
+ *	  kernels.h says so, and kernels/ref for comparison.
  *
- * What kernels compute is tested one by one elsewhere (test_rows.cu, ...).  Here an argument that
- * goes astray between the two would show, with a step and without, and with operands of each type.
+ * Other tests cover the results of kernels (test_rows.cu, ...).  This one finds arguments that are
+ * passed on wrongly between the two, with a step and without, and with operands of each type.
  */
 #include "emu_test.h"
 #include "cuda/dev.h"
@@ -33,7 +33,7 @@ rounded(KType to, float v)
 	return to == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(v)) : to == KT_F16 ? kf16_to_f32(kf32_to_f16(v)) : v;
 }
 
-/* floats on both sides, the same numbers; o: the device's as operands, which may be floats themselves */
+/* The same floats on both sides; o: the device's as operands, which may be floats themselves. */
 struct Both
 {
 	std::vector<float> h;
@@ -54,7 +54,7 @@ struct Both
 			ops->free(device, o);
 		ops->free(device, d);
 	}
-	/* what d has, for a product; h is rounded as they are */
+	/* The operand for a product; h is rounded the same way. */
 	const KOp *
 	op(void)
 	{
@@ -63,7 +63,7 @@ struct Both
 			v = rounded(as, v);
 		return o;
 	}
-	/* o has what h has, within the rounding; then both have it, and d */
+	/* o must equal h within the rounding; then h and d get the values of o. */
 	void
 	same_op(const char *name, double bound = 5e-6)
 	{
@@ -195,7 +195,7 @@ check_rows(void)
 	z.same("copy_rows, keep_rows");
 }
 
-/* rows of a matrix, heads, and products of rows */
+/* Rows of a matrix, heads, and products of rows. */
 static void
 check_moved(void)
 {
@@ -270,7 +270,7 @@ check_moved(void)
 	ops->free(device, km.data);
 }
 
-/* two adapters for some rows each, one of them of two parts; then as if they were of an embedding */
+/* Two adapters for some rows each, one of them of two parts; then the same as an embedding's. */
 static void
 check_lora(void)
 {
@@ -313,7 +313,7 @@ check_lora(void)
 	t.same("lora_rows", 2e-5);
 }
 
-/* two sequences, of 4 and 5 rows; the second one's last rows also as a part of the step */
+/* Two sequences, of 4 and 5 rows; the second one's last rows also as a part of the step. */
 static void
 check_seqs(bool step)
 {
@@ -386,7 +386,7 @@ check_seqs(bool step)
 	scan.same("scan's state", 1e-4);
 }
 
-/* products: few rows and many, with scratch in which nothing was */
+/* Products: few rows and many, with uninitialized scratch. */
 static void
 check_mm(KType type)
 {
@@ -438,7 +438,7 @@ check_mm(KType type)
 	ops->free(device, its.data);
 }
 
-/* a matrix, packed for either side */
+/* A matrix, packed for either side. */
 struct Matrix
 {
 	std::vector<float> w;
@@ -534,7 +534,7 @@ check_products(void)
 	ops->free(device, dstarts);
 }
 
-/* routed, placed, multiplied in groups without anybody waiting, combined */
+/* Routed, placed, multiplied in groups without a wait of the host, combined. */
 static void
 check_mixture(void)
 {
@@ -621,7 +621,7 @@ check_mixture(void)
 	ops->free(device, ws);
 }
 
-/* K and V are written, copied and attended to: with the step's arrays, and with the op's own */
+/* K and V are written, copied and attended to: with the step's arrays, and with the op's own. */
 static void
 check_attention(bool step)
 {
@@ -698,7 +698,7 @@ check_attention(bool step)
 	ops->free(device, ws);
 }
 
-/* One likeliest among a row's ids that may be drawn; the logits are as wide as they are. */
+/* The most likely id among a row's allowed ids; the logits are exactly as wide as needed. */
 static void
 check_sample(void)
 {
@@ -737,8 +737,8 @@ check_sample(void)
 #ifndef __CUDACC__
 
 /*
- * A thread that was at another device, as one that computes steps of several models: its next op comes
- * outside a step.
+ * A thread whose current device is another one, because it runs steps of several models: its next op
+ * comes outside of a step.
  */
 static void
 check_devices(void)
@@ -761,7 +761,7 @@ check_devices(void)
 
 #endif
 
-/* in all orders of threads once, with operands of floats: kernels have tests of their own */
+/* Once in all orders of threads, with operands of floats: kernels have tests of their own. */
 static void
 check_table(void)
 {
