@@ -2,8 +2,8 @@
  * file_harness.h
  *	  A fuzz target of model files: an input is the number of a fixture and edits of it (fuzz_model.h).
  *
- * The includer has defined the fixtures, `patterns`, and what is done with one, fuzz_file(); it says its name
- * and its rounds with FUZZ_MAIN().
+ * The includer defines the fixtures, `patterns`, and fuzz_file(), which processes one; FUZZ_MAIN() gives
+ * its name and its rounds.
  */
 #ifndef VLLM_TESTS_FUZZ_FILE_HARNESS_H
 #define VLLM_TESTS_FUZZ_FILE_HARNESS_H

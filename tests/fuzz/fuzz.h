@@ -1,9 +1,9 @@
 /*
  * fuzz.h
- *	  What the fuzz programs share.
+ *	  The harness of the fuzz programs.
  *
- * Each gives three functions: how many seeds there are, the i-th of them, and a change
- * of an input that respects its form.  Of these are made
+ * Each program defines three functions: how many seeds there are, the i-th of them, and a change of an
+ * input that keeps its form.  From these the harness makes
  *
  *	- with -DFUZZ_LIBFUZZER, a libFuzzer target with a mutator of its own (scripts/fuzz.sh);
  *	- otherwise a program: NAME [ROUNDS [SEED]] runs changed seeds, and NAME --seeds DIR
@@ -29,7 +29,7 @@ size_t		fuzz_count(void);
 void		fuzz_seed(size_t i, Buf *b);
 void		fuzz_change(Buf *b, unsigned *seed);
 
-/* An error has a class and a message. */
+/* An error must have a class and a message. */
 static inline void
 fuzz_failed(const Err *e)
 {
@@ -74,7 +74,10 @@ fuzz_write(const char *path, const void *data, size_t size)
 	}
 }
 
-/* Files of these patterns, once, in the order of their names; run from the repository's root. */
+/*
+ * List the files of these patterns, once, in the order of their names; must run from the repository's
+ * root.
+ */
 static inline const glob_t *
 fuzz_files(const char *const *patterns)
 {
@@ -95,7 +98,7 @@ fuzz_files(const char *const *patterns)
 
 /* ---- changes ---- */
 
-/* Bytes at .. at + n - 1 become s. */
+/* Replace bytes at .. at + n - 1 by s. */
 static inline void
 fuzz_replace(Buf *b, size_t at, size_t n, const char *s, size_t len)
 {
@@ -107,7 +110,7 @@ fuzz_replace(Buf *b, size_t at, size_t n, const char *s, size_t len)
 	b->len += len - n;
 }
 
-/* The end of the JSON value that begins at `at`. */
+/* Return the end of the JSON value that begins at `at`. */
 static inline size_t
 fuzz_json_end(const char *s, size_t n, size_t at)
 {
@@ -144,7 +147,7 @@ fuzz_json_end(const char *s, size_t n, size_t at)
 	return n;
 }
 
-/* The first value behind `at`; false if there is none. */
+/* Find the first value after `at`; false if there is none. */
 static inline bool
 fuzz_json_value(const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 {
@@ -159,7 +162,7 @@ fuzz_json_value(const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 	return true;
 }
 
-/* What stands in JSON where something else was expected. */
+/* Values that replace others in JSON. */
 static const char *const fuzz_values[] = {
 	"0", "1", "-1", "2", "3", "4", "5", "8", "16", "32", "64", "255", "256", "1000", "65536", "16777217",
 	"2147483647", "2147483648", "4294967296", "9007199254740993", "18446744073709551616", "1e308", "-1e308",
@@ -174,7 +177,7 @@ static const char *const fuzz_values[] = {
 	"\" \"", "\"(?:a+)+$\"", "\"\\\\p{L}{1,3}\"", "\"[\"", "\"a b\"", "\"AAAA\""
 };
 
-/* A change that keeps JSON JSON: values go, come, become others or change places. */
+/* A change that keeps JSON valid: values are removed, inserted, replaced or swapped. */
 static inline void
 fuzz_json(Buf *b, size_t span, unsigned *seed)
 {
@@ -190,23 +193,23 @@ fuzz_json(Buf *b, size_t span, unsigned *seed)
 		return;
 	switch (rand_r(seed) % 6)
 	{
-		case 0:					/* another value of the same text */
+		case 0:					/* replaced by another value of the text */
 			if (!fuzz_json_value(b->data, b->len, fuzz_below(seed, b->len), &from, &to) || to - from > 4096)
 				break;
 			buf_add(&copy, b->data + from, to - from);
 			fuzz_replace(b, begin, end - begin, copy.len > 0 ? copy.data : "", copy.len);
 			break;
-		case 1:					/* gone, with its comma */
+		case 1:					/* removed, with its comma */
 			fuzz_replace(b, begin, end - begin + (end < b->len && b->data[end] == ','), "", 0);
 			break;
-		case 2:					/* twice */
+		case 2:					/* duplicated */
 			if (end - begin > 4096)
 				break;
 			buf_addc(&copy, ',');
 			buf_add(&copy, b->data + begin, end - begin);
 			fuzz_replace(b, end, 0, copy.data, copy.len);
 			break;
-		case 3:					/* a digit */
+		case 3:					/* a digit changed */
 			if (end > begin)
 				b->data[begin + fuzz_below(seed, end - begin)] = (char) ('0' + rand_r(seed) % 10);
 			break;
@@ -217,7 +220,7 @@ fuzz_json(Buf *b, size_t span, unsigned *seed)
 	buf_free(&copy);
 }
 
-/* A change of any bytes, within the first `span`. */
+/* Change random bytes within the first `span`. */
 static inline void
 fuzz_bytes(Buf *b, size_t span, unsigned *seed)
 {
@@ -317,10 +320,10 @@ fuzz_main(const char *name, int argc, char **argv, long rounds)
 		uint8_t    *exact;
 
 		fuzz_seed((size_t) i % n, &b);
-		/* first each seed as it is */
+		/* first each seed unchanged */
 		for (int times = (size_t) i < n ? 0 : 1 + rand_r(&seed) % 4; times > 0; times--)
 			fuzz_change(&b, &seed);
-		/* a copy of just the size, so that reading past the end shows */
+		/* a copy of exactly the size, so that reading past the end is detected */
 		exact = malloc(b.len > 0 ? b.len : 1);
 		if (b.len > 0)
 			memcpy(exact, b.data, b.len);

@@ -1,9 +1,9 @@
 /*
  * fuzz_ckpt.c
- *	  Quantized checkpoints: configuration and tensors are edits of any fixture of
- *	  ckpt_golden; what loads must make rows without reading beyond its tensors.
+ *	  Quantized checkpoints: configuration and tensors are edits of any fixture of ckpt_golden; a
+ *	  checkpoint that loads must make rows without reading beyond its tensors.
  *
- * Modules and their shapes are those of the tensors NAME.reference that the fixtures have.
+ * Modules and their shapes are those of the tensors NAME.reference of the fixtures.
  */
 #include "fuzz_dir.h"
 
@@ -29,7 +29,7 @@ use_matrix(ModelSource *ms, const char *module, int64_t n, int64_t k)
 		return;
 	}
 	half = (int) n / 2;
-	/* and what it offers */
+	/* and the types that it offers */
 	for (; t != NULL; t = t->reader->offer)
 	{
 		if (t->type >= KT_COUNT || (bytes = ktype_row_bytes(t->type, k)) == 0 || t->shape[0] != n ||

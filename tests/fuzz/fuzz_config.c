@@ -1,7 +1,7 @@
 /*
  * fuzz_config.c
- *	  config.json of every architecture, changed key by key, with tensors made to fit: those
- *	  of the fixture, in the shapes that the errors ask for.  What passes is run.
+ *	  config.json of every architecture, changed key by key, with tensors made to fit: those of the
+ *	  fixture, in the shapes that the errors ask for.  A model that passes is run.
  *
  * The input is a fixture's number (two bytes) and the text of a config.json.
  */
@@ -24,7 +24,7 @@ typedef struct Made
 	KTensor		t[MAX_TENSORS];
 	char		names[MAX_TENSORS][MAX_NAME];
 	size_t		n;
-	bool		too_big;		/* a tensor has no data that long */
+	bool		too_big;		/* a tensor is longer than the data */
 	const char *data;
 } Made;
 
@@ -68,7 +68,7 @@ lookup(const char *name)
 	return NULL;
 }
 
-/* A layer or an expert that the fixture lacks is like its first. */
+/* A layer or an expert that the fixture lacks is copied from its first one. */
 static const KTensor *
 find_made(void *ctx, const char *name)
 {
@@ -100,7 +100,7 @@ made_at(void *ctx, size_t i)
 	return i < made.n ? &made.t[i] : NULL;
 }
 
-/* Between quotes behind `before`, in an error's message. */
+/* Return the quoted text after `before` in an error's message. */
 static bool
 quoted(const char *msg, const char *before, char *out)
 {
@@ -133,7 +133,7 @@ fit(const Err *e)
 			add(name, &(KTensor) {.type = KT_F32,.ndim = 1,.shape = {1}}) != NULL;
 	if (s == NULL)
 	{
-		/* one too many */
+		/* one tensor too many */
 		if (strstr(e->msg, "is missing") != NULL || strstr(e->msg, "shape") != NULL)
 			return false;
 		made.n--;
@@ -163,7 +163,7 @@ set_up(void)
 	char	   *data = mmap(NULL, DATA_BYTES, PROT_READ | PROT_WRITE,
 							MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	/* enough for all that is run */
+	/* enough for every model that is run */
 	for (size_t i = 0; i < 16u << 20; i++)
 		data[i] = (char) (i % 61);
 	mprotect(data, DATA_BYTES, PROT_READ);
@@ -238,7 +238,7 @@ fuzz_seed(size_t i, Buf *b)
 	buf_free(&config);
 }
 
-/* A value changes, or a key of another model comes in. */
+/* Change a value, or insert a key of another model. */
 void
 fuzz_change(Buf *b, unsigned *seed)
 {
@@ -258,7 +258,7 @@ fuzz_change(Buf *b, unsigned *seed)
 		for (key = begin; key > 2 && other.data[key - 1] != '\n' && other.data[key - 1] != '{'; key--)
 			;
 		buf_addc(&other, ',');
-		/* behind the first bracket */
+		/* after the first bracket */
 		fuzz_replace(b, 3, 0, ",", 1);
 		fuzz_replace(b, 3, 0, other.data + key, end - key);
 	}

@@ -21,7 +21,7 @@ static const char *const names[] = {
 };
 static char paths[6][64];
 
-/* What sentence-transformers keeps beside a model; of a fixture that has it. */
+/* Files of sentence-transformers next to a model; from a fixture that has them. */
 static const char *const st_folders[] = {"1_Pooling", "2_Dense", "1_LogitScore"};
 static const char *const st_names[PARTS - PART_ST] = {
 	"modules.json", "1_Pooling/config.json", "2_Dense/config.json", "1_LogitScore/config.json",
@@ -81,7 +81,7 @@ dir_read_beside(const char *weights, const char *name)
 	return b;
 }
 
-/* The files that the fixture has besides; those of the last one go. */
+/* Link the other files of the fixture; those of the previous one are removed. */
 static inline void
 dir_put_st(const char *weights, const uint8_t *data, size_t size)
 {
@@ -106,7 +106,7 @@ dir_put_st(const char *weights, const uint8_t *data, size_t size)
 	}
 }
 
-/* The weights with edits of the header's text, whose length is made to fit, and of the file. */
+/* Write the weights with edits of the header's text, whose length is made to fit, and of the file. */
 static inline void
 dir_put_weights(const char *path, const uint8_t *data, size_t size)
 {
@@ -129,7 +129,7 @@ dir_put_weights(const char *path, const uint8_t *data, size_t size)
 	buf_free(&out);
 }
 
-/* Write the directory; the result is to be opened. */
+/* Write the directory and return the path to open. */
 static inline const char *
 fuzz_dir(const char *weights, const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /*
  * fuzz_gguf.c
- *	  GGUF files: edits of any fixture, models and vocabularies; what loads is run.
+ *	  GGUF files: edits of any fixture, models and vocabularies; a file that loads is run.
  */
 #include <sys/mman.h>
 

@@ -1,10 +1,10 @@
 /*
  * fuzz_grammar.c
- *	  grammar_new() on arbitrary specifications, and whatever compiles on arbitrary texts.
+ *	  grammar_new() on arbitrary specifications, and on arbitrary texts if it compiles.
  *
- * The input is a letter for the kind (r regex, g EBNF or Lark, t structural tag, s JSON schema,
- * v the same to validate), the specification, a NUL, and a text.  The text is walked in pieces;
- * before each the mask must say what trying the tokens says.
+ * The input is a letter for the kind (r regex, g EBNF or Lark, t structural tag, s JSON schema, v the
+ * same to validate), the specification, a NUL, and a text.  The text is matched in pieces; before each
+ * the mask must agree with trying the tokens.
  */
 #include "fuzz.h"
 
@@ -40,7 +40,7 @@ vocabulary(void)
 	return v;
 }
 
-/* Some bits against trying. */
+/* Compare some bits of the mask with trying the tokens. */
 static bool
 check_mask(GramMatch *m, uint8_t salt)
 {
@@ -158,7 +158,7 @@ fuzz_seed(size_t i, Buf *b)
 	buf_addstr(b, seeds[i][1]);
 }
 
-/* Pieces of the notations in any place. */
+/* Insert pieces of the notations at random positions. */
 void
 fuzz_change(Buf *b, unsigned *seed)
 {

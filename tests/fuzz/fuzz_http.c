@@ -1,10 +1,10 @@
 /*
  * fuzz_http.c
- *	  Requests of HTTP clients: edits of heads and of bodies in chunks.  In whatever pieces they come, they
- *	  are refused alike or are the same head, or the same body with the same end; and what is taken has the
- *	  properties that the server relies on.
+ *	  Requests of HTTP clients: edits of heads and of chunked bodies.  In whatever pieces they come, they
+ *	  are refused in the same way or give the same head, or the same body with the same end; and what is
+ *	  accepted has the properties that the server relies on.
  *
- * The input's first byte says which (modulo 2), its second how it is cut.
+ * The input's first byte selects one of these (modulo 2), its second how it is cut.
  */
 #include "fuzz.h"
 
@@ -43,7 +43,7 @@ static const char *const words[] = {
 
 /* ---- heads ---- */
 
-/* The next cut of n bytes behind `at`; seed 0: none. */
+/* Return the next cut of n bytes after `at`; seed 0: none. */
 static size_t
 next_cut(size_t at, size_t n, unsigned *seed)
 {
@@ -52,7 +52,7 @@ next_cut(size_t at, size_t n, unsigned *seed)
 	return n - at < piece ? n : at + piece;
 }
 
-/* The status of a head, 0 = taken, in *h and *kept; -1: it is not over.  *used: where it ends. */
+/* Return the status of a head, 0 = accepted, in *h and *kept; -1: incomplete.  *used: where it ends. */
 static int
 take_head(const char *s, size_t n, unsigned seed, HttpHead *h, Buf *kept, size_t *used)
 {
@@ -128,7 +128,7 @@ try_head(const char *s, size_t n, unsigned seed)
 
 /* ---- chunks ---- */
 
-/* The body of chunks; *used: how many bytes were taken. */
+/* Parse a chunked body; *used: how many bytes were used. */
 static ChunkState
 take_chunks(const char *s, size_t n, unsigned seed, Buf *body, size_t *used)
 {

@@ -1,9 +1,9 @@
 /*
  * fuzz_jinja.c
- *	  jin_compile() on arbitrary templates, and jin_render() of whatever compiles.
+ *	  jin_compile() on arbitrary templates, and jin_render() if they compile.
  *
- * The input is a template, a NUL, and the JSON of its variable `messages`.  A program
- * that mutates the golden templates with a seed:
+ * The input is a template, a NUL, and the JSON of its variable `messages`.  A program that mutates the
+ * golden templates with a seed:
  *		fuzz_jinja [ROUNDS [SEED]], or --seeds DIR to write them as a corpus
  * or a libFuzzer target (clang -fsanitize=fuzzer -DFUZZ_LIBFUZZER).
  */
@@ -34,7 +34,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	JinTemplate *t;
 	Jin		   *j;
 
-	/* its callers give it UTF-8 */
+	/* callers pass UTF-8 only */
 	uni_repair(source, len, &clean);
 	t = jin_compile(clean.data != NULL ? clean.data : "", clean.len, &e);
 	if (t == NULL && (e.cls == ERR_NONE || e.msg[0] == '\0'))
@@ -71,7 +71,7 @@ typedef struct Seeds
 	size_t		n;
 } Seeds;
 
-/* The templates in a file made by jinja_golden.py. */
+/* Read the templates of a file made by jinja_golden.py. */
 static void
 load(const char *path, Seeds *s)
 {
@@ -106,7 +106,7 @@ insert(Buf *b, size_t at, const char *s, size_t n)
 	b->len += n;
 }
 
-/* A few changes: bytes, pieces of the language, pieces of another template. */
+/* Make a few changes: bytes, pieces of the language, pieces of another template. */
 static void
 mutate(Buf *b, const Seeds *seeds, unsigned *seed)
 {
@@ -194,7 +194,7 @@ main(int argc, char **argv)
 		uint8_t    *exact;
 
 		buf_add(&b, s, strlen(s));
-		if ((size_t) i >= seeds.n)	/* first each template as it is */
+		if ((size_t) i >= seeds.n)	/* first each template unchanged */
 			mutate(&b, &seeds, &seed);
 		buf_add(&b, json, sizeof(json) - 1);
 		if (corpus != NULL)
@@ -203,7 +203,7 @@ main(int argc, char **argv)
 			buf_free(&b);
 			continue;
 		}
-		/* a copy of just the size, so that reading past the end shows */
+		/* a copy of exactly the size, so that reading past the end is detected */
 		exact = malloc(b.len);
 		memcpy(exact, b.data, b.len);
 		LLVMFuzzerTestOneInput(exact, b.len);

@@ -1,7 +1,7 @@
 /*
  * fuzz_kvtier.c
- *	  A file of the offload tier: edits of a good one.  It is refused, or its bytes are the good one's, as
- *	  no edit here gets the checksum right.
+ *	  A file of the offload tier: edits of a valid one.  It is refused, or its bytes are the valid one's,
+ *	  since no edit here makes the checksum right.
  */
 #include "fuzz.h"
 

@@ -1,15 +1,15 @@
 /*
  * fuzz_model.h
- *	  What the fuzz programs of model files share: fixtures that an input edits, and all that
- *	  is done with a model before and after it is loaded.
+ *	  Shared by the fuzz programs of model files: fixtures that an input edits, and the operations on a
+ *	  model before and after it is loaded.
  *
- * An input is a fixture's number (two bytes) and a list of edits of its files, so that
- * it is small, and what it means is near to a model that loads:
+ * An input is a fixture's number (two bytes) and a list of edits of its files, so that it is small, and
+ * the result is near to a model that loads:
  *
  *	  OFFSET	SIZE	CONTENTS
- *	  0			1		what is done (enum EditKind)
- *	  1			1		in which part of the model
- *	  2			4		where, modulo the part's length
+ *	  0			1		operation (enum EditKind)
+ *	  1			1		part of the model
+ *	  2			4		position, modulo the part's length
  *	  6			1		n
  *	  7			n		bytes
  */
@@ -24,16 +24,16 @@
 
 typedef enum EditKind
 {
-	EDIT_PUT,					/* over what is there */
+	EDIT_PUT,					/* overwrite */
 	EDIT_INSERT,
-	EDIT_CUT,					/* n bytes */
-	EDIT_VALUE,					/* the next JSON value becomes this */
-	EDIT_TRUNCATE,				/* everything from here on */
-	EDIT_REPEAT,				/* these bytes are inserted as often as the first of them says */
+	EDIT_CUT,					/* remove n bytes */
+	EDIT_VALUE,					/* replace the next JSON value */
+	EDIT_TRUNCATE,				/* remove everything from here on */
+	EDIT_REPEAT,				/* insert these bytes as often as the first of them says */
 	EDIT_KINDS
 } EditKind;
 
-#define FUZZ_MAX_WEIGHTS (4u << 20) /* of a model that is loaded */
+#define FUZZ_MAX_WEIGHTS (4u << 20) /* for a model that is loaded */
 #define FUZZ_MAX_REPEATED (4u << 20)	/* bytes of an edit */
 
 static inline unsigned
@@ -42,7 +42,7 @@ fuzz_fixture(const uint8_t *data, size_t size)
 	return size < 2 ? 0 : (unsigned) data[0] | (unsigned) data[1] << 8;
 }
 
-/* Insert s[1 .. n-1] 2^s[0] times: what is small in an input may be large in a file. */
+/* Insert s[1 .. n-1] 2^s[0] times, so that a small input can make a large file. */
 static inline void
 fuzz_repeat(Buf *b, size_t at, const uint8_t *s, size_t n)
 {
@@ -55,7 +55,7 @@ fuzz_repeat(Buf *b, size_t at, const uint8_t *s, size_t n)
 	buf_free(&all);
 }
 
-/* Apply the edits that concern part number `part`, of n_parts. */
+/* Apply the edits of part number `part`, of n_parts. */
 static inline void
 fuzz_edit(Buf *b, int part, int n_parts, const uint8_t *data, size_t size)
 {
@@ -101,7 +101,7 @@ fuzz_edit(Buf *b, int part, int n_parts, const uint8_t *data, size_t size)
 	}
 }
 
-/* One more edit, or a changed byte in those that are there. */
+/* Add an edit, or change a byte of the existing ones. */
 static inline void
 fuzz_edit_change(Buf *b, unsigned *seed)
 {
@@ -144,7 +144,7 @@ fuzz_edit_change(Buf *b, unsigned *seed)
 	buf_add(b, s, n);
 }
 
-/* The fixture's number and no edit. */
+/* Make an input of the fixture's number without edits. */
 static inline void
 fuzz_edit_seed(size_t i, Buf *b)
 {
@@ -152,7 +152,7 @@ fuzz_edit_seed(size_t i, Buf *b)
 	buf_addc(b, (char) (i >> 8));
 }
 
-/* ---- what is done with a model ---- */
+/* ---- operations on a model ---- */
 
 static inline KPool *
 fuzz_pool(void)
@@ -164,7 +164,7 @@ fuzz_pool(void)
 	return pool;
 }
 
-/* What stands behind pooling, of two rows. */
+/* Run the heads after pooling, for two rows. */
 static inline void
 fuzz_heads(Model *m)
 {
@@ -221,7 +221,7 @@ fuzz_forward(Model *m)
 	free(logits);
 }
 
-/* The model's checks; if it passes and is small, two tokens go through it. */
+/* Check the model; if it passes and is small, run two tokens. */
 static inline void
 fuzz_run(const Conf *conf, const ModelSource *src, const QuantScheme *quant, Err *e)
 {
@@ -278,7 +278,7 @@ fuzz_tok(const Tok *t, const char *text, size_t n)
 	buf_free(&out);
 }
 
-/* The chat templates that came along. */
+/* Compile the model's chat templates. */
 static inline void
 fuzz_templates(const FilesTokenizer *ft)
 {
@@ -292,7 +292,7 @@ fuzz_templates(const FilesTokenizer *ft)
 	chat_free(c);
 }
 
-/* What a load would touch: all of every tensor, the tokenizer, the model. */
+/* Use everything that a load would: all of every tensor, the tokenizer, the model. */
 static inline void
 fuzz_use(Files *f, const Err *open_error, const QuantScheme *quant)
 {
@@ -317,7 +317,7 @@ fuzz_use(Files *f, const Err *open_error, const QuantScheme *quant)
 		if (files_find(f, t->name) != t)
 			abort();
 	}
-	if (sum == 1)				/* keeps the loop */
+	if (sum == 1)				/* keeps the compiler from removing the loop */
 		putchar('.');
 	if ((tok = source_tok(f, &e)) != NULL)
 		fuzz_tok(tok, text, sizeof(text) - 1);

@@ -1,11 +1,11 @@
 /*
  * fuzz_parse.c
- *	  Answers taken apart: any text, by any pair of parsers.
+ *	  Parsing of outputs: any text, by any pair of parsers.
  *
- * The input is four bytes, which say how (parser of reasoning, of tool calls, flags, where to
- * cut), and the text.  What comes out must not depend on the cuts, and calls must be JSON.  A
- * stream's pieces, read as they come, are together what comes out at the end; what was told of
- * a call that turned out to be none is no JSON.
+ * The input is four bytes, which select the options (parser of reasoning, of tool calls, flags, where to
+ * cut), and the text.  The result must not depend on the cuts, and calls must be JSON.  The pieces of a
+ * stream, read as they come, must add up to the final result; the emitted part of a text that turned out
+ * not to be a call must be invalid JSON.
  */
 #include "fuzz.h"
 
@@ -17,8 +17,8 @@
 #define MAX_TEXT	65536
 
 /*
- * The text with an 'x' for each byte that isn't ASCII: what is parsed need not be UTF-8, and pieces end
- * anywhere.
+ * Parse the text with an 'x' for each byte that isn't ASCII: the text need not be UTF-8, and pieces may
+ * end anywhere.
  */
 static Json *
 parse_ascii(const Buf *b)
@@ -39,7 +39,7 @@ static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": 
 							"{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"s\": "
 							"{\"type\": \"string\"}, \"o\": {\"type\": \"object\"}}}}}]";
 
-/* The k-th of a list of names with commas between, modulo how many there are. */
+/* Return the k-th of a list of names separated by commas, modulo their number. */
 static const char *
 name_of(void (*names) (Buf *), size_t k, size_t *n)
 {
@@ -70,7 +70,7 @@ put(Parts *p, const char *what, const Buf *b)
 	buf_add(&p->all, b->data, b->len);
 }
 
-/* cut: 0 = whole. */
+/* cut: 0 = in one piece. */
 static Parts
 take_apart(const AnswerSpec *s, const char *text, size_t n, unsigned cut)
 {
@@ -117,7 +117,7 @@ typedef struct Streamed
 	int			n;
 } Streamed;
 
-/* A tree's strings end at a NUL: another character stands for it. */
+/* Replace NUL, at which a tree's strings would end, by another character. */
 static void
 replace_nul(Buf *b)
 {
@@ -153,7 +153,7 @@ member_of(const Json *call, const char *name)
 	return json_str_of(json_get(json_get(call, "function"), name));
 }
 
-/* Read what is there. */
+/* Read and empty the buffers. */
 static void
 read_pieces(Answer *a, Streamed *s)
 {
@@ -169,7 +169,7 @@ read_pieces(Answer *a, Streamed *s)
 
 		if (i >= MAX_CALLS)
 			continue;
-		/* one after the other */
+		/* in order */
 		if (i != s->n - !first)
 			abort();
 		s->n += first;
@@ -198,7 +198,7 @@ is_json(const Buf *b)
 	return json != NULL;
 }
 
-/* The whole's calls are those of the stream, in order, less those that are no JSON. */
+/* The calls of the whole text equal those of the stream, in order, less those that are invalid JSON. */
 static void
 check_calls(const Buf *whole, const Streamed *s)
 {
@@ -350,7 +350,7 @@ fuzz_seed(size_t i, Buf *b)
 	buf_add(b, all_seeds()->b[i].data, all_seeds()->b[i].len);
 }
 
-/* Another pair of parsers, a part of another text, a mark, or bytes. */
+/* Choose another pair of parsers, or insert a part of another text, a tag, or bytes. */
 void
 fuzz_change(Buf *b, unsigned *seed)
 {

@@ -1,6 +1,6 @@
 /*
  * fuzz_parts.c
- *	  A GGUF model in three files, each of which is edited or left out; what loads is run.
+ *	  A GGUF model in three files, each of which is edited or left out; a model that loads is run.
  */
 #include "fuzz_model.h"
 
@@ -43,7 +43,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (flags % 16 == 1)
 		unlink(paths[1 + flags / 16 % (PARTS - 1)]);
-	/* the directory, or any part of it */
+	/* open the directory, or any part of it */
 	fuzz_use(files_open(flags & 0x4000 ? dir : paths[flags & 0x2000 ? flags % PARTS : 0], &e), &e, NULL);
 	return 0;
 }

@@ -1,9 +1,10 @@
 /*
  * fuzz_remote_body.c
- *	  Messages to the remote program, with values of any kind: they are refused, or become bodies that are
- *	  JSON and ask for the model that the options name, and for no member twice.  And the options themselves.
+ *	  Messages to the remote program, with values of any kind: they are refused, or become bodies that
+ *	  are JSON with the model that the options name, and without duplicate members.  And the options
+ *	  themselves.
  *
- * The first byte is the kind of the request, 0 = the rest are options; the second the dialect; then come
+ * The first byte is the kind of the request, 0 = the rest is options; the second the dialect; then come
  * fields.
  */
 #include "fuzz.h"
@@ -43,7 +44,7 @@ require(bool ok, const char *what, const char *text)
 	}
 }
 
-/* ---- what must be true of a body ---- */
+/* ---- invariants of a body ---- */
 
 static void
 check_body(const RCall *c)
@@ -95,7 +96,7 @@ make(const RequestFields *a, const ROptions *o)
 	body_free(&calls);
 }
 
-/* The head is ours, unless the fields have one of their own. */
+/* The head is fixed, unless the fields have one of their own. */
 static void
 run(WireKind kind, const char *options, size_t n_options, const char *fields, size_t n)
 {
@@ -217,7 +218,7 @@ put_field(Buf *b, WireTag tag, const char *text)
 		case WT_STR:
 			wire_put_str(&o, tag, text, strlen(text));
 			break;
-		default:				/* wrong types are what changed bytes make: the writer asserts */
+		default:				/* only changed bytes make wrong types, because the writer asserts the type */
 			break;
 	}
 }
@@ -239,7 +240,7 @@ fuzz_seed(size_t i, Buf *b)
 
 /* ---- changes ---- */
 
-/* One text changed as JSON or as bytes; the fields around it stay readable. */
+/* Change one text as JSON or as bytes; the fields around it stay readable. */
 static void
 change_text(const Buf *rest, Buf *out, unsigned *seed)
 {

@@ -1,10 +1,10 @@
 /*
  * fuzz_remote_reply.c
- *	  An endpoint's answers: edits of good ones, of each shape, whole and streamed.  They are refused, or they
- *	  are frames that a backend can read; and the same frames, or the same refusal, in whatever pieces they
- *	  come.
+ *	  An endpoint's responses: edits of valid ones, of each shape, complete and streamed.  They are
+ *	  refused, or they become frames that a backend can read; and the same frames, or the same error, in
+ *	  whatever pieces they come.
  *
- * The first byte says what was asked (`scenes`), the others are the answer.
+ * The first byte selects the request (`scenes`), the others are the response.
  */
 #include "fuzz.h"
 
@@ -21,7 +21,7 @@ typedef struct SceneKind
 	WireKind	kind;
 	RShape		shape;
 	bool		stream;
-	int			n;				/* requests, or answers of one */
+	int			n;				/* requests, or choices of one */
 	int			logprobs;		/* -2: none */
 	const char *answer;
 } SceneKind;
@@ -136,7 +136,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			  "pieces of %zu:\n%s\n%s", piece, first.data, s.dump.data);
 		CHECK(ok || strcmp(e.msg, other.msg) == 0, "pieces of %zu: %s, %s", piece, e.msg, other.msg);
 	}
-	/* what an error tells is fit for a client, whatever the endpoint has said */
+	/* the error must be fit for a client, whatever the endpoint has sent */
 	reply_error(400 + data[0], text, n, &s.o, "https://e/v1", span_of("sk-secret"), &other);
 	fuzz_failed(&other);
 	CHECK(strstr(other.detail, "sk-secret") == NULL, "%s", other.detail);

@@ -1,10 +1,10 @@
 /*
  * fuzz_remote_text.c
- *	  Texts around endpoints: server-sent events, URLs, lists of allowed hosts.
+ *	  Texts from endpoints and settings: server-sent events, URLs, lists of allowed hosts.
  *
- * The input's first byte says which (modulo 3), its second where to cut.  Events must not depend on the cuts,
- * and are compared with what a plain reading of the whole text gives.  A URL that is taken must be the same
- * when it is written anew; a list allows what one of its parts does.
+ * The input's first byte selects one (modulo 3), its second where to cut.  Events must not depend on the
+ * cuts, and are compared with a simple parser of the whole text.  A URL that is accepted must be the
+ * same when it is written out again; a list allows what one of its parts does.
  */
 #include "fuzz.h"
 
@@ -29,7 +29,7 @@ put(void *ctx, const char *data, size_t n)
 	return true;
 }
 
-/* cut: 0 = whole. */
+/* cut: 0 = in one piece. */
 static Buf
 events_of(const char *s, size_t n, unsigned cut, SseStatus *st)
 {
@@ -55,7 +55,7 @@ events_of(const char *s, size_t n, unsigned cut, SseStatus *st)
 	return out;
 }
 
-/* The standard's words, on the whole text. */
+/* Parse the whole text literally by the standard. */
 static Buf
 plainly(const char *s, size_t n, SseStatus *st)
 {

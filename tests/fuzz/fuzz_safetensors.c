@@ -1,7 +1,7 @@
 /*
  * fuzz_safetensors.c
- *	  A model's directory: config.json with its quantization_config, the tensors' header and
- *	  data and the tokenizer's configuration are edits of any fixture; what loads is run.
+ *	  A model's directory: config.json with its quantization_config, the tensors' header and data and the
+ *	  tokenizer's configuration are edits of any fixture; a model that loads is run.
  */
 #include "fuzz_dir.h"
 #include "quant/quantize.h"

@@ -1,6 +1,6 @@
 /*
  * fuzz_tokenizer.c
- *	  Tokenizers of any kind of file, and short texts through whatever loads.
+ *	  Tokenizers of any kind of file, and short texts through those that load.
  *
  * The input is the kind (one byte), the file, four bytes "\xFF\xFE\xFD\xFC", and a text.
  */
@@ -40,7 +40,7 @@ load(int kind, const char *s, size_t n, Err *e)
 	}
 }
 
-/* Token by token is what it is at once. */
+/* Decoding token by token equals decoding at once. */
 static void
 stream(const Tok *t, const IntVec *ids, const Buf *whole)
 {
@@ -56,7 +56,7 @@ stream(const Tok *t, const IntVec *ids, const Buf *whole)
 	buf_free(&parts);
 }
 
-/* Every token has a place in the text, and they are the same tokens. */
+/* Every token has an offset in the text, and they are the same tokens. */
 static void
 offsets(const Tok *t, const char *text, size_t n)
 {
@@ -117,7 +117,7 @@ use(const Tok *t, const char *text, size_t n)
 	intvec_free(&half);
 	intvec_free(&both);
 	offsets(t, text, n);
-	/* any ids, also such that no text gives */
+	/* any ids, also those that no text gives */
 	for (int32_t id = -1; id <= tok_vocab_size(t) && id < 1000; id++)
 	{
 		size_t		len;
@@ -155,7 +155,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		text = (const char *) end + 4;
 		n = size - len - 5 < 4096 ? size - len - 5 : 4096;
 	}
-	/* a copy of just the size, so that reading past the end shows */
+	/* a copy of exactly the size, so that reading past the end is detected */
 	file = malloc(len > 0 ? len : 1);
 	memcpy(file, data + 1, len);
 	if ((t = load(data[0] % KINDS, file, len, &e)) == NULL)
@@ -193,7 +193,7 @@ fuzz_seed(size_t i, Buf *b)
 	buf_free(&file);
 }
 
-/* The vocabulary shouldn't get all the changes: half go to the beginning or the end. */
+/* The vocabulary shouldn't get all the changes: half of them are at the beginning or the end. */
 void
 fuzz_change(Buf *b, unsigned *seed)
 {

@@ -1,7 +1,8 @@
 /*
  * fuzz_torchfile.c
- *	  Tensors as torch.save() writes them, which requests have as prompt_embeds: refused, or numbers as many
- *	  as their shape says.  The same bytes are read as weights of a model: refused, or values that are there.
+ *	  Tensors as torch.save() writes them, which requests pass as prompt_embeds: refused, or as many
+ *	  numbers as their shape says.  The same bytes are read as weights of a model: refused, or values
+ *	  within the file.
  */
 #include "fuzz.h"
 
@@ -37,7 +38,7 @@ add_golden(const char *path)
 	mem_free(line);
 }
 
-/* Those of the golden files, in the order of their lines. */
+/* The tensors of the golden files, in the order of their lines. */
 static const Buf *
 golden(size_t *count)
 {
@@ -55,7 +56,7 @@ golden(size_t *count)
 	return files;
 }
 
-/* Look at all of a dictionary and of what is right in it. */
+/* Read all of a dictionary and its valid members. */
 static void
 look_at(const Pickle *k, const PickleValue *v, int deep)
 {
@@ -94,7 +95,7 @@ as_weights(const char *s, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* memory of its own, so that every byte that is read behind it is seen */
+	/* a buffer of exactly the size, so that every read beyond it is detected */
 	char	   *s = mem_alloc(size + (size == 0));
 	TorchTensor t;
 	Err			e = {0};
@@ -135,7 +136,7 @@ fuzz_seed(size_t i, Buf *b)
 	buf_add(b, file->data, file->len);
 }
 
-/* Bytes anywhere, or an instruction or word of a pickle instead of the existing one. */
+/* Change random bytes, or replace an instruction or word of a pickle. */
 void
 fuzz_change(Buf *b, unsigned *seed)
 {

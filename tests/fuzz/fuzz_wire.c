@@ -1,11 +1,11 @@
 /*
  * fuzz_wire.c
- *	  Whatever bytes a backend leaves in the arena: message fields, request
- *	  parsing, slot rings and byte rings with arbitrary cursors.
+ *	  Arbitrary bytes that a backend leaves in the arena: message fields, request parsing, slot rings and
+ *	  byte rings with arbitrary cursors.
  *
- * With libFuzzer: LLVMFuzzerTestOneInput().  Without: fuzz_wire [N [SEED]] runs N
- * mutations of well-formed messages (20,000 by default) and prints one line, and
- * fuzz_wire --seeds DIR writes some as a corpus.
+ * With libFuzzer: LLVMFuzzerTestOneInput().  Without: fuzz_wire [N [SEED]] runs N mutations of
+ * well-formed messages (20,000 by default) and prints one line, and fuzz_wire --seeds DIR writes some as
+ * a corpus.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ rings(const uint8_t *data, size_t size)
 		abort();
 }
 
-/* A head, and what it claims to have behind it. */
+/* Read a head, and the message that it announces. */
 static void
 message(const char *data, size_t size)
 {
@@ -79,7 +79,7 @@ message(const char *data, size_t size)
 		return;
 	memcpy(&m, data, sizeof(m));
 	size -= sizeof(m);
-	/* both readers look at that first */
+	/* both readers check this first */
 	m.len = size;
 	if ((m.flags & WIRE_SUMMED) == 0 || m.len >= WIRE_SUM_BYTES)
 		(void) wire_intact(&m, data + sizeof(m));
@@ -108,7 +108,7 @@ slot_ring(const uint8_t *data, size_t size)
 	}
 	if (size < 8 + 64)
 		return;
-	/* the header, too, is what the other side left there */
+	/* the header, too, is what the other side has left there */
 	for (size_t i = 0; i < WIRE_HEADER_SIZE; i++)
 		a.base[i] = (char) data[i % size];
 	r = &wire_header(&a)->to_engine;
@@ -136,7 +136,7 @@ header(const uint8_t *data, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* an exact copy, so that a sanitizer sees any byte too far */
+	/* an exact copy, so that a sanitizer detects any read beyond it */
 	char	   *copy = malloc(size > 0 ? size : 1);
 	volatile unsigned sum;
 
@@ -169,7 +169,7 @@ append(void *ctx, const void *data, size_t n)
 	buf_add(ctx, data, n);
 }
 
-/* A random well-formed message. */
+/* Make a random well-formed message. */
 static void
 make(Buf *b, unsigned *seed)
 {
