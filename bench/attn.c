@@ -1,12 +1,11 @@
 /*
  * attn.c
- *	  Speed of attention against this machine's float peak, one thread or more.
+ *	  Speed of attention against this machine's float peak, with one or more threads.
  *
- * Decode of one sequence at several lengths, decode of 16 sequences, prefill of
- * 512, and both with a sliding window, for each type of KV.  K and V come from
- * DRAM in decode: 128 MB of BF16 lie between two uses.  A product of a head's
- * query and a visible position counts 2 x head_dim operations, twice (scores
- * and values); exp and all else count nothing.
+ * Decode of one sequence at several lengths, decode of 16 sequences, prefill of 512, and both with a
+ * sliding window, for each KV type.  In decode, K and V are read from DRAM: 128 MB of BF16 are read
+ * between two uses of the same data.  A product of a head's query and a visible position counts 2 x
+ * head_dim operations, twice (scores and values); exp and all other operations are not counted.
  */
 #include "probe.h"
 
@@ -24,14 +23,14 @@ static const char usage[] =
 #define MAX_ROWS	512
 #define MAX_SEQS	16
 
-static const char *work;		/* only shapes with this in their name; NULL: all */
+static const char *work;		/* only shapes with this text in their name; NULL: all */
 
 typedef struct Shape
 {
 	const char *name;
 	int			seqs;
 	int			rows;			/* of each sequence */
-	int			context;		/* positions the last row sees */
+	int			context;		/* positions that the last row attends to */
 	int			window;
 } Shape;
 
@@ -48,7 +47,7 @@ static const Shape shapes[] = {
 	{"prefill 512, window 256", 1, 512, 512, 256},
 };
 
-/* GFLOP/s that products of float matrices reach: what attention is measured against */
+/* Return the GFLOP/s of products of float matrices, as the reference for attention. */
 static double
 mm_peak(const Kernels *k, KPool *pool)
 {
@@ -84,7 +83,7 @@ mm_peak(const Kernels *k, KPool *pool)
 	return 2.0 * M * N * K / best / 1e9;
 }
 
-/* positions that all rows of a sequence see, together */
+/* Return the positions that all rows of a sequence attend to, together. */
 static double
 visible(const Shape *s)
 {
@@ -125,7 +124,7 @@ time_shape(const Kernels *k, KPool *pool, KvView *kv, const Shape *s, int heads,
 			pos[i * s->rows + j] = s->context - s->rows + j;
 	}
 	start[s->seqs] = r.n_rows;
-	/* two seconds, at least twice through all layers of a decode */
+	/* two seconds, and at least twice through all layers of a decode */
 	for (int p = 0; p < 2 || now() - t0 < 2; p++)
 	{
 		int			layers = s->rows > 1 ? 2 : kv->n_layers;

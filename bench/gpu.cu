@@ -1,11 +1,11 @@
 /*
  * gpu.cu
- *	  What kernels reach of what the GPU gives: each figure beside a bound measured in the same run.
+ *	  Speed of kernels against the GPU's limits: each result next to a bound measured in the same run.
  *
- * Bounds are the copy of a large piece of the device's memory (read and written bytes) and, for
- * products, cuBLASLt's best.  A kernel's time is the median of RUNS, each of enough launches for
- * a millisecond, behind a warm-up; data is larger than the L2 where the bound is memory.  bench/gpu
- * builds and calls it.  --smoke is for the emulation: tiny shapes, no bars.
+ * Bounds are the copy of a large part of the device's memory (bytes read and written) and, for products,
+ * cuBLASLt's best.  A kernel's time is the median of RUNS runs, each of enough launches for a
+ * millisecond, after a warm-up; if memory is the bound, the data is larger than the L2.  bench/gpu
+ * builds and runs this program.  --smoke is for the emulation: tiny shapes, no minimum results.
  */
 #include "cuda/dev.h"
 #include "cuda/mm/blaslt.h"
@@ -39,7 +39,7 @@ wanted(const char *name)
 	return only == NULL || strcmp(only, name) == 0;
 }
 
-/* NULL: there is no such room, and the case is skipped */
+/* Allocate device memory.  NULL: there is not enough, and the case is skipped. */
 template <typename T> static T *
 room(size_t n)
 {
@@ -54,7 +54,7 @@ room(size_t n)
 	return (T *) p;
 }
 
-/* seconds of one call */
+/* Return the seconds of one call. */
 static double
 seconds(const std::function<void (void)> &f)
 {
@@ -90,7 +90,7 @@ seconds(const std::function<void (void)> &f)
 	return t[t.size() / 2];
 }
 
-/* bar 0: there is none */
+/* bar: required share of the bound; 0: none. */
 static void
 report(const char *name, const char *what, double value, const char *unit, double bound, const char *of,
 	   double bar)
@@ -126,10 +126,13 @@ skip(const char *name, const char *why)
 		fprintf(json, "{\"part\": \"bench\", \"name\": \"%s\", \"verdict\": \"skipped\"}\n", name);
 }
 
-/* ---- what others reach, measured before by bench/gpu_torch.py: lines of a name, a tab and a number ---- */
+/*
+ * ---- results of other libraries, measured before by bench/gpu_torch.py: lines of a name, a tab and a
+ * number ----
+ */
 
 static std::vector<std::pair<std::string, double>> others;
-static char given_why[160];		/* it couldn't measure */
+static char given_why[160];		/* reason why it couldn't measure */
 
 static bool
 read_others(const char *path)
@@ -157,7 +160,7 @@ read_others(const char *path)
 	return f != NULL;
 }
 
-/* 0: it wasn't measured */
+/* Returns 0 if it wasn't measured. */
 static double
 given(const char *name)
 {
@@ -240,8 +243,8 @@ bench_rows(void)
 /* ---- tokens ---- */
 
 /*
- * Rows whose logits lie as a model's do, a few far above the others; beside it what copying them to the host
- * would take.
+ * Rows with logits as a model has them, a few far above the others; next to the time to copy them to the
+ * host.
  */
 static void
 bench_sample(void)
@@ -375,7 +378,7 @@ main(int argc, char **argv)
 		return 2;
 	}
 	cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-	bench_copy();				/* also what others are measured by */
+	bench_copy();				/* also needed as the bound of others */
 	for (auto &c : cases)
 		if (wanted(c.name))
 			c.run();

@@ -1,11 +1,11 @@
 /*
  * gpu_attn.h
- *	  Cases of bench/gpu: attention, for decoding beside the copy, for prompts beside a product.
+ *	  Cases of bench/gpu: attention, for decoding against the copy, for prompts against a product.
  *
- * 32 heads on 8 KV heads of 128 columns, all BF16, blocks of 16 keys that lie anywhere: the shape of an 8B
- * model. For decoding the bytes of K and V that are read count, for prompts the products of what a row sees;
- * the bound of those is the best product with a matrix of BF16 in the same run, whoever's.  With wgmma, too,
- * where there is such.
+ * 32 heads on 8 KV heads of 128 columns, all BF16, blocks of 16 keys at arbitrary addresses: the shape
+ * of an 8B model.  For decoding the bytes of K and V that are read are counted, for prompts the products
+ * with the positions that a row attends to; their bound is the best product with a BF16 matrix in the
+ * same run, of any library.  With wgmma, too, if the GPU has it.
  */
 #ifndef VLLM_BENCH_GPU_ATTN_H
 #define VLLM_BENCH_GPU_ATTN_H
@@ -17,7 +17,10 @@
 #define HEAD_DIM 128
 #define BLOCK	16
 
-/* n halves of the device, random between -1 and 1: power, and so clocks, are those of real numbers */
+/*
+ * Fill n halves on the device with random numbers between -1 and 1, because power, and so clocks, depend
+ * on the values.
+ */
 static void
 random_bf16(void *d, size_t n)
 {
@@ -27,7 +30,7 @@ random_bf16(void *d, size_t n)
 	for (uint16_t &u : h)
 	{
 		x = x * 6364136223846793005u + 1442695040888963407u;
-		/* a sign, exponents of 2^-8 .. 2^-1, any fraction */
+		/* a random sign, exponents of 2^-8 .. 2^-1, any fraction */
 		u = (uint16_t) ((x >> 63) << 15 | (119 + (x >> 60 & 7)) << 7 | (x >> 40 & 127));
 	}
 	for (size_t at = 0; at < n; at += h.size())
@@ -47,7 +50,7 @@ caps_here(bool wgmma)
 	return CudaCaps{major * 10 + minor, smem, wgmma && major == 9 && minor == 0};
 }
 
-/* a step of `seqs` sequences that are `keys` long, each with its last `rows` rows */
+/* A step of `seqs` sequences of `keys` keys, each with its last `rows` rows. */
 struct AttnStep
 {
 	KvView		kv = {};
@@ -63,7 +66,7 @@ struct AttnStep
 	KAttn		a = {};
 	int			ld = HEADS * HEAD_DIM;
 
-	/* false: there is no room */
+	/* Returns false if there is not enough memory. */
 	bool open(int seqs, int keys, int rows)
 	{
 		int			blocks = (keys + BLOCK - 1) / BLOCK;
@@ -84,7 +87,7 @@ struct AttnStep
 			starts.push_back(s * rows);
 			for (int i = 0; i < rows; i++)
 				positions.push_back(keys - rows + i);
-			/* neighbours in a sequence aren't in memory */
+			/* adjacent blocks of a sequence aren't adjacent in memory */
 			for (int b = 0; b < blocks; b++)
 				blocks_of.push_back((int) (((int64_t) (s * blocks + b) * 7919) % ((int64_t) seqs * blocks)));
 		}
@@ -97,7 +100,7 @@ struct AttnStep
 		if (kv.base == NULL || start == NULL || pos == NULL || table == NULL || q == NULL || out == NULL)
 			return false;
 		random_bf16(kv.base, kv_layout(&kv) / 2);
-		/* two halves are a float like the second */
+		/* two halves make a float near the second one */
 		random_bf16(q, n * (size_t) ld * 2);
 		cudaMemcpy(start, starts.data(), starts.size() * 4, cudaMemcpyHostToDevice);
 		cudaMemcpy(pos, positions.data(), positions.size() * 4, cudaMemcpyHostToDevice);

@@ -1,11 +1,11 @@
 /*
  * gpu_model.cuh
- *	  bench/gpu's model: the shape of Llama 3.1 8B in BF16 with random weights, made on the device.  Included
- *	  by gpu.cu.
+ *	  The model of bench/gpu: the shape of Llama 3.1 8B in BF16 with random weights, made on the device.
+ *	  Included by gpu.cu.
  *
- * Steps are what the engine makes of them: begun, ops of the table in the order of src/model's decoder, one
- * graph for each kind of decoding step, ended.  There is no tokenizer, no scheduler and no sampling, so this
- * is what the engine can reach at most; answers through SQL are another case (bench/gpu_sql).
+ * Steps are the engine's: begun, ops of the table in the order of src/model's decoder, one graph for
+ * each kind of decoding step, ended.  There is no tokenizer, no scheduler and no sampling, so the result
+ * is an upper bound of the engine's speed; bench/gpu_sql measures requests through SQL.
  */
 #include <time.h>
 
@@ -23,7 +23,7 @@ static const struct Llama
 	int			seqs,			/* of the batch */
 				prompt,
 				answer;
-	int			chunk;			/* rows of a step */
+	int			chunk;			/* rows of a prefill step */
 }			llama_8b = {4096, 14336, 32, 32, 8, 128, 128256, 256, 512, 128, 8192},
 			tiny_llama = {128, 96, 2, 4, 2, 64, 100, 3, 20, 3, 40};
 
@@ -53,7 +53,7 @@ struct Bench8
 	const Kernels *k;
 	std::vector<void *> rooms;
 	bool		ok;
-	double		weights;		/* bytes that a decoding step reads */
+	double		weights;		/* bytes of weights that a decoding step reads */
 	KMat		embed,
 				head;
 	std::vector<Layer8> layers;
@@ -203,7 +203,7 @@ struct Bench8
 		k->mm(pool, &head, h, s->n_out, c.hidden, logits, c.vocab, NULL, ws);
 	}
 
-	/* rows at .. at + n - 1 of sequences first .. first + seqs - 1; all of them decode if n is 1 */
+	/* Run rows at .. at + n - 1 of sequences first .. first + seqs - 1; if n is 1, all of them decode. */
 	bool
 	step(int first, int seqs, int at, int n)
 	{
@@ -249,7 +249,7 @@ struct Bench8
 		return false;
 	}
 
-	/* seconds for all prompts, and for all answers */
+	/* Measure the seconds for all prompts, and for all outputs. */
 	bool
 	serve(int seqs, double *prompts, double *answers)
 	{
@@ -269,7 +269,7 @@ struct Bench8
 	}
 };
 
-/* bytes of K and V that a decoding step of a sequence reads, on average */
+/* Return the bytes of K and V that a decoding step of a sequence reads, on average. */
 static double
 kv_bytes(const Llama &c)
 {
@@ -294,7 +294,7 @@ measure_model(Bench8 *b, const char *variant)
 		report("model8b", text, value, unit, bound, of, bar);
 	};
 
-	/* twice: graphs are recorded by then */
+	/* twice, so that graphs are recorded in the second run */
 	for (int i = 0; i < (smoke ? 1 : 2); i++)
 		if (!b->serve(1, &prompts, &answers))
 			return;

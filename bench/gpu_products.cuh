@@ -1,9 +1,10 @@
 /*
  * gpu_products.cuh
- *	  bench/gpu's products: dense ones beside torch's, weights of 4 bits beside the copy.  Included by gpu.cu.
+ *	  The products of bench/gpu: dense ones against torch's, 4-bit weights against the copy.  Included by
+ *	  gpu.cu.
  *
- * Matrices are random bits where speed and power depend on them.  Those of a measurement with few rows are
- * many, one after the other, so that no L2 has them.
+ * Matrices are random bits if speed and power depend on them.  A measurement with few rows uses many
+ * matrices, one after the other, so that they don't stay in the L2.
  */
 
 /* of an 8B model: qkv, o, gate and up, down */
@@ -18,7 +19,7 @@ static const struct Shape tiny_layer[] = {{"qkv", 72, 64}, {"down", 64, 96}};
 #define LAYER	(smoke ? tiny_layer : layer_8b)
 #define SHAPES	(smoke ? 2 : 4)
 
-/* own kernels by mma.sync, and by wgmma where there is one */
+/* own kernels with mma.sync, and with wgmma if the GPU has it */
 static const char *const variants[] = {"mma", "wgmma"};
 
 static int
@@ -29,10 +30,10 @@ n_variants(void)
 	return vllm_pg_device_ops(KDEVICE_ABI)->info(0, &info) && info.features & DEV_WGMMA ? 2 : 1;
 }
 
-static double own_rate;			/* operations a second, our best product so far */
-static double peak_rate;		/* ... anybody's */
+static double own_rate;			/* operations a second of our best product so far */
+static double peak_rate;		/* the same of any library's */
 
-/* bits of BF16 between 2^-8 and 2^-1, either sign; half the words of anything else are as good */
+/* Random BF16 bits between 2^-8 and 2^-1 with either sign; other types use the same bits. */
 __global__ void __launch_bounds__(256)
 random_kernel(uint16_t *to, size_t n)
 {
@@ -45,7 +46,7 @@ random_kernel(uint16_t *to, size_t n)
 		to[i] = (uint16_t) ((h >> 16 & 0x8000) | (119 + (h & 7)) << 7 | (h >> 4 & 127));
 }
 
-/* NULL: there is no such room */
+/* Allocate and fill device memory.  NULL: there is not enough. */
 static uint16_t *
 random_room(size_t bytes)
 {
@@ -56,11 +57,11 @@ random_room(size_t bytes)
 	return p;
 }
 
-/* so many of one size that together they are larger than any L2 */
+/* Matrices of one size that together are larger than any L2. */
 struct Mats
 {
 	uint16_t   *data;
-	size_t		bytes;			/* of one */
+	size_t		bytes;			/* of one matrix */
 	int			count;
 	int			turn;
 	KMat		m;
@@ -121,7 +122,7 @@ struct Dense
 
 		cuda_mm(mat, x, KT_BF16, m, mat->k, y, mat->n, NULL, ws, stream, wgmma);
 	}
-	/* as the op does it: by cuBLASLt where that may be */
+	/* As the op does it: by cuBLASLt where that is allowed. */
 	void
 	op(Blaslt *b)
 	{
@@ -159,7 +160,7 @@ gemm(Blaslt *b, int m, int n, int k, double bar)
 			rate = d.flop() / seconds([&]() { d.own(own == 2); });
 		else
 			rate = d.flop() / seconds([&]() { d.op(b); });
-		/* few rows: both are the same */
+		/* with few rows both are the same */
 		if (!own && (b == NULL || blaslt_counts(b).products == before))
 			continue;
 		own_rate = std::max(own_rate, rate);
@@ -189,7 +190,7 @@ bench_gemm(void)
 	blaslt_close(b);
 }
 
-/* the best product's rate, torch's or ours, which is measured if it wasn't yet */
+/* Return the rate of the best product, torch's or ours, which is measured if it wasn't yet. */
 static double
 peak(void)
 {
@@ -211,7 +212,7 @@ peak(void)
 	return peak_rate;
 }
 
-/* weights of 4 bits and x of BF16: bytes of weights and rows in the time of all four products of a layer */
+/* 4-bit weights and x of BF16: bytes of weights and rows in the time of all four products of a layer. */
 static void
 bench_w4a16(void)
 {

@@ -1,15 +1,14 @@
 /*
  * gram.c
- *	  How long a mask takes, for bench/gram.
+ *	  Time of masks, for bench/gram.
  *
  *	 gram [-s SCHEMAS.jsonl] [-n COUNT] [-v] VOCABULARY ...
  *
- * The tokens are those of all vocabularies (tokenizer.json or GGUF), equal ones once.  For each
- * grammar a text that fits is walked twice, taking the longest token at each step: cold,
- * from a grammar just compiled, and warm, the same text again.  SCHEMAS: lines {"schema",
- * "tests": [{"valid", "data"}]}, of which the first valid instance is walked (in schema order); -n: at most
- * so many.
- * -v: a line each.  All times of one thread, in microseconds.
+ * The tokens are those of all vocabularies (tokenizer.json or GGUF), without duplicates.  For each
+ * grammar a matching text is walked twice, taking the longest token at each step: cold, with a grammar
+ * just compiled, and warm, the same text again.  SCHEMAS: lines {"schema", "tests": [{"valid",
+ * "data"}]}, of which the first valid instance is walked (in schema order); -n: at most COUNT schemas.
+ * -v: a line for each.  All times are of one thread, in microseconds.
  */
 #include <getopt.h>
 
@@ -137,7 +136,7 @@ add_vocabulary(Vocab *v, const char *path)
 
 /* ---- texts ---- */
 
-/* The longest allowed token that the text goes on with; -1 = none. */
+/* Return the longest allowed token that continues the text; -1 = none. */
 static int32_t
 next_token(Vocab *v, const char *s, size_t n, const uint32_t *words)
 {
@@ -151,7 +150,7 @@ next_token(Vocab *v, const char *s, size_t n, const uint32_t *words)
 	return -1;
 }
 
-/* Walk a text; false if it doesn't fit. */
+/* Walk a text; returns false if it doesn't match. */
 static bool
 walk(Grammar *g, Vocab *v, const char *text, Times *times, uint32_t *words, double *worst)
 {
@@ -190,7 +189,7 @@ walk(Grammar *g, Vocab *v, const char *text, Times *times, uint32_t *words, doub
 typedef struct Result
 {
 	Times		compile;
-	Times		compile_large;	/* specifications of 10 KB and more */
+	Times		compile_large;	/* of specifications of 10 KB and more */
 	Times		cold;
 	Times		warm;
 	size_t		refused,

@@ -1,12 +1,12 @@
 /*
  * grouped.c
- *	  Speed of grouped products (mixtures of experts) against one product of the same
- *	  size, and against the same products one by one.
+ *	  Speed of grouped products (mixtures of experts) against one product of the same size, and against
+ *	  the same products one by one.
  *
- * 64 matrices of 1,536 x 2,048; each row takes 8 of them at random, anew in every pass,
- * so that they come from DRAM.  With one row each group has one row and memory's speed
- * is the limit: GB/s of the weights used, beside one matrix of 8 x 1,536 columns.  The
- * three take turns; a figure is the best of several passes.
+ * 64 matrices of 1,536 x 2,048; each row uses 8 of them at random, others in every pass, so that they
+ * are read from DRAM.  With one row each group has one row and memory's speed is the limit: GB/s of the
+ * weights used, compared with one matrix of 8 x 1,536 columns.  The three take turns; a result is the
+ * best of several passes.
  */
 #include "probe.h"
 
@@ -34,7 +34,7 @@ typedef struct Bench
 	KMat		w[MATS];
 	KMat		big[MATS / USED];	/* the same memory as matrices of USED * N columns */
 	int32_t		start[MATS + 1];
-	int			groups;			/* that have rows */
+	int			groups;			/* groups that have rows */
 	float	   *x;
 	float	   *y;
 	void	   *ws;
@@ -48,7 +48,7 @@ next_random(Bench *b)
 	return b->seed >> 8;
 }
 
-/* small values of any type, packed; the matrices hold the same */
+/* Make packed matrices of small values of any type; all have the same values. */
 static void
 make_mats(Bench *b, KType t)
 {
@@ -58,7 +58,7 @@ make_mats(Bench *b, KType t)
 	char	   *mem = big_alloc(bytes * MATS);
 	KTensor		ten = {.name = "w", .type = t, .ndim = 2, .shape = {N, K}, .data = src, .nbytes = row * N};
 
-	/* scales of any format and size are below 1 with these bits */
+	/* with these bits, scales of any format and size are below 1 */
 	for (size_t i = 0; i < row * N; i++)
 		src[i] = (uint8_t) (next_random(b) >> 16 & 0xbb);
 	for (size_t i = 0; t <= KT_BF16 && i < (size_t) N * K; i++)
@@ -71,13 +71,13 @@ make_mats(Bench *b, KType t)
 		else
 			memcpy(b->w[i].data, mem, bytes);
 	}
-	/* whole panels, so matrices that lie behind each other are one */
+	/* complete panels, so that adjacent matrices form a large one */
 	for (int i = 0; i < MATS / USED; i++)
 		b->big[i] = (KMat) {t, N * USED, K, b->w[i * USED].data, bytes * USED};
 	free(src);
 }
 
-/* each token to USED different matrices */
+/* Assign USED different matrices to each token. */
 static void
 choose(Bench *b, int tokens)
 {
@@ -127,7 +127,7 @@ time_single(Bench *b)
 	return now() - t;
 }
 
-/* as many weights and products as USED groups of one row: one row times a big matrix */
+/* As many weights and products as USED groups of one row: one row times a large matrix. */
 static double
 time_big(Bench *b)
 {
@@ -155,7 +155,7 @@ bench_tokens(Bench *b, int tokens, double bw, bool json)
 		t[2] = tokens == 1 ? time_big(b) : 1e9;
 		for (int i = 0; i < 3; i++)
 		{
-			/* by the number of groups, which differs from pass to pass */
+			/* divided by the number of groups, which differs between passes */
 			double		per = t[i] / (i == 2 ? USED : b->groups);
 
 			best[i] = per < best[i] ? per : best[i];

@@ -1,13 +1,12 @@
 /*
  * kernels.c
- *	  Speed of the matrix kernels against this machine's own limits.
+ *	  Speed of the matrix kernels against this machine's limits.
  *
- * Measures in one run: memory read bandwidth and fused-multiply-add peak, then
- * matrix products of a 0.5B model's shapes with one row (GB/s of weights) and
- * more rows (GFLOP/s), and prints each beside its ratio to the limit.  Weights
- * come from DRAM: copies of a matrix are rotated so that 256 MB lie between two
- * uses.  A figure is the best of several passes; machines that share a host vary
- * by the minute, so the limits are measured again at the end.
+ * Measures in one run: memory read bandwidth and fused-multiply-add peak, then matrix products of a 0.5B
+ * model's shapes with one row (GB/s of weights) and more rows (GFLOP/s), and prints each with its ratio
+ * to the limit.  Weights are read from DRAM: copies of a matrix are rotated so that 256 MB are read
+ * between two uses.  A result is the best of several passes; machines that share a host vary by the
+ * minute, so the limits are measured again at the end.
  */
 #include "probe.h"
 
@@ -42,7 +41,7 @@ typedef struct Case
 	char	   *mem;
 } Case;
 
-/* small values of any type, packed; copies hold the same */
+/* Make packed matrices of small values of any type; copies have the same values. */
 static void
 make_case(Case *c, const Kernels *k, KType t, int n, int kk)
 {
@@ -53,7 +52,7 @@ make_case(Case *c, const Kernels *k, KType t, int n, int kk)
 	uint32_t	seed = 1;
 	const float scale = 0x1p-8f;
 
-	/* scales of any format and size are below 1 with these bits */
+	/* with these bits, scales of any format and size are below 1 */
 	for (size_t i = 0; i < row * n; i++)
 	{
 		seed = seed * 1664525 + 1013904223;
@@ -64,7 +63,7 @@ make_case(Case *c, const Kernels *k, KType t, int n, int kk)
 		seed = seed * 1664525 + 1013904223;
 		kelem_put(t, src + i / kk * row, i % kk, (float) (int) (seed >> 16) / 65536.0f - 0.5f);
 	}
-	/* a scale that leaves no weight subnormal */
+	/* a scale with which no weight is subnormal */
 	for (size_t j = 0; t == KT_FP8 && j < (size_t) n; j++)
 		for (int i = 0; i < kk; i += FP8_GROUP)
 			memcpy(src + j * row + (size_t) (i / FP8_GROUP) * sizeof(scale), &scale, sizeof(scale));
@@ -81,14 +80,14 @@ make_case(Case *c, const Kernels *k, KType t, int n, int kk)
 	free(src);
 }
 
-/* seconds of one product */
+/* Return the seconds of one product. */
 static double
 time_mm(const Kernels *k, KPool *pool, Case *c, int rows, const float *x, float *y, void *ws)
 {
 	double		best = 1e9;
 	int			n = c->mats[0].n,
 				kk = c->mats[0].k;
-	/* about 50 ms a pass, at least all copies once when rows are few */
+	/* about 50 ms a pass; with few rows at least all copies once */
 	int			runs = rows >= 16 ? k_max(1, (int) (2e9 / ((double) rows * n * kk))) : c->copies;
 
 	for (int p = 0; p < passes; p++)
@@ -146,7 +145,7 @@ bench_type(const Kernels *k, KPool *pool, KType t, int n, int kk, double bw, dou
 	free(ws);
 }
 
-/* the type is among those to measure: a word of only_types */
+/* Is the type selected, that is, a word of only_types? */
 static bool
 wanted(KType t)
 {

@@ -1,7 +1,7 @@
 /*
  * limits.c
- *	  This machine's limits, for bench/limits and the other benchmarks, which probe
- *	  them before and after what they measure.
+ *	  This machine's limits, for bench/limits and the other benchmarks, which measure them before and
+ *	  after their runs.
  */
 #include "probe.h"
 

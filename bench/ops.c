@@ -1,13 +1,12 @@
 /*
  * ops.c
- *	  Speed of the ops that are not products: norms, rotation, activation, storing
- *	  of K and V, and sampling.  Products are bench/kernels, attention is bench/attn.
+ *	  Speed of the ops that are not products: norms, rotation, activation, storing of K and V, and
+ *	  sampling.  bench/kernels measures products, bench/attn attention.
  *
- * Shapes of a 0.5B model (Qwen2.5), 1, 16 and 512 rows.  GB/s counts each input read
- * and each output written once; with few rows all of it stays in the cache, so a figure
- * above the bandwidth of memory is no mistake.  GFLOP/s counts additions,
- * multiplications and fused ones as two; exp and division as one.  Both stand beside
- * their share of what this machine reads and computes at most, measured in the same run.
+ * Shapes of a 0.5B model (Qwen2.5), 1, 16 and 512 rows.  GB/s counts each input read and each output
+ * written once; with few rows everything stays in the cache, so a result may be above the bandwidth of
+ * memory.  GFLOP/s counts additions, multiplications and fused ones as two; exp and division as one.
+ * Both are printed with their share of this machine's limits, measured in the same run.
  */
 #include "probe.h"
 
@@ -49,9 +48,9 @@ typedef struct Op
 {
 	const char *name;
 	void		(*run) (Work *w);
-	double		bytes;			/* a row */
-	double		flops;			/* a row */
-	KType		kv;				/* ops on KV: its type */
+	double		bytes;			/* for each row */
+	double		flops;			/* for each row */
+	KType		kv;				/* KV type, of ops on the KV cache */
 	int			max_rows;
 } Op;
 
@@ -149,7 +148,7 @@ static const Op ops[] = {
 	{"sample t=1", run_sample, 4.0 * VOCAB, 2.0 * VOCAB, KT_COUNT, 16},
 };
 
-/* KV for one sequence of MAX_ROWS positions, one layer */
+/* Make a KV cache for one sequence of MAX_ROWS positions, one layer. */
 static void
 make_kv(Work *w, KType type)
 {
@@ -185,7 +184,7 @@ prepare(Work *w, const Op *op)
 	};
 }
 
-/* Best time of one run, seconds. */
+/* Return the best time of one run in seconds. */
 static double
 time_op(Work *w, const Op *op)
 {

@@ -1,13 +1,12 @@
 /*
  * pack.c
- *	  Packing weights against reading their file, format by format.
+ *	  Packing weights against reading their file, for each format.
  *
- * A scratch file of random bytes stands for the tensors of a model.  For each format
- * one matrix of it is (a) read through read(2) in pieces of 128 kB, as `cat` does,
- * (b) copied out of a mapping into fresh memory, (c) packed out of a mapping into
- * fresh memory, which is what loading a model does.  Mapping, page faults and giving
- * memory back count; the file lies in the page cache.  A figure is the best of some
- * rounds, in which the three take turns.
+ * A scratch file of random bytes replaces the tensors of a model.  For each format one matrix of it is
+ * (a) read with read(2) in pieces of 128 kB, as `cat` does, (b) copied from a mapping to fresh memory,
+ * (c) packed from a mapping to fresh memory, as loading a model does.  Mapping, page faults and freeing
+ * memory are included; the file is in the page cache.  A result is the best of some rounds, in which the
+ * three take turns.
  */
 #include "probe.h"
 
@@ -24,7 +23,7 @@ static const char usage[] =
 "  -r: rounds, of which the best counts (default 3)\n"
 "  -c: CPU time instead of elapsed time\n";
 
-#define COLUMNS 4864			/* inputs of a row, whole blocks of every format */
+#define COLUMNS 4864			/* inputs of a row, complete blocks of every format */
 #define PIECE ((size_t) 128 << 10)
 #define STRIP 64
 
@@ -46,7 +45,7 @@ die(const char *what)
 	exit(1);
 }
 
-/* fresh memory, aligned for huge pages */
+/* Allocate fresh memory, aligned for huge pages. */
 static uint8_t *
 fresh(size_t n, uint8_t **base, size_t *size)
 {
@@ -99,7 +98,7 @@ time_read(KPool *pool, Job *j)
 	return now() - t;
 }
 
-/* map, pack or copy, unmap the file; the result is given back afterwards */
+/* Map the file, pack or copy, unmap the file; the memory is freed afterwards. */
 static double
 time_pack(KPool *pool, Job *j, bool pack)
 {
@@ -122,7 +121,7 @@ time_pack(KPool *pool, Job *j, bool pack)
 	return t;
 }
 
-/* a file of random bytes, unlinked at once */
+/* Create a file of random bytes, unlinked at once. */
 static int
 scratch_file(size_t size)
 {

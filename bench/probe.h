@@ -1,12 +1,12 @@
 /*
  * probe.h
- *	  This machine's limits: memory read bandwidth and what its arithmetic units do
- *	  at most.  Part of the C programs in bench/, which each use some of it.
+ *	  This machine's limits: memory read bandwidth and the peak rates of its arithmetic units.  Each of
+ *	  the C programs in bench/ uses a part of it.
  *
- * The bandwidth is read over 1 GB (read_bytes), by one stream or four in each chunk, whichever is
- * faster.  A peak is ten independent chains of one instruction (or of the shortest
- * sequence that multiplies and adds) in registers.  All are the best of several passes:
- * machines that share a host vary by the minute.
+ * The bandwidth is measured over 1 GB (read_bytes), by one stream or four in each chunk, whichever is
+ * faster.  A peak is the rate of ten independent chains of one instruction (or of the shortest sequence
+ * that multiplies and adds) in registers.  All are the best of several passes: machines that share a
+ * host vary by the minute.
  */
 #ifndef VLLM_BENCH_PROBE_H
 #define VLLM_BENCH_PROBE_H
@@ -35,8 +35,8 @@ now(void)
 }
 
 /*
- * What --help prints, and the exit status then; with wrong arguments a hint.  c is
- * what getopt_long() gave, 'h' being --help.
+ * Print the usage for --help, or a hint after wrong arguments; returns the exit status.  c is the result
+ * of getopt_long(), 'h' for --help.
  */
 static inline int
 usage_exit(int c, const char *usage)
@@ -54,7 +54,7 @@ usage_exit(int c, const char *usage)
 	return 2;
 }
 
-/* a number of at least 1; 0: it is none */
+/* Parse a number of at least 1; 0: it is none. */
 static inline int
 arg_count(const char *text)
 {
@@ -85,7 +85,7 @@ typedef struct ReadJob
 {
 	const char *p;
 	size_t		chunk;
-	int			streams;		/* 1 or 4: which one reads faster depends on the CPU */
+	int			streams;		/* 1 or 4: which one is faster depends on the CPU */
 	volatile unsigned long sink[256];
 } ReadJob;
 
@@ -134,7 +134,7 @@ read_bandwidth(KPool *pool, const char *buf)
 	return best;
 }
 
-/* buf has read_bytes that have been written */
+/* buf has read_bytes that have been written. */
 static inline double
 bandwidth_of(int threads, const char *buf)
 {
@@ -150,14 +150,14 @@ bandwidth_of(int threads, const char *buf)
 typedef enum Unit
 {
 	UNIT_FLOAT,
-	UNIT_BF16,					/* products of bfloat16; the float unit where there is no other */
+	UNIT_BF16,					/* products of bfloat16; the float unit if there is no other */
 	UNIT_INT8					/* sums of byte products in 32 bits */
 } Unit;
 
 typedef struct Peak
 {
-	double		gflops;			/* or GOP/s; 0: can't be measured here */
-	const char *how;			/* the instructions */
+	double		gflops;			/* or GOP/s; 0: can't be measured */
+	const char *how;			/* the instructions used */
 } Peak;
 
 #ifdef __x86_64__
@@ -165,7 +165,10 @@ typedef struct Peak
 
 #define PEAK_LOOPS	500000
 
-/* ten times the instruction, each into an accumulator of its own; a macro, for asm takes no variable text */
+/*
+ * Ten times the instruction, each with an accumulator of its own; a macro, because asm needs constant
+ * text.
+ */
 #define CHAINS(insn, reg, x) \
 	__asm__ volatile(insn " %10, %10, %0\n\t" insn " %10, %10, %1\n\t" insn " %10, %10, %2\n\t" \
 					 insn " %10, %10, %3\n\t" insn " %10, %10, %4\n\t" insn " %10, %10, %5\n\t" \
@@ -175,7 +178,7 @@ typedef struct Peak
 					 "+" reg(a[5]), "+" reg(a[6]), "+" reg(a[7]), "+" reg(a[8]), "+" reg(a[9]) \
 					 : reg(x))
 
-/* byte products on AVX2, into four accumulators: pairs, fours, sum */
+/* Byte products on AVX2, into four accumulators: pairs, fours, sum. */
 #define BYTE_STEP(acc) \
 	"vpmaddubsw %5, %5, %4\n\tvpmaddwd %4, %5, %4\n\tvpaddd %4, " acc ", " acc "\n\t"
 
@@ -262,7 +265,7 @@ bytes256_chunk(void *arg, int chunk, int ith)
 	((volatile float *) arg)[ith] = (float) (a[0][0] + a[3][0]);
 }
 
-/* what all threads of the pool reach */
+/* Return the peak of all threads of the pool together. */
 static inline Peak
 unit_peak(KPool *pool, Unit unit)
 {

@@ -4,8 +4,8 @@
  *
  *	 tokenize TOKENIZER TEXTS SECONDS
  *
- * TEXTS: documents, each ended by a NUL.  Prints bytes a second and, so that the
- * peer's work can be compared, the number of ids and their FNV-1a hash.
+ * TEXTS: documents, each ended by a NUL.  Prints bytes a second and, so that the other library's result
+ * can be compared, the number of ids and their FNV-1a hash.
  */
 #include <time.h>
 
@@ -43,7 +43,7 @@ load(const char *path, Err *e)
 	return t;
 }
 
-/* All documents once; the ids of each go to *ids, which is reset. */
+/* Encode all documents once; *ids is reset for each and gets its ids. */
 static uint32_t
 pass(const Tok *t, const Buf *texts, IntVec *ids, size_t *count)
 {

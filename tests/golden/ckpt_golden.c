@@ -2,14 +2,14 @@
  * ckpt_golden.c
  *	  Matrices of quantized checkpoints against their dequantized values (gen_ckpt.py).
  *
- * Each fixture is a directory with a "quantization_config" and some modules; beside each
- * module's tensors lies NAME.reference, the float matrix.  config.json says which type it
- * is to get, and a bound of the error as a share of the largest weight in 32:
+ * Each fixture is a directory with a "quantization_config" and some modules; next to each module's
+ * tensors is NAME.reference, the float matrix.  config.json gives the expected type, and a bound of the
+ * error as a share of the largest weight in 32:
  *
  *		"expect": {"NAME": "Q4_0"}, "bound": {"NAME": 0.0005}
  *
- * A module with an ordinary weight has no "expect".  Rows must be the same in whatever
- * pieces they are asked for.
+ * A module with an ordinary weight has no "expect".  Rows must be the same in whatever pieces they are
+ * read.
  */
 #include <dirent.h>
 #include <math.h>
@@ -24,7 +24,7 @@
 
 #define FIXTURES "build/fixtures/ckpt/"
 
-/* The largest share of the error in the largest weight of a block. */
+/* Return the largest error as a share of the largest weight of its block. */
 static double
 worst_share(const float *got, const float *want, int64_t rows, int64_t k, int block)
 {
@@ -50,7 +50,7 @@ worst_share(const float *got, const float *want, int64_t rows, int64_t k, int bl
 	return worst;
 }
 
-/* Rows that lie `step` apart, from each first one. */
+/* Rows at a distance of `step`, from each first one. */
 static void
 check_steps(const char *what, const KTensor *t, const uint8_t *all, size_t bytes, uint8_t *piece)
 {
@@ -70,7 +70,7 @@ check_steps(const char *what, const KTensor *t, const uint8_t *all, size_t bytes
 		}
 }
 
-/* Rows of t as floats. */
+/* Convert rows of t to floats. */
 static void
 to_floats(const KTensor *t, const uint8_t *rows, float *to)
 {
@@ -80,7 +80,7 @@ to_floats(const KTensor *t, const uint8_t *rows, float *to)
 		kblock_to_float(t->type, rows + (size_t) i * bytes, t->shape[1], to + i * t->shape[1]);
 }
 
-/* All rows, and the same rows in pieces, backwards. */
+/* Read all rows, and the same rows in pieces, backwards. */
 static void
 check_rows(const char *what, const KTensor *t, const float *want, double bound)
 {
@@ -94,7 +94,7 @@ check_rows(const char *what, const KTensor *t, const float *want, double bound)
 
 	t->reader->rows(t->reader, 0, 1, (int) n, all);
 	to_floats(t, all, got);
-	/* a block of bitsandbytes has 64, and runs on from one row to the next */
+	/* a block of bitsandbytes has 64, and continues in the next row */
 	share = t->type == KT_NF4 || t->type == KT_FP4 ? worst_share(got, want, 1, n * k, 64) :
 		worst_share(got, want, n, k, 32);
 	CHECK(share <= bound, "%s: error %g, allowed %g", what, share, bound);
@@ -114,17 +114,17 @@ check_rows(const char *what, const KTensor *t, const float *want, double bound)
 	mem_free(got);
 }
 
-/* of all fixtures: E4M3 with one scale, or one a row; codes of 4 bits that stay */
+/* in all fixtures: E4M3 with one scale, or one for each row; codes of 4 bits that are kept */
 #define N_OFFERS 14
 #define N_FOURS 10
 
-/* what Q8_0 rounds off, and a scale's half */
+/* the rounding of Q8_0, and of a scale to half */
 #define FOUR_BOUND (1 / 254.0 + 0x1p-10)
 
 static int	n_offers;
 static int	n_fours;
 
-/* What a reader offers in FP8 is what it gives in BF16, before that was rounded. */
+/* The FP8 values that a reader offers are those of its BF16, before that was rounded. */
 static void
 check_offer(const char *what, const KTensor *t)
 {
@@ -156,7 +156,7 @@ check_offer(const char *what, const KTensor *t)
 	mem_free(x);
 }
 
-/* The root of the mean square of all errors. */
+/* Return the root mean square of all errors. */
 static double
 mean_error(const KTensor *t, const float *want)
 {
@@ -174,7 +174,7 @@ mean_error(const KTensor *t, const float *want)
 	return sqrt(sum / (double) n);
 }
 
-/* What is offered in 4 bits is nearer to the reference than Q8_0, in 60 % of its memory at most. */
+/* The 4-bit values offered are nearer to the reference than Q8_0, in at most 60 % of its memory. */
 static void
 check_four(const char *what, const KTensor *t, const float *want)
 {
@@ -229,7 +229,7 @@ check_module(const char *dir, Source *s, const char *module, const KTensor *ref)
 		n_fours++;
 		check_four(what, t, ref->data);
 	}
-	/* every tensor of the module has its use, so that a model has no tensor too many */
+	/* every tensor of the module is used, so that no tensor of a model is reported as unused */
 	for (size_t i = 0; i < files_count(s->files); i++)
 	{
 		const KTensor *x = files_tensor(s->files, i);
@@ -275,7 +275,7 @@ is_fixture(const struct dirent *d)
 	return d->d_name[0] != '.';
 }
 
-/* ckpt_golden [NAME ...]: these, or all */
+/* ckpt_golden [NAME ...]: these, or all. */
 int
 main(int argc, char **argv)
 {

@@ -1,10 +1,10 @@
 /*
  * draft_golden.c
- *	  What guesses tokens against PyTorch (gen_drafts.py).
+ *	  Drafters against PyTorch (gen_drafts.py).
  *
- * For some positions of a prompt: the target's hidden rows as the engine computes them go in, and the guesses
- * behind the next token come out as the reference has them, for chains with their logits within 2e-5.  The
- * same bits when rows come in pieces, and beside another sequence.
+ * For some positions of a prompt: from the target's hidden rows, as the engine computes them, the
+ * drafter makes the drafts after the next token, which must equal the reference's, for chains with their
+ * logits within 2e-5.  The same bits when rows come in chunks, and together with another sequence.
  */
 #include <math.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ typedef struct Given
 	int			width;
 } Given;
 
-/* The target's rows of the whole prompt. */
+/* Compute the target's rows of the whole prompt. */
 static Given
 target_rows(Model *m, const Golden *g, const DraftInfo *info)
 {
@@ -119,8 +119,8 @@ target_rows(Model *m, const Golden *g, const DraftInfo *info)
 }
 
 /*
- * Rows from .. to - 1 of sequence seq, each with the token behind it; the last one's logits and what it feeds
- * back.
+ * Feed rows from .. to - 1 of sequence seq, each with its next token; returns the last one's logits and
+ * the state that it feeds back.
  */
 static void
 feed(Draft *d, KvView *kv, int seq, const int32_t *tokens, const float *given, bool fed_back, int from,
@@ -151,7 +151,7 @@ best(const float *x, int n)
 	return b;
 }
 
-/* The chain behind position `at`; in pieces of `chunk` rows. */
+/* Run the chain after position `at`; in chunks of `chunk` rows. */
 static void
 chain(Draft *d, const Golden *g, const Given *given, int at, int chunk, float *logits)
 {

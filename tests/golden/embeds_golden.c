@@ -1,6 +1,6 @@
 /*
  * embeds_golden.c
- *	  Prompts of embeddings that no tokens have, on small models against transformers
+ *	  Prompts of embeddings that are not those of tokens, on small models against transformers
  *	  (embeds_golden.py), through the core.
  */
 #include <stdio.h>
@@ -23,7 +23,7 @@ take(void *ctx, Req *r, const ReqEvent *ev)
 	intvec_add(ctx, ev->ids, (size_t) ev->n_ids);
 }
 
-/* The answer's ids to n rows, which are taken over. */
+/* Compute the output's ids for n rows.  Takes ownership of the rows. */
 static void
 ask(Core *c, const char *name, float *rows, int n, int n_output, IntVec *ids)
 {

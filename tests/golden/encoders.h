@@ -1,7 +1,7 @@
 /*
  * encoders.h
- *	  What an encoder's reference says of some sequences (encoders_expected; gen_encoders.py writes it), and
- *	  how far hidden rows are from that.
+ *	  The reference of an encoder for some sequences (encoders_expected; written by gen_encoders.py), and
+ *	  the distance of hidden rows from it.
  */
 #ifndef VLLM_TESTS_ENCODERS_H
 #define VLLM_TESTS_ENCODERS_H
@@ -21,16 +21,16 @@
 #define MAX_ROWS 512			/* of all sequences */
 #define BLOCK 16
 
-/* A sequence and what the reference makes of it. */
+/* A sequence and its reference. */
 typedef struct Seq
 {
 	int32_t		n;
 	int32_t		n_rows;
 	int32_t    *ids;
 	int32_t    *types;
-	int32_t    *rows;			/* [n_rows] whose hidden is known */
+	int32_t    *rows;			/* [n_rows] with a reference in hidden */
 	float	   *hidden;			/* [n_rows][width] */
-	float	   *mean;			/* [width] over all n */
+	float	   *mean;			/* [width] mean over all n */
 } Seq;
 
 typedef struct Encoder
@@ -118,8 +118,10 @@ cosine(const float *a, const float *b, int n)
 	return ab / sqrt(aa * bb);
 }
 
-/* Worst cosine, of means or also of single rows, and largest error of what is known of all sequences, which
- * lie one after the other in `out`. */
+/*
+ * Return the worst cosine, of means or also of single rows; *error: the largest error of all sequences
+ * with a reference, which are concatenated in `out`.
+ */
 static inline double
 encoder_compare(const Encoder *g, const float *out, bool rows, double *error)
 {

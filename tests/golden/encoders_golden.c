@@ -2,17 +2,17 @@
  * encoders_golden.c
  *	  Encoders against Hugging Face transformers (gen_encoders.py).
  *
- * Every expectation in encoders_expected has a fixture, which runs on each implementation
- * of the op table that this CPU can run:
+ * Every expectation in encoders_expected has a fixture, which runs on each implementation of the op
+ * table that this CPU can run:
  *
  *	- hidden rows of sequences of 1, 2, 17 and as many tokens as fit, and the mean over all
- *	  rows, as the reference has them, all sequences in one step;
- *	- the same bits for a sequence by itself, in another order, on two threads, and with
+ *	  rows, against the reference, all sequences in one step;
+ *	- the same bits for a sequence alone, in another order, on two threads, and with
  *	  only some of its rows wanted;
- *	- quantized on loading, BF16, Q8_0 (where rows are of whole blocks) and INT8: the same direction.
+ *	- quantized on loading, BF16, Q8_0 (if rows are complete blocks) and INT8: the same direction.
  *
- * Tolerances: float weights 2e-5 of the largest error, for rows of order 1, and cosine
- * 0.99999 (BF16 on avx512_bf16, which rounds activations, aside); quantized cosine 0.999.
+ * Tolerances: float weights 2e-5 of the largest error, for rows of order 1, and cosine 0.99999 (except
+ * BF16 on avx512_bf16, which rounds activations); quantized cosine 0.999.
  */
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ load(const char *name, Files *f, const Kernels *k, KPool *pool, const char *quan
 	return m;
 }
 
-/* Stops a step when it is asked for the n-th time; n < 0: never. */
+/* Stops a step at the n-th poll; n < 0: never. */
 typedef struct StopAt
 {
 	int			n;
@@ -59,8 +59,8 @@ stop_at(void *ctx)
 }
 
 /*
- * One step of some sequences, order[0] .. order[n - 1]; all rows are wanted, or only the last of each.
- * out: [rows][width].  stop: NULL = it isn't asked; false: it was stopped
+ * Run one step of some sequences, order[0] .. order[n - 1]; all rows are wanted, or only the last of
+ * each.  out: [rows][width].  stop: NULL = never polled.  Returns false if it was stopped.
  */
 static bool
 step(Model *m, const Encoder *g, const int *order, int n, bool last, StopAt *stop, float *out)
@@ -101,7 +101,7 @@ step(Model *m, const Encoder *g, const int *order, int n, bool last, StopAt *sto
 	kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = used, .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
 	kv.base = mem_try_aligned(kv_layout(&kv) + 64);
-	/* NaN: what nobody wrote shows */
+	/* NaN, so that reads of unwritten values are detected */
 	memset(kv.base, 0xff, kv_layout(&kv));
 	if (stop != NULL)
 	{
@@ -113,7 +113,7 @@ step(Model *m, const Encoder *g, const int *order, int n, bool last, StopAt *sto
 	return done;
 }
 
-/* Each sequence in another step has the bits that it has in `all`. */
+/* Each sequence has the same bits in another step as in `all`. */
 static void
 check_bits(const char *name, Model *m, const Encoder *g, const float *all, const char *how, const int *order,
 		   int n, bool last)
@@ -140,7 +140,7 @@ check_bits(const char *name, Model *m, const Encoder *g, const float *all, const
 	mem_free(out);
 }
 
-/* Stopped wherever it may be, a step leaves nothing behind: the next one has the bits of `all`. */
+/* Wherever it is stopped, a step leaves no trace: the next one has the bits of `all`. */
 static void
 check_stop(const char *name, Model *m, const Encoder *g, const float *all, const int *order, int n)
 {
@@ -149,7 +149,7 @@ check_stop(const char *name, Model *m, const Encoder *g, const float *all, const
 	StopAt		never = {.n = -1};
 
 	CHECK(step(m, g, order, n, false, &never, out), "%s: stopped by itself", name);
-	/* before each layer's products, at least */
+	/* polled at least before each layer's products */
 	CHECK(never.asked > 4 * model_info(m)->n_layers, "%s: asked %d times", name, never.asked);
 	for (int i = 0; i < never.asked; i++)
 	{
@@ -211,7 +211,7 @@ check_model(const char *name, Files *f, const Encoder *g, const Kernels *k, KPoo
 	mem_free(all);
 }
 
-/* "cell ARCHITECTURE CONTAINER FORMAT NAME" for models_table.py, as models_golden has it. */
+/* Print "cell ARCHITECTURE CONTAINER FORMAT NAME" for models_table.py, as models_golden does. */
 static void
 print_cell(const char *name, const Files *f, const char *arch)
 {
@@ -255,7 +255,7 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 	files_close(f);
 }
 
-/* encoders_golden [NAME ...]: these, or all */
+/* encoders_golden [NAME ...]: these, or all. */
 int
 main(int argc, char **argv)
 {
@@ -264,7 +264,7 @@ main(int argc, char **argv)
 	struct dirent **files;
 	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, encoder_is_model, alphasort);
 
-	/* whole lines, also where stderr goes to the same file: models_table.py reads them */
+	/* complete lines, also if stderr goes to the same file: models_table.py reads them */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 1; i < argc; i++)
 		RUN_NAMED(argv[i], check_fixture(argv[i], pool, pool2));

@@ -1,6 +1,6 @@
 /*
  * golden.h
- *	  What a model's reference says of a prompt (models_expected; gen_models.py and gen_archs.py write it).
+ *	  The reference of a model for a prompt (models_expected; written by gen_models.py and gen_archs.py).
  */
 #ifndef VLLM_TESTS_GOLDEN_H
 #define VLLM_TESTS_GOLDEN_H
@@ -67,8 +67,8 @@ golden_free(Golden *g)
 }
 
 /*
- * NAME.bin, for scandir(); NAME_int8.bin, NAME_bf16.bin and NAME_fp8.bin beside it are other expectations of
- * the same.
+ * Filter for scandir(): NAME.bin, but not NAME_int8.bin, NAME_bf16.bin and NAME_fp8.bin, which are other
+ * expectations of the same model.
  */
 static inline int
 golden_is_model(const struct dirent *d)

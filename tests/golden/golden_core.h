@@ -1,6 +1,6 @@
 /*
  * golden_core.h
- *	  A core of a small model among the fixtures, for tests that ask it alone.
+ *	  A core with a small model of the fixtures, for tests that use it alone.
  */
 #ifndef VLLM_TESTS_GOLDEN_CORE_H
 #define VLLM_TESTS_GOLDEN_CORE_H
@@ -12,7 +12,7 @@
 
 #include "../unit/check.h"
 
-/* NULL: it can't be, which was checked.  rows: of a step; seqs: at once. */
+/* Returns NULL if it can't be made, which counts as a failed check.  rows: in a step; seqs: at once. */
 static inline Core *
 golden_core(const char *name, KPool *pool, int rows, int seqs)
 {

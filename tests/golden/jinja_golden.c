@@ -1,12 +1,12 @@
 /*
  * jinja_golden.c
- *	  Templates against jinja2, as jinja_golden.py has recorded it: the same output byte
- *	  for byte, or an error at the same line.
+ *	  Templates against jinja2, as recorded by jinja_golden.py: the same output byte for byte, or an
+ *	  error at the same line.
  *
  *		jinja_golden [FOLDER]
  *
- * FOLDER has the templates of real models that jinja_shared.txt is about; they are not
- * part of the repository, and are skipped where they are not.
+ * FOLDER has the templates of real models for jinja_shared.txt; they are not part of the repository, and
+ * are skipped if they are missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +32,7 @@ static int	n_chats;
 static Named templates[64];
 static int	n_templates;
 
-/*
- * What is refused here and not by jinja2, or the other way round: docs/user/chat.md says why.
- */
+/* Features that are refused here and not by jinja2, or the other way round: docs/user/chat.md says why. */
 static const char *const differs[] = {
 	"|pprint", "|striptags", "|urlize", "|random", "|xmlattr", "lipsum()",
 };
@@ -76,7 +74,7 @@ fnv(const char *s, size_t n)
 	return h;
 }
 
-/* Give each member of a JSON object as a variable. */
+/* Set each member of a JSON object as a variable. */
 static bool
 set_variables(Jin *j, const char *json, bool input, Err *e)
 {
@@ -84,7 +82,7 @@ set_variables(Jin *j, const char *json, bool input, Err *e)
 	const char *p = json + 1;
 	bool		ok = true;
 
-	/* a tree would lose what is an integer and what isn't: values are cut out of the text */
+	/* a tree would not distinguish integers from floats, so values are cut from the text */
 	for (const Json *v = root->child; v != NULL && ok; v = v->next)
 	{
 		int			depth = 0;
@@ -138,7 +136,7 @@ text_of(const Err *e)
 	return at != NULL ? at + 2 : e->msg;
 }
 
-/* jinja2's own classes of errors: the message must be the same, too. */
+/* jinja2's own classes of errors, for which the message must be the same, too. */
 static bool
 exact_class(const char *cls)
 {
@@ -186,7 +184,7 @@ run_case(const char *source, const char *variables, const Json *row)
 			  "%s\n    expected \"%s\"\n    got      \"%s\"", source, want->s,
 				  out.data != NULL ? out.data : "");
 	}
-	/* nothing here is input; and marks never change what is written */
+	/* nothing here is input, so there must be no marks */
 	CHECK(marks.len == out.len && memchr(marks.len > 0 ? marks.data : "", 1, marks.len) == NULL,
 		  "%s: marks without input", source);
 	if (ok && render(source, variables, true, &again, NULL, &e))
@@ -236,7 +234,7 @@ text_at(const Json *row, const char *key)
 	return json_str_of(json_get(row, key));
 }
 
-/* A line each of a file made by jinja_golden.py. */
+/* Run each line of a file made by jinja_golden.py. */
 static void
 run_file(const char *path, const char *folder)
 {

@@ -1,10 +1,10 @@
 /*
  * logprobs_golden.c
- *	  Log-probabilities of continuations, and perplexities of texts, against transformers
- *	  with lm-evaluation-harness' rule for tokens (logprobs_golden.py).
+ *	  Log-probabilities of continuations, and perplexities of texts, against transformers with
+ *	  lm-evaluation-harness' rule for tokens (logprobs_golden.py).
  *
- * Texts go the whole way: loglikelihood_inputs.c, the core, a model.  All continuations of a prompt are one
- * request, which shares the prompt, and each is one by itself, too: the same bits.
+ * Texts take the whole path: loglikelihood_inputs.c, the core, a model.  All continuations of a prompt
+ * are one request, which shares the prompt, and each is also a request of its own: the same bits.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define LINES	"tests/golden/logprobs_golden.txt"
 #define MAX_CHOICES 16
 
-/* by how much a sum may differ, per token */
+/* allowed difference of a sum, per token */
 #define CLOSE	2e-4
 
 typedef struct Line
@@ -91,7 +91,7 @@ take(void *ctx, Req *r, const ReqEvent *ev)
 	memcpy(g->values, ev->values, (size_t) n * sizeof(float));
 }
 
-/* lines[0..n): of one prompt; n_choices = 0: its perplexity */
+/* lines[0..n): of one prompt; n_choices = 0: its perplexity. */
 static void
 ask(Core *c, const Line *lines, int n_choices, Got *g)
 {
@@ -172,7 +172,7 @@ main(void)
 	CHECK(f != NULL, LINES " is missing");
 	for (more = f != NULL && read_line(f, &next); more || n > 0; more = more && read_line(f, &next))
 	{
-		/* the lines of a prompt are together */
+		/* the lines of a prompt are adjacent */
 		if (n > 0 && (!more || strcmp(next.model, lines[0].model) != 0 || next.more_len == 0 ||
 					  next.prompt_len != lines[0].prompt_len ||
 					  memcmp(next.prompt, lines[0].prompt, next.prompt_len) != 0))

@@ -1,14 +1,14 @@
 /*
  * lora_golden.c
- *	  Adapters against the Python package peft (gen_lora.py), on each implementation of the op table that this
- *	  CPU can run, and on the device that keeps its memory apart (moat.c).
+ *	  Adapters against the Python package peft (gen_lora.py), on each implementation of the op table that
+ *	  this CPU can run, and on the device that protects its memory (moat.c).
  *
- *	- logits at some positions of the prompt are those of the model with the adapter, on float bases and
+ *	- logits at some positions of the prompt equal those of the model with the adapter, on float bases and
  *	  quantized ones, and on the same model's GGUF file
  *	- a batch of the prompt with the adapter, with another one and without has the bits of each alone, chunked
  *	  or not; without an adapter they are the model's own
  *
- * Tolerances of the maximum absolute error, for logits of order 1, are models_golden.c's.
+ * Tolerances of the maximum absolute error, for logits of order 1, are those of models_golden.c.
  */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static const struct
 	const char *base;
 	const char *other;			/* adapter of the same base, in the same batch */
 	double		tol;
-	double		rounded;		/* tol on avx512_bf16, which rounds activations to BF16; 0 = tol */
+	double		rounded;		/* tolerance on avx512_bf16, which rounds activations to BF16; 0 = tol */
 }			cases[] = {
 	{"llama_all", "llama_f32", "llama_rslora", 2e-5, 0},
 	{"llama_rslora", "llama_f32", "llama_all", 2e-5, 0},
@@ -81,7 +81,7 @@ typedef struct World
 	const float *logits;		/* [SEQS * MAX_TOKENS][vocab] */
 } World;
 
-/* What the models are on: NULL = CPUs. */
+/* The models' device: NULL = CPUs. */
 static const Dev *dev;
 
 static bool
@@ -143,7 +143,7 @@ load_adapter(const Model *m, const char *name, const char *dtype)
 	return a;
 }
 
-/* Nothing of the KV has been written. */
+/* Reset the KV cache. */
 static void
 no_kv(World *w)
 {
@@ -184,7 +184,7 @@ world_end(World *w)
 	hostdev_free(&w->out);
 }
 
-/* n tokens from pos on of sequences first .. last; logits of all rows, sequence after sequence. */
+/* Feed n tokens from pos on to sequences first .. last; logits of all rows, sequence after sequence. */
 static void
 feed(World *w, int first, int last, const int32_t *tokens, int pos, int n)
 {
@@ -215,7 +215,7 @@ feed(World *w, int first, int last, const int32_t *tokens, int pos, int n)
 	CHECK(dev_wait(dev, &e), "%s", e.msg);
 }
 
-/* The whole prompt in chunks, of sequences first .. last: all[seq][n][vocab]. */
+/* Feed the whole prompt in chunks, to sequences first .. last: all[seq][n][vocab]. */
 static void
 prefill(World *w, int first, int last, const Golden *g, int chunk, float *all)
 {
@@ -274,7 +274,7 @@ check_case(int c, const Kernels *k, KPool *pool)
 	bytes = (size_t) g.head[0] * (size_t) g.head[2] * sizeof(float);
 	alone = mem_zalloc(SEQS * bytes);
 	mixed = mem_zalloc(SEQS * bytes);
-	/* one by one; the model alone is asked without a list of adapters */
+	/* one by one; the model alone runs without a list of adapters */
 	prefill(&w, 1, 1, &g, MAX_TOKENS, alone);
 	w.lora[0] = a;
 	w.lora[2] = other;
@@ -320,7 +320,7 @@ main(int argc, char **argv)
 	CHECK(moat.d != NULL, "moat: %s", why);
 	kpool_set_device(pool, moat.d);
 	dev = &moat;
-	/* a few, since each op opens and closes all of its memory */
+	/* only a few, since each op opens and closes all of its memory */
 	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) && moat.d != NULL; c += 3)
 		if (argc < 2 || strcmp(argv[1], cases[c].adapter) == 0)
 			RUN_NAMED(cases[c].adapter, check_case((int) c, moat.ops->kernels(moat.d, KT_F32), pool));

@@ -2,12 +2,12 @@
  * minilm_golden.c
  *	  A real model: all-MiniLM-L6-v2, from text to vector, against sentence-transformers (gen_minilm.py).
  *
- * The model isn't part of the repository: scripts/minilm installs it under build/minilm (or
- * $MINILM says where it is).  Without it all is skipped.
+ * The model isn't part of the repository: scripts/minilm installs it under build/minilm (or in $MINILM).
+ * Without it everything is skipped.
  *
- *	- 200 texts, some in other languages, some longer than the model takes: cosine of at least 0.99999
+ *	- 200 texts, some in other languages, some longer than the model's context: cosine of at least 0.99999
  *	  in float32;
- *	- 20 pairs of texts, from the same to nothing in common: in the order of the reference's
+ *	- 20 pairs of texts, from equal to unrelated: in the order of the reference's
  *	  cosines;
  *	- of those pairs with BF16 weights a cosine of at least 0.999, with Q8_0 of 0.995, and with INT8, where
  *	  a few values of this model's rows are far larger than the others, of 0.995, and 0.997 on average.
@@ -66,7 +66,7 @@ read_files(void)
 	return ok;
 }
 
-/* What became of a text. */
+/* Result of a text. */
 typedef struct Result
 {
 	int			i;
@@ -91,7 +91,7 @@ sink(void *ctx, Req *r, const ReqEvent *ev)
 	atomic_store(&res->done, true);
 }
 
-/* The vectors of texts 0 .. n - 1, all submitted at once. */
+/* Compute the vectors of texts 0 .. n - 1, all submitted at once. */
 static void
 embed(BackendModel *in, const Settings *s, int n)
 {
@@ -180,7 +180,7 @@ check_as(const char *path, const char *what, const char *options, int n, double 
 	CHECK(worst >= least, "%s: cosine %.7f of text %d: %.60s", what, worst, at, texts[at]);
 }
 
-/* Pairs in the order of their cosines, as the reference has it. */
+/* The order of the pairs by their cosines equals the reference's. */
 static void
 check_ranking(void)
 {

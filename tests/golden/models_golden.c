@@ -2,18 +2,18 @@
  * models_golden.c
  *	  Whole models against Hugging Face transformers (gen_models.py, gen_archs.py).
  *
- * Every expectation in models_expected has a fixture, which runs on each implementation of the op table that
- * this CPU can run:
+ * Every expectation in models_expected has a fixture, which runs on each implementation of the op table
+ * that this CPU can run:
  *
- *	- logits at some positions of the prompt, and 64 greedy tokens, as the
- *	  reference has them;
- *	- the same bits when the prompt is fed whole, in chunks of 7, token by token,
- *	  on two threads, beside another sequence, or with only the last row wanted;
+ *	- logits at some positions of the prompt, and 64 greedy tokens, against the
+ *	  reference;
+ *	- the same bits when the prompt is fed in one step, in chunks of 7, token by token,
+ *	  on two threads, together with another sequence, or with only the last row wanted;
  *	  on the best implementation also as one of many sequences, with more rows than
  *	  any block takes at once.
  *
- * The KV is paged in shuffled blocks and begins as NaN, so that reading a
- * position which nobody wrote shows.
+ * The KV cache is paged in shuffled blocks and begins as NaN, so that reading an unwritten position is
+ * detected.
  *
  * Tolerances of the maximum absolute error, for logits of order 1:
  *	  2e-5	float weights where activations stay float
@@ -22,10 +22,10 @@
  *	  0.4	INT8, where activations are rounded to 7 bits between the ends of 128
  *	  2e-5	the last three against a reference with the same rounding, at the best of
  *			eight positions; the others by those tolerances: a value on the border of two
- *			roundings may fall to either side, and from there on all differs by roundings
- * Where FP8 weights stay FP8 the reference is one that doesn't round to BF16 what they stand for
- * (NAME_fp8.bin).  The reference's greedy tokens are fed; where the tolerance isn't the first, each
- * must be within twice the tolerance of our best instead of being the best.
+ *			roundings may fall to either side, and everything after it differs by roundings
+ * For FP8 weights that stay FP8 the reference is one that doesn't round their values to BF16
+ * (NAME_fp8.bin).  The reference's greedy tokens are fed; if the tolerance isn't the first one, each
+ * must be within twice the tolerance of our best token instead of being the best.
  */
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@
 #define BLOCK 16
 #define CROWD_ROWS 600			/* at least: more than stack_rows() of model.c */
 
-/* A sequence's KV: its own blocks, shuffled. */
+/* The KV cache of a sequence: its own blocks, shuffled. */
 typedef struct Run
 {
 	Model	   *m;
@@ -67,7 +67,7 @@ open_files(const char *name)
 	return f;
 }
 
-/* the implementation can multiply with all matrices of a file */
+/* Can the implementation multiply with all matrix types of a file? */
 static bool
 has_all_types(const Kernels *k, const Files *f)
 {
@@ -172,8 +172,10 @@ prefill(Run *r, int seq, const int32_t *tokens, int n, int chunk, float *all)
 	}
 }
 
-/* One batch of two sequences: a new one's first tokens behind a decode row of the
- * other; only the wanted rows are asked for. */
+/*
+ * One batch of two sequences: a new one's first tokens after a decode row of the other one; only the
+ * wanted rows are requested.
+ */
 static void
 mixed(Run *r, const Golden *g, float *first, float *last)
 {
@@ -187,7 +189,7 @@ mixed(Run *r, const Golden *g, float *first, float *last)
 	Batch		b = {.rows = {n, 2, start, p, tables, r->slot}, .tokens = tokens, .n_out = 2, .out_rows = out,
 		.state = r->state};
 
-	/* a state can't be gone back to */
+	/* a recurrent state can't be rewound */
 	if (model_info(r->m)->state_bytes > 0)
 		feed_out(r, 0, g->prompt, n - 1, 0, 0);
 
@@ -214,8 +216,10 @@ argmax(const float *x, int n)
 	return best;
 }
 
-/* Greedy tokens that agree with the reference; *gap is how far below our best the
- * reference's token was at worst.  The reference's tokens are fed. */
+/*
+ * Count the greedy tokens that agree with the reference; *gap: how far the reference's token was below
+ * our best, at most.  The reference's tokens are fed.
+ */
 static int
 greedy(Run *r, const Golden *g, const float *last, float *gap)
 {
@@ -237,7 +241,7 @@ greedy(Run *r, const Golden *g, const float *last, float *gap)
 	return equal;
 }
 
-/* Largest absolute error; *best is the largest of the best position. */
+/* Return the largest absolute error; *best: that of the best position. */
 static double
 max_error(const Golden *g, const float *all, double *best)
 {
@@ -264,8 +268,10 @@ max_error(const Golden *g, const float *all, double *best)
 	return worst;
 }
 
-/* Against one expectation: logits of the prompt, then greedy tokens.  Leaves the
- * prompt's logits in all. */
+/*
+ * Compare with one expectation: logits of the prompt, then greedy tokens.  Leaves the prompt's logits in
+ * all.
+ */
 static void
 check_reference(Run *r, const char *name, const char *suffix, const Kernels *k, const Golden *g,
 				double tol, float *all)
@@ -289,7 +295,7 @@ check_reference(Run *r, const char *name, const char *suffix, const Kernels *k, 
 		   g->n_greedy);
 }
 
-/* The prompt as many sequences of one batch: each one's last row is as in all. */
+/* The prompt as many sequences of one batch: each one's last row equals that in all. */
 static void
 check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, const float *all)
 {
@@ -350,7 +356,7 @@ check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	mem_free(ints);
 }
 
-/* Hidden rows beside the logits: those of Batch.hidden, and the logits stay as they are. */
+/* Hidden rows together with logits: those of Batch.hidden, and the logits are unchanged. */
 static void
 check_taps(const char *name, Run *r, const Golden *g, const float *all)
 {
@@ -401,7 +407,7 @@ check_taps(const char *name, Run *r, const Golden *g, const float *all)
 			break;
 		}
 	t = (ModelTaps) {.out = hidden, .raw = mid};
-	mid[0] = NAN;				/* some have no last norm */
+	mid[0] = NAN;				/* some models have no last norm */
 	model_forward(r->m, &b, &r->kv, r->logits);
 	CHECK(memcmp(wanted, hidden, 2 * width * sizeof(float)) == 0, "%s: other hidden rows without all", name);
 	CHECK(isnan(mid[0]) || memcmp(raw, mid, 2 * width * sizeof(float)) == 0,
@@ -489,13 +495,15 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	mem_free(last);
 }
 
-/* "cell ARCHITECTURE CONTAINER FORMAT NAME" for models_table.py: a model that agrees with the
- * reference.  The format is the quantization method of a quantized checkpoint, else the type
- * of most weights in the file. */
+/*
+ * Print "cell ARCHITECTURE CONTAINER FORMAT NAME" for models_table.py: a model that agrees with the
+ * reference.  The format is the quantization method of a quantized checkpoint, else the type of most
+ * weights in the file.
+ */
 static void
 print_cell(const char *name, const Files *f, const char *arch)
 {
-	uint64_t	bytes[KT_END] = {0};	/* some types are only in files */
+	uint64_t	bytes[KT_END] = {0};	/* some types exist only in files */
 	int			most = 0;
 	const Conf *c = files_conf(f);
 	const char *method = conf_str(c, "quantization_config.quant_method", NULL);
@@ -544,7 +552,7 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 	files_close(f);
 }
 
-/* models_golden [NAME ...]: these, or all */
+/* models_golden [NAME ...]: these, or all. */
 int
 main(int argc, char **argv)
 {
@@ -553,7 +561,7 @@ main(int argc, char **argv)
 	struct dirent **files;
 	int			n = argc > 1 ? 0 : scandir(EXPECTED, &files, golden_is_model, alphasort);
 
-	/* whole lines, also where stderr goes to the same file: models_table.py reads them */
+	/* complete lines, also if stderr goes to the same file: models_table.py reads them */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 1; i < argc; i++)
 		RUN_NAMED(argv[i], check_fixture(argv[i], pool, pool2));

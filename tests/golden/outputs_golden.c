@@ -14,19 +14,19 @@
 #define LINES	"tests/golden/outputs_golden.txt"
 #define MAX_RESULTS 8
 
-/* by how much a log-probability may differ */
+/* allowed difference of a log-probability */
 #define CLOSE	2e-4
 
 typedef struct Got
 {
 	ReqFinish	finish;
 	Err			err;
-	int			n;				/* answers */
+	int			n;				/* choices */
 	IntVec		ids[MAX_RESULTS];
 	ReqFinish	ended[MAX_RESULTS];
 	double		score[MAX_RESULTS];
 	double		cum[MAX_RESULTS];
-	Logprobs   *lp;				/* of the prompt, then of the answer */
+	Logprobs   *lp;				/* of the prompt, then of the output */
 } Got;
 
 static KPool *pool;
@@ -54,7 +54,7 @@ take(void *ctx, Req *r, const ReqEvent *ev)
 		logprobs_append(g->lp, ev->logprobs);
 }
 
-/* Takes over the params. */
+/* Takes ownership of the params. */
 static void
 ask(const IntVec *prompt, GenParams p, Got *g)
 {
@@ -103,7 +103,7 @@ same(const IntVec *a, const IntVec *b)
 	return a->len == b->len && memcmp(a->data, b->data, a->len * sizeof(int32_t)) == 0;
 }
 
-/* One "P" line against a position's entries. */
+/* Compare one "P" line with a position's entries. */
 static int
 check_position(FILE *f, const Logprob *e, int count)
 {
@@ -121,7 +121,7 @@ check_position(FILE *f, const Logprob *e, int count)
 
 		if (fscanf(f, "%d %lf", &id, &value) != 2)
 			return bad + 1;
-		/* equal to rounding, two may change places */
+		/* if they are equal up to rounding, two may be swapped */
 		if (i == rank)
 			bad += id != e[0].id;
 		else

@@ -1,13 +1,13 @@
 /*
  * pool_golden.c
- *	  Models that pool against transformers and sentence-transformers (gen_pool.py).
+ *	  Pooling models against transformers and sentence-transformers (gen_pool.py).
  *
- * Every tests/golden/pool_expected/NAME.json belongs to a fixture build/fixtures/pool/NAME, a
- * directory as sentence-transformers or transformers saves it:
+ * Every tests/golden/pool_expected/NAME.json belongs to a fixture build/fixtures/pool/NAME, a directory
+ * as sentence-transformers or transformers saves it:
  *
  *	{"options": {...},			model options, as of llm_create_model; may be left out
  *	 "tasks": "embed, ...",		all tasks of the model, in the order of PoolTask; may be left out
- *	 "amplifies": r,			this model makes r times as much of a rounding as others; default 1
+ *	 "amplifies": r,			this model amplifies rounding errors by r; default 1
  *	 "raw": ["reward", ...],	tasks whose values are no probabilities, cosines or vectors; may be left out
  *	 "cases": [{
  *		"task": "embed",		PoolRequest's fields from here on; all but task and text may be left out
@@ -15,30 +15,30 @@
  *		"long_input": "error" | "truncate" | "chunk", "truncate": n, "alike": bool,
  *		"dimensions": n, "use_activation": bool, "step_tag": n, "columns": [n, ...],
  *		"add_special": bool,
- *		"error": "...",			it fails, and its message contains this; then nothing else is looked at
- *		"ids": [[n, ...], ...],	the tokens of its sequences; may be left out, as what follows
+ *		"error": "...",			it fails, and its message contains this; then nothing else is compared
+ *		"ids": [[n, ...], ...],	the tokens of its sequences; may be left out, as the following
  *		"type1_at": [n, ...],	where the second text of each begins, -1 = nowhere
  *		"offsets": [n, ...],	where tokens begin and end in the text, in characters
  *		"labels": ["...", ...],
  *		"values": [[x, ...], ...]	rows
  *	 }]}
  *
- * Files of tests/golden/pool_variants are alike, but belong to a fixture that is made of another one's
- * (variant.h), and are checked on the best implementation only, with the weights as they are.
+ * Files of tests/golden/pool_variants have the same format, but belong to a fixture that is made from
+ * another one (variant.h), and are checked only on the best implementation, with unchanged weights.
  * "refused": "..." instead of cases: it doesn't load, and the message contains this.
  *
- * Checked are: the values, on every implementation of the op table, as loaded from F32 or half
- * precision files, of which each is exact in float: a row's cosine is at least 0.99999, and no
- * value is off by more than 2e-4 (relative, if it is above 1); the same bits when all cases run
- * at once, in chunks of a few tokens, and with so little KV that they are preempted.
+ * Checked are: the values, on every implementation of the op table, as loaded from F32 or half precision
+ * files, each of which is exact in float: a row's cosine is at least 0.99999, and no value is off by
+ * more than 2e-4 (relative, if it is above 1); the same bits when all cases run at once, in chunks of a
+ * few tokens, and with such a small KV cache that they are preempted.
  *
- * And with weights made BF16, Q8_0 and INT8 on loading: the cosine of embeddings is at least 0.999; no score,
- * probability of a label or reward is off by more than 0.01, 0.02 and 0.03 (raw ones by four times that,
- * which is what the same error is before a sigmoid); and of labels the first is the reference's first, or
- * less than that behind it.  "amplifies" is for models that are worse than others by their nature, most of
- * them decoders with large random weights, of whose last token nothing is averaged: errors may be r times,
- * and what Q8_0's and INT8's cosines miss r^2 times as large.  The models init_*, the same families with the
- * weights that transformers gives them at first, show that it isn't the family.
+ * And with weights converted to BF16, Q8_0 and INT8 on loading: the cosine of embeddings is at least
+ * 0.999; no score, probability of a label or reward is off by more than 0.01, 0.02 and 0.03 (raw ones by
+ * four times that, which is the same error before a sigmoid); and the first label is the reference's
+ * first one, or less than that below it.  "amplifies" is for models that are worse than others by their
+ * nature, most of them decoders with large random weights, whose last token is not averaged: errors may
+ * be r times, and the distance of Q8_0's and INT8's cosines from 1 r^2 times as large.  The models
+ * init_*, the same families with transformers' initial weights, show that it isn't the family.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -59,13 +59,13 @@
 #define VARIANTS "tests/golden/pool_variants/"
 #define MAX_CASES 64
 
-/* What became of a request. */
+/* Result of a request. */
 typedef struct Result
 {
 	float	   *values;
 	int			n;				/* rows */
 	int			width;
-	Err			err;			/* msg "": none */
+	Err			err;			/* msg "": no error */
 	_Atomic bool done;
 } Result;
 
@@ -164,7 +164,7 @@ typedef struct Case
 	PoolRequest pr;
 	PoolSpec	spec;
 	PoolExtra	extra;
-	bool		ok;				/* it made a spec, as it should */
+	bool		ok;				/* a spec was made, as expected */
 } Case;
 
 static StrView
@@ -271,7 +271,7 @@ check_made(const char *name, int i, const Case *c, BackendModel *in)
 	}
 }
 
-/* All cases' specs; how many cases are to be computed. */
+/* Make all cases' specs; returns how many cases are to be computed. */
 static int
 make_cases(const char *name, const Json *root, BackendModel *in, Case *cases, int *n_cases)
 {
@@ -323,7 +323,7 @@ cosine(const float *a, const double *b, int n)
 	return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : aa == bb;
 }
 
-/* Exact weights against the expectation. */
+/* Compare exact weights with the expectation. */
 static void
 check_values(const char *name, const char *isa, int i, const Case *c, const Result *r)
 {
@@ -374,7 +374,7 @@ same_bits(const Result *a, const Result *b)
 		memcmp(a->values, b->values, (size_t) a->n * (size_t) a->width * sizeof(float)) == 0;
 }
 
-/* All of the cases at once on another instance: the bits that each has alone. */
+/* All cases at once on another instance: the bits that each has alone. */
 static void
 check_at_once(const char *name, const char *how, BackendModel *in, const Settings *s,
 			  const PoolSpec *const *specs,
@@ -405,7 +405,7 @@ load(const char *name, const ModelOpts *o, const Settings *s)
 	return in;
 }
 
-/* In small chunks, and in so little KV that requests push each other out. */
+/* In small chunks, and with such a small KV cache that requests preempt each other. */
 static void
 check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in,
 			  const PoolSpec *const *specs, const Result *alone, int n)
@@ -461,7 +461,7 @@ static const struct Format
 {
 	const char *dtype;
 	const char *quantization;
-	double		off;			/* most that a value may be off */
+	double		off;			/* maximal error of a value */
 }			formats[] = {
 	{"bfloat16", "", 0.01},
 	{"", "q8_0", 0.02},
@@ -470,16 +470,16 @@ static const struct Format
 
 #define N_FORMATS 3
 
-/* What became of a model's values in a format. */
+/* Errors of a model's values in a format. */
 typedef struct Rounded
 {
-	double		cosine;			/* least, of embeddings */
+	double		cosine;			/* smallest, of embeddings */
 	double		off;			/* largest, of other values; raw ones count a quarter */
-	double		behind;			/* how far the first label is behind, at most, in the reference */
-	bool		changed;		/* any bit: the format was used */
+	double		behind;			/* largest distance of the first label from the reference's first */
+	bool		changed;		/* any bit differs, so the format was used */
 } Rounded;
 
-static int	changed[N_FORMATS];	/* models whose bits were others */
+static int	changed[N_FORMATS];	/* models with different bits */
 static int	n_models;
 
 static bool
@@ -493,7 +493,7 @@ is_raw(const Json *root, const Case *c)
 	return c->pr.activation == 0;
 }
 
-/* One row of n values. */
+/* Compare one row of n values. */
 static void
 compare_row(Rounded *to, const float *have, const Json *row, int n, bool vector, bool raw)
 {
@@ -587,7 +587,7 @@ check_formats(const char *name, const Json *root, const ModelOpts *o, const Sett
 		   got[2].behind);
 }
 
-/* One implementation of the op table; best: cramped, too; rounded: with rounded weights, too. */
+/* Check on one implementation of the op table; best: also cramped; rounded: also with rounded weights. */
 static void
 check_on(const char *name, const Json *root, const ModelOpts *o, const char *isa, bool best, bool rounded)
 {
@@ -629,7 +629,7 @@ check_on(const char *name, const Json *root, const ModelOpts *o, const char *isa
 	}
 }
 
-/* As it is loaded where it matters most. */
+/* Loaded as in the strictest case. */
 static void
 check_refused(const char *name, const char *path, const char *want)
 {
@@ -683,7 +683,7 @@ check_fixture(const char *name)
 	if (root == NULL)
 		return;
 	CHECK(model_opts_parse(text, &o, &e), "%s: %s", name, e.msg);
-	/* BF16 files are rounded activations there: the others show what is exact */
+	/* avx512_bf16 rounds activations of BF16 files: the other implementations show exact results */
 	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 		if (kernels_usable(*k) && strstr((*k)->name, "bf16") == NULL)
 			best = *k;
@@ -733,7 +733,7 @@ is_json(const struct dirent *d)
 	return n > 5 && strcmp(d->d_name + n - 5, ".json") == 0;
 }
 
-/* All of a folder's files. */
+/* Check all files of a folder. */
 static void
 check_all(const char *folder, void (*check) (const char *name))
 {
@@ -750,7 +750,7 @@ check_all(const char *folder, void (*check) (const char *name))
 	free(files);
 }
 
-/* pool_golden [NAME ...]: these, or all */
+/* pool_golden [NAME ...]: these, or all. */
 int
 main(int argc, char **argv)
 {
@@ -766,7 +766,7 @@ main(int argc, char **argv)
 		RUN(check_all(EXPECTED, check_fixture));
 		RUN(check_all(VARIANTS, check_variant));
 	}
-	/* rows of 48 are no blocks of Q8_0 and stay as they are: most aren't of 48 */
+	/* rows of 48 are not complete Q8_0 blocks and stay unchanged: most models have other rows */
 	for (int f = 0; f < N_FORMATS && argc == 1; f++)
 		CHECK(changed[f] > n_models / 2, "%d of %d models have weights in format %d", changed[f], n_models,
 			  f);

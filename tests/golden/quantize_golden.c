@@ -1,9 +1,9 @@
 /*
  * quantize_golden.c
- *	  What quantization costs, of weights on loading and of the KV cache: perplexity
- *	  of the bundled model over held-out texts (quantize_texts.py), and the angle
- *	  between the logits of a random model before and after.  Prints the numbers; the bounds are loose, they
- *	  catch a scale that went wrong and not a scale that could be better.
+ *	  The cost of quantization, of weights on loading and of the KV cache: perplexity of the bundled
+ *	  model over held-out texts (quantize_texts.py), and the angle between the logits of a random model
+ *	  before and after.  Prints the numbers; the bounds are loose: they catch a wrong scale and not a
+ *	  scale that could be better.
  *
  * Runs on the best implementation that has the types.
  */
@@ -26,7 +26,7 @@ static const struct
 	const char *name;
 	double		ppl;
 	double		cosine;
-	KType		dtype;			/* of the bundled model then */
+	KType		dtype;			/* resulting type of the bundled model */
 }			schemes[] = {
 	{"int8", 2.0, 0.995, KT_INT8},
 	{"q8_0", 0.5, 0.998, KT_Q8_0},
@@ -55,9 +55,9 @@ static const struct
 #define N_KV_TYPES (int) (sizeof(kv_types) / sizeof(kv_types[0]))
 
 static KPool *pool;
-static KType kv_type = KT_F32;	/* of the runs to come */
+static KType kv_type = KT_F32;	/* for the next runs */
 
-/* the best implementation with both types of a scheme; NULL scheme: floats */
+/* Return the best implementation with both types of a scheme; NULL scheme: floats. */
 static const Kernels *
 best_kernels(const QuantScheme *q)
 {
@@ -71,7 +71,7 @@ best_kernels(const QuantScheme *q)
 	return best;
 }
 
-/* Logits of all positions of one sequence. */
+/* Compute the logits of all positions of one sequence. */
 static void
 run(Model *m, const int32_t *tokens, int n, float *logits)
 {
@@ -267,7 +267,7 @@ typedef struct RandomModel
 	uint32_t	seed;
 } RandomModel;
 
-/* roughly normal: the sum of four even ones */
+/* Roughly normal: the sum of four uniform ones. */
 static float
 rnd_normal(uint32_t *seed)
 {
@@ -281,7 +281,7 @@ rnd_normal(uint32_t *seed)
 	return sum * 1.7320508f;
 }
 
-/* a matrix [n][k], or a norm of n when k is 0 */
+/* Add a matrix [n][k], or a norm of n if k is 0. */
 static void
 add_random(RandomModel *r, const char *name, int n, int k)
 {
@@ -351,7 +351,7 @@ random_conf(void)
 	return c;
 }
 
-/* mean cosine of the rows */
+/* Return the mean cosine of the rows. */
 static double
 mean_cosine(const float *a, const float *b, int rows, int vocab)
 {
@@ -423,9 +423,12 @@ check_random(void)
 	mem_free(got);
 }
 
-/* ---- rows that don't fit the blocks ---- */
+/* ---- rows that are not complete blocks ---- */
 
-/* The fixture's logits as it is and quantized: their mean cosine; *dtype then. */
+/*
+ * Return the mean cosine of the fixture's logits before and after quantization; *dtype: the resulting
+ * type.
+ */
 static double
 fixture_cosine(const char *path, const char *scheme, KType *dtype)
 {
@@ -469,10 +472,10 @@ check_fixtures(void)
 {
 	KType		dtype = KT_COUNT;
 
-	/* rows of 96 and 128: Q4_1 and, the head, Q8_0 instead of Q4_K and Q6_K */
+	/* rows of 96 and 128: Q4_1 and, for the head, Q8_0 instead of Q4_K and Q6_K */
 	CHECK(fixture_cosine("build/fixtures/models/llama_tied_bf16", "q4_k", &dtype) > 0.93, "rows of 96");
 	CHECK(dtype == KT_Q4_1, "rows of 96: %s", ktype_name(dtype));
-	/* rows of 48 and 80 fit no block, but INT8 */
+	/* rows of 48 and 80 are complete blocks only of INT8 */
 	CHECK(fixture_cosine("build/fixtures/models/llama_f32", "q4_0", &dtype) > 1 - 1e-9 && dtype == KT_F32,
 		  "rows of 48: %s", ktype_name(dtype));
 	CHECK(fixture_cosine("build/fixtures/models/llama_f32", "int8", &dtype) > 0.99 && dtype == KT_INT8,

@@ -1,7 +1,7 @@
 /*
  * quants_golden.c
- *	  Values of quantized blocks against the `gguf` package (quants_golden.py): the
- *	  same bits, for every format that files may hold, and over all finite scales.
+ *	  Values of quantized blocks against the `gguf` package (quants_golden.py): the same bits, for every
+ *	  format of files, and over all finite scales.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,15 +12,15 @@
 
 #define NONE 0xffffffffu
 
-/* as in the file; scales are offsets in a block */
+/* the file's header; scales are offsets in a block */
 typedef struct Head
 {
 	uint32_t	gguf_id;
-	uint32_t	n;				/* blocks */
-	uint32_t	bytes;			/* in a block */
+	uint32_t	n;				/* number of blocks */
+	uint32_t	bytes;			/* bytes in a block */
 	uint32_t	block;			/* weights in a block */
 	uint32_t	scale[2];
-	uint32_t	crc;			/* of the sweep's values */
+	uint32_t	crc;			/* checksum of the sweep's values */
 } Head;
 
 static uint32_t crc_table[256];
@@ -56,7 +56,7 @@ put_half(uint8_t *block, uint32_t at, uint16_t h)
 		memcpy(block + at, &h, sizeof(h));
 }
 
-/* every finite scale, in both places; MXFP4: every exponent but NaN's */
+/* Every finite scale, in both places; MXFP4: every exponent but NaN's. */
 static uint32_t
 sweep(KType type, const Head *h, const uint8_t *blocks)
 {
@@ -84,7 +84,7 @@ sweep(KType type, const Head *h, const uint8_t *blocks)
 	return crc;
 }
 
-/* one format of the file; false at its end */
+/* Check one format of the file; false at its end. */
 static bool
 check_format(FILE *f)
 {

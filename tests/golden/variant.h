@@ -1,12 +1,12 @@
 /*
  * variant.h
- *	  A fixture with a few other files: a scratch directory of links to those of another one, so that
- *	  no weights are kept twice.
+ *	  A fixture with a few changed files: a scratch directory of links to those of another fixture, so
+ *	  that weights are not stored twice.
  *
  *	{"base": "NAME",			build/fixtures/pool/NAME
- *	 "links": {"to": "from"},	what is there; without it all of the base's files, by their own names
- *	 "files": {"path": null,	... then this one isn't,
- *			   "path": {...},	... has this JSON value,
+ *	 "links": {"to": "from"},	links to make; without it all of the base's files, by their own names
+ *	 "files": {"path": null,	this file is removed,
+ *			   "path": {...},	has this JSON value,
  *			   "path": {"tensors": {"name": {"shape": [...], "data": [...]}}}}}	or these tensors (F32)
  */
 #ifndef VLLM_TESTS_VARIANT_H
@@ -36,7 +36,7 @@ variant_join(char *out, const char *dir, const char *name, size_t n)
 		abort();
 }
 
-/* dir/name, whose folder is made. */
+/* Return dir/name, and create its folder. */
 static inline void
 variant_at(char *out, const char *dir, const char *name)
 {
@@ -64,7 +64,7 @@ variant_link(const char *dir, const char *to, const char *base, const char *from
 	free(full);
 }
 
-/* All files of a folder of the base. */
+/* Link all files of a folder of the base. */
 static inline void
 variant_link_all(const char *dir, const char *base, const char *folder)
 {
@@ -100,7 +100,7 @@ variant_write(const char *path, const void *data, size_t n)
 		fclose(f);
 }
 
-/* A file of safetensors. */
+/* Write a safetensors file. */
 static inline void
 variant_tensors(const char *path, const Json *tensors)
 {
