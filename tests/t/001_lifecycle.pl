@@ -1,4 +1,4 @@
-# The supervisor and its engine: started, visible, logged, configured, stopped.
+# The supervisor and its engine: start, views, log, settings, stop.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -56,7 +56,7 @@ is($nice, $base > 7 ? $base : 7, 'vllm.engine_nice');
 like(slurp_file("/proc/$new/limits"), qr/Max address space\s+4294967296/, 'vllm.engine_memory_limit');
 is(stat_engine($node, 'restarts'), 1, 'restarts are counted');
 
-# what can't be right is refused
+# invalid values are refused
 my ($rc, $out, $err) = $node->psql('postgres', q{SET vllm.queue_timeout = -1});
 like($err, qr/outside the valid range/, 'range checks');
 ($rc, $out, $err) = $node->psql('postgres', q{SET vllm.no_such_setting = 1});
@@ -73,7 +73,7 @@ like($err, qr/invalid configuration parameter name|unrecognized configuration pa
 is($node->safe_psql('postgres', q{CREATE ROLE plain; SET ROLE plain; SELECT count(*) FROM pg_settings WHERE name IN ('vllm.engine_path', 'vllm.engine_args')}),
 	0, 'paths are shown to superusers only');
 
-# fast shutdown takes the engine along
+# a fast shutdown stops the engine
 my $start = time;
 $node->stop('fast');
 figure('fast shutdown %.2f s', time - $start);

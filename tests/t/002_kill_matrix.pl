@@ -1,5 +1,5 @@
-# Whoever is killed: running calls get an error at once, the next call works, the
-# database does not restart when it is the engine, and no engine outlives its server.
+# Whichever process is killed: running calls get an error at once, the next call works, the database does
+# not restart if it is the engine, and no engine outlives its server.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -41,7 +41,7 @@ figure('kill -9 engine: last of 8 calls failed after %.0f ms', $slowest * 1000);
 works('kill -9 engine');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 
-# how long does a new engine take?  the backoff grows with each death
+# how long does a new engine take?  the backoff grows with each crash
 for my $i (1 .. 3)
 {
 	$engine = engine_pid($node);
@@ -53,7 +53,7 @@ for my $i (1 .. 3)
 like(slurp_file($node->logfile), qr/terminated by signal 9/, 'the log says how it ended');
 like(stat_engine($node, 'restarts'), qr/^[4-9]$/, 'restarts are counted');
 
-# pg_terminate_backend(supervisor): both come back
+# pg_terminate_backend(supervisor): supervisor and engine come back
 $engine = engine_pid($node);
 my $sup = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'};
 my $b = bg($node, q{SELECT llm_generate('@hang')});
@@ -64,7 +64,7 @@ ok(until_true(sub { !is_alive($engine) }, 2), 'the old engine is gone');
 works('terminated supervisor');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 
-# a backend dies in mid-call, politely: its slot is freed
+# a backend is terminated during a call: its slot is freed
 $b = bg($node, q{SELECT llm_generate('@hang')});
 until_sql($node, 'SELECT running = 1 FROM llm_stat_engine');
 my $pid = $node->safe_psql('postgres', 'SELECT pid FROM llm_requests');
@@ -88,7 +88,7 @@ ok(until_true(sub { !is_alive($engine) }, 5), 'kill -9 supervisor: the old engin
 until_true(sub { ($node->psql('postgres', 'SELECT 1'))[0] == 0 }, 30);
 works('kill -9 supervisor');
 
-# immediate restart in mid-generation
+# immediate restart during a generation
 $b = bg($node, q{SELECT llm_generate('@hang')});
 until_sql($node, 'SELECT running = 1 FROM llm_stat_engine');
 $engine = engine_pid($node);
@@ -106,7 +106,7 @@ kill 9, $postmaster;
 ok(until_true(sub { !is_alive($engine) }, 5), 'kill -9 postmaster: the engine is gone');
 figure('kill -9 postmaster: engine gone after %.0f ms', (time - $t0) * 1000);
 cmp_ok(time - $t0, '<', 1, 'within 1 s');
-# the server object still believes that it runs; wait until every child has left
+# the server object still believes that it runs; wait until every child has exited
 until_true(sub { !grep { is_alive($_) } split(' ', `pgrep -P $postmaster` // '') }, 10);
 $node->{_pid} = undef;
 until_true(sub { unlink($node->data_dir . '/postmaster.pid'); eval { $node->start(fail_ok => 1) } }, 30);

@@ -1,5 +1,5 @@
-# A thousand calls that end early, in every way there is: nothing may be left, and
-# the processes must not grow.
+# A thousand calls that end early, in all possible ways: nothing may be left, and the processes must not
+# grow.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -13,7 +13,7 @@ ok(until_ready($node), 'the engine becomes ready');
 my $engine = engine_pid($node);
 my $sup = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'});
 
-# A call that ends by an error n times; each must be the expected one.
+# Make a call that ends with an error n times; each error must be the expected one.
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION cancels(n int, call text) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE
@@ -35,11 +35,11 @@ sub round
 	my ($n) = @_;
 	my $sum = 0;
 
-	# deadline of the call, inside subtransactions; the next expression fails; while streaming
+	# timeout of the call, within subtransactions; an error in the next expression; while streaming
 	$sum += $node->safe_psql('postgres', "SELECT cancels($n, \$\$SELECT llm_generate('\@hang', timeout_ms => 1)\$\$)");
 	$sum += $node->safe_psql('postgres', "SELECT cancels($n, \$\$SELECT llm_generate('a'), 1 / 0\$\$)");
 	$sum += $node->safe_psql('postgres', "SELECT cancels($n, \$\$SELECT llm_generate_stream('\@tokens:10 \@slow:100', timeout_ms => 5)\$\$)");
-	# statement_timeout, and a prompt that has not been read wholly
+	# statement_timeout, and a prompt that has not been sent completely
 	for my $i (1 .. $n / 10)
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', q{SET statement_timeout = 10; SELECT llm_generate('@hang ' || repeat('x', 300000))}, on_error_stop => 0);
@@ -48,7 +48,7 @@ sub round
 	return $sum;
 }
 
-# psql's scripts in which a cursor or a savepoint ends the call
+# psql scripts in which a cursor or a savepoint ends the call
 sub transactions
 {
 	my ($n) = @_;
@@ -100,7 +100,7 @@ for my $i (1 .. 30)
 	}
 	else
 	{
-		# the client is gone: the backend notices when it is told to write, or by this check
+		# the client is gone: the backend notices when it writes, or by this check
 		$b->{h}->kill_kill;
 		kill 'INT', $pid;
 		$sum++ if until_true(sub { !is_alive($pid) }, 10);

@@ -1,5 +1,5 @@
-# An engine that has work but makes no step is killed after vllm.hang_timeout; one
-# that dies of a request comes back.
+# An engine that has work but makes no step is killed after vllm.hang_timeout; one that crashes because of a
+# request comes back.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -27,21 +27,22 @@ like(slurp_file($node->logfile), qr/killing the inference engine/, 'the log says
 like(stat_engine($node, 'last_error'), qr/made no step/, 'and so does llm_stat_engine, although the new one is ready');
 is(stat_engine($node, q{last_error_at BETWEEN now() - interval '1 minute' AND now()}), 't', 'with the time');
 
-# a request that waits for long is not a hang: others are served meanwhile
+# a request that takes long is not a hang: others are served meanwhile
 $engine = engine_pid($node);
 $b = bg($node, q{SELECT llm_generate('slow but sure @delay:3000')});
 ($out, $err) = finish($b);
 like($out, qr/SLOW BUT SURE/, 'a slow request is answered');
 is(engine_pid($node), $engine, 'by the same engine');
 
-# stopped by a signal: even the server thread is silent
+# stopped by a signal: the server thread stops, too
 kill 'STOP', $engine;
 $b = bg($node, $call);
 ($out, $err) = finish($b);
 ok($out eq 'NEXT CALL' || $err =~ /58000/, 'SIGSTOP to the engine: the call ends');
 ok(until_ready($node, $engine), 'and a new engine takes over');
 
-# dies of a request, several times: every call gets its error, the back-off doesn't block the next one for long
+# crashes because of a request, several times: every call gets its error, and the backoff doesn't block the
+# next one for long
 my $lost = 0;
 for my $i (1 .. 4)
 {

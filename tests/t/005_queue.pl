@@ -7,7 +7,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 use VllmTest;
 
-# ---- one slot: the queue is seen in its order ----
+# ---- one slot: the queue is served in order ----
 my $node = new_node('queue', "vllm.max_queued_requests = 1\n");
 ok(until_ready($node), 'the engine becomes ready');
 is(stat_engine($node, 'slots_total'), 1, 'one slot');
@@ -47,7 +47,7 @@ cmp_ok($b->{took}, '>=', 0.3, 'not before vllm.queue_timeout');
 cmp_ok($b->{took}, '<', 1.4, 'and not much later');
 is(stat_engine($node, 'queue_timeouts'), 1, 'counted');
 
-# who leaves the queue, by cancel or by its end, doesn't keep others from the slot
+# a call that leaves the queue, by a cancel or because its backend ends, doesn't keep others from the slot
 @b = ();
 for my $i (1 .. 4)
 {
@@ -63,7 +63,7 @@ finish($h);
 is(finish($b[2]), 'Q3', 'the ones behind it get the slot');
 is(finish($b[3]), 'Q4', 'one after the other');
 
-# the engine dies while calls are queued: those have lost nothing, and wait for the next one
+# the engine crashes while calls are queued: they lose nothing, and wait for the next engine
 $h = holder(20000);
 @b = ();
 for my $i (1 .. 3)
@@ -96,7 +96,7 @@ is($node->safe_psql('postgres', q{SELECT length(llm_generate('@big:5000000', max
 @b = map { bg($node, "SELECT length(llm_generate(repeat('$_ ', 500000), max_tokens => 1000000))") } 1 .. 4;
 is(join(',', map { scalar finish($_) } @b), '999999,999999,999999,999999', 'four long ones at once');
 
-# a slow reader holds up nobody, and gets everything
+# a slow reader delays no other call, and gets everything
 $node->safe_psql('postgres', 'CREATE TABLE whole AS SELECT llm_generate($$@tokens:20000$$, max_tokens => 20000) AS t');
 $b = bg($node, 'BEGIN', q{DECLARE c CURSOR FOR SELECT (llm_generate_stream('@tokens:20000', max_tokens => 20000)).text},
 	'FETCH 1 FROM c', 'SELECT pg_sleep(1)', 'COMMIT');

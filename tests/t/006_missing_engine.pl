@@ -33,7 +33,7 @@ sub script
 	return $path;
 }
 
-# ---- not there ----
+# ---- missing ----
 ok(until_sql($node, q{SELECT state = 'failed' FROM llm_stat_engine}), 'no program: state failed');
 my $b = bg($node, $call);
 my ($out, $err) = finish($b);
@@ -46,7 +46,7 @@ like(slurp_file($node->logfile), qr/could not start the inference engine/, 'the 
 is($node->safe_psql('postgres', 'SELECT 1'), 1, 'the database does not mind');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM llm_models'), 1, 'the catalog can be read');
 
-# ---- there, but not right ----
+# ---- present, but unusable ----
 like(engine("$dir"), qr/Permission denied|not available/, 'a directory');
 like(engine(script('speaks9', 'echo "hello 999 $$" >&3; exec sleep 60')), qr/wire version 999/, 'another wire version');
 is(stat_engine($node, 'state'), 'failed', 'is not tried again and again');
@@ -59,14 +59,14 @@ close $f;
 chmod 0755, "$dir/garbage";
 like(engine("$dir/garbage"), qr/could not be executed|Exec format error/, 'not a program');
 
-# dies each time: the supervisor keeps trying, at growing intervals
+# it always crashes: the supervisor keeps trying, at growing intervals
 like(engine(script('dies', 'echo "P: out of luck" >&2; exit 1')), qr/57P03|not available/, 'an engine that always dies');
 like(stat_engine($node, 'state'), qr/backoff|starting/, 'is started again');
 like(stat_engine($node, 'last_error'), qr/status 1.*out of luck/, 'its last words are kept');
 my $n = stat_engine($node, 'epoch');
 cmp_ok($n, '<', 40, 'not in a tight loop');
 
-# says nothing: a call waits for vllm.engine_timeout
+# it never reports ready: a call waits for vllm.engine_timeout
 engine(script('mute', 'exec sleep 60'));
 $b = bg($node, $call);
 ($out, $err) = finish($b);
@@ -77,7 +77,7 @@ $b = bg($node, q{SELECT llm_generate('x', timeout_ms => 200)});
 like($err, qr/57014|due to timeout/, 'timeout_ms covers the wait for the engine');
 cmp_ok($b->{took}, '<', 1.5, 'and is not put off by vllm.engine_timeout');
 
-# talks nonsense: garbage on the control socket, a flood on stderr
+# garbage on the control socket, and a flood on stderr
 engine(script('nonsense', 'i=0; while [ $i -lt 3000 ]; do echo "E: line $i" >&2; echo "what $i" >&3; i=$((i + 1)); done; head -c 100000 /dev/urandom >&3; exec sleep 60'));
 is($node->safe_psql('postgres', 'SELECT 1'), 1, 'nonsense does no harm');
 ok(until_true(sub { (() = slurp_file($node->logfile) =~ /inference engine: line/g) > 10 }, 10), 'its log lines are passed on');
@@ -87,13 +87,13 @@ cmp_ok((() = slurp_file($node->logfile) =~ /inference engine: line/g), '<', 1500
 is(engine(''), '', 'the real engine is started on request');
 is($node->safe_psql('postgres', $call), 'X', 'and answers');
 
-# a setting that the engine refuses is named
+# the error names a setting that the engine refuses
 $node->append_conf('postgresql.conf', "vllm.engine_args = '--fake --no-such-option'\n");
 $node->reload;
 ($n, $out, $err) = $node->psql('postgres', 'SELECT llm_engine_restart()');
 like($err, qr/argument/, 'a bad argument: the engine says so in the error');
 
-# too little address space for what it must map: the setting is named
+# too little address space for the arena: the error names the setting
 $node->append_conf('postgresql.conf', "vllm.engine_args = '--fake'\nvllm.engine_memory_limit = '1MB'\n");
 $node->reload;
 ($n, $out, $err) = $node->psql('postgres', 'SELECT llm_engine_restart()');

@@ -1,7 +1,7 @@
-# The engine is not trusted: one that writes over the whole arena, geometry, slots,
-# rings and statistics, costs its own calls, and nothing else.
+# The engine is not trusted: one that overwrites the whole arena, geometry, slots, rings and statistics,
+# causes errors of its own calls only.
 #
-# SEED=n makes other noise; FULL=1 goes on for longer.
+# SEED=n makes other noise; FULL=1 runs longer.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -23,7 +23,7 @@ my $program = abs_path($node->basedir) . '/mad_engine.pl';
 copy(dirname(abs_path(__FILE__)) . '/mad_engine.pl', $program) or die $!;
 chmod 0755, $program;
 
-# Restart with this engine; the error, if any.
+# Restart with this engine; returns the error, if any.
 sub engine
 {
 	my ($path, $args) = @_;
@@ -32,7 +32,7 @@ sub engine
 	return ($node->psql('postgres', 'SELECT llm_engine_restart()'))[2];
 }
 
-# argv of a mad engine cannot be had (the real arguments come first): a shell knows it
+# the script can't take arguments (the real arguments come first), so a shell script adds them
 sub mad
 {
 	my ($n) = @_;
@@ -43,7 +43,7 @@ sub mad
 	return "$program.sh";
 }
 
-# A session that asks for everything, over and over, and goes on after errors.
+# A session that makes all kinds of calls, over and over, and continues after errors.
 my @statements = (
 	q{SELECT length(llm_generate('some words, and more of them'))},
 	q{SELECT count(*) FROM llm_models}, q{SELECT count(*) FROM llm_stat_model},
@@ -81,7 +81,7 @@ like($log, qr/the arena can't be cut/, 'the size of the arena is sealed');
 unlike($log, qr/the arena could be cut/, 'always');
 is($node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'}), $supervisor, 'the supervisor is the same');
 
-# ---- sane again ----
+# ---- the real engine again ----
 is(engine(''), '', 'the real engine is started on request');
 is($node->safe_psql('postgres', q{SELECT llm_generate('sane again')}), 'SANE AGAIN', 'and answers');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');

@@ -1,4 +1,4 @@
-# What the engine forgets of dropped models: exactly that, and not before a slot is free.
+# Dropped models are forgotten by the engine: exactly these, and not before a slot is free.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -17,7 +17,7 @@ sub busy
 	return until_sql($node, "SELECT count(*) = $n FROM llm_requests");
 }
 
-# ---- a running call, and the name stands for something else in another transaction ----
+# ---- a running call, while the name means another model in another transaction ----
 sql(q{SELECT llm_create_model('live', '/fake/live'), llm_load_model('live')});
 for my $end ('ROLLBACK', 'ROLLBACK TO a; COMMIT')
 {
@@ -50,7 +50,7 @@ ok(until_sql($node, "SELECT claims = $claims + 3 AND zombies = 0 FROM llm_stat_e
 sql(q{SELECT llm_create_model('live', '/fake/live')});
 is(state_of('live'), 'unloaded', 'the engine has forgotten it');
 
-# ---- more than the supervisor's list holds ----
+# ---- more models than the supervisor's list holds ----
 sql(q{SELECT llm_create_model('m' || i, '/fake/m' || i) FROM generate_series(1, 70) i});
 $claims = stat_engine($node, 'claims');
 @h = holders(2000);

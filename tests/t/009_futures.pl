@@ -1,5 +1,5 @@
-# Futures: what sessions leave behind that end, are killed or don't fetch; slots that
-# are taken by the session's own replies; an engine that is lost in between.
+# Futures: what is left by sessions that end, are killed or don't fetch; slots that are taken by the
+# session's own replies; an engine that is lost in between.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -36,8 +36,7 @@ for my $signal ('TERM', 'KILL')
 	is(left_behind($node), $nothing, "SIG$signal: nothing is left behind");
 }
 
-# ---- more futures than slots ----
-# a session never waits for a slot that its own unread reply holds
+# ---- more futures than slots ---- a session never waits for a slot that its own unread reply holds
 is($node->safe_psql('postgres', q{
 	SET vllm.queue_timeout = '20s';
 	CREATE TABLE f AS SELECT i, llm_submit('n ' || i) AS id FROM generate_series(1, 8) i;
@@ -71,7 +70,7 @@ like($err, qr/fetched 200/, '200 futures through 8 slots');
 like($err, qr/ERROR:  53400: too many open futures.*HINT:  .*llm_result.*llm_discard/s, 'not fetching any: 53400');
 is(left_behind($node), $nothing, 'nothing is left behind');
 
-# half of the slots are other sessions'
+# half of the slots belong to other sessions
 $s = $node->background_psql('postgres');
 $s->query_safe(q{SELECT count(llm_submit('@hang')) FROM generate_series(1, 4)});
 my ($out, $fifth) = finish(bg($node, q{SET vllm.queue_timeout = '300ms'}, q{SELECT count(llm_submit('@hang')) FROM generate_series(1, 5)}));
@@ -80,7 +79,7 @@ is($node->safe_psql('postgres', q{SELECT llm_generate('goes on')}), 'GOES ON', '
 $s->quit;
 is(left_behind($node), $nothing, 'nothing is left behind');
 
-# a batch in a session whose unread replies hold all that others leave free
+# a batch in a session whose unread replies hold all slots that others leave free
 my $hang = $node->background_psql('postgres');
 $hang->query_safe(q{SELECT count(llm_submit('@hang')) FROM generate_series(1, 4)});
 is($node->safe_psql('postgres', q{
@@ -101,7 +100,7 @@ for my $call (q{llm_generate_batch(array_fill('@hang'::text, ARRAY[5]))}, q{llm_
 	is(left_behind($node), $nothing, 'nothing is left behind');
 }
 
-# ---- leaving a wait ----
+# ---- interrupted waits ----
 $s = $node->background_psql('postgres', on_error_stop => 0);
 $s->query(q{SELECT llm_submit('@delay:1000 later') AS a \gset});
 my $pid = $s->query('SELECT pg_backend_pid()');
@@ -136,7 +135,7 @@ $s->query('SELECT llm_result(:b)');
 like($s->{stderr}, qr/the inference engine was lost/, 'the other one fails');
 is($s->query(q{SELECT llm_result(llm_submit('anew'))}), 'ANEW', 'the session goes on');
 
-# ---- memory of what was fetched ----
+# ---- memory of fetched results ----
 my $many = q{DO $$BEGIN FOR i IN 1 .. 2000 LOOP PERFORM llm_result(llm_submit(repeat('x', 2000))); END LOOP; END $$};
 $s->query($many);
 my $rss = rss_kb($pid);

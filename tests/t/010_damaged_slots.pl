@@ -1,5 +1,6 @@
-# Stray writes into the arena: a slot whose words are damaged ends its call with a clear error, never with a wrong answer,
-# is retired, and serves again as soon as both sides have let go of it.  The engine is never restarted.
+# Stray writes into the arena: a slot whose words are damaged ends its call with a clear error, never with a
+# wrong result, is retired, and serves again as soon as both sides have released it.  The engine is never
+# restarted.
 #
 # SEED=n makes other noise.
 use strict;
@@ -12,7 +13,7 @@ use VllmTest;
 
 # WireSlot, wire.h
 my %at = (state => 0, gen => 4, cancel => 8, attn => 12, wake => 16, req_head => 20, req_tail => 24, rep_head => 28, rep_tail => 32, let_go => 60);
-# bytes of a frame's head: magic, gen, place, kind, flags, len
+# bytes of a frame's head: magic, gen, position, kind, flags, len
 my $wire_msg = 24;
 
 my $node = new_node('damage', "vllm.max_queued_requests = 8\n");
@@ -20,7 +21,7 @@ ok(until_ready($node), 'the engine becomes ready');
 my $engine = engine_pid($node);
 my $sup = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'});
 
-# The first arena, through the supervisor's descriptor of it.
+# Open the first arena through the supervisor's descriptor.
 my ($path) = grep { (readlink($_) // '') =~ /memfd:vllm_pg arena/ } map { "/proc/$sup/fd/$_" } 0 .. 255;
 open(my $arena, '+<:raw', $path) or die "$path: $!";
 
@@ -46,7 +47,7 @@ sub word { return unpack('L', get($slots + 256 * $_[0] + $at{ $_[1] }, 4)) }
 sub set_word { put($slots + 256 * $_[0] + $at{ $_[1] }, pack('L', $_[2])) }
 sub open_slots { return grep { word($_, 'state') == 1 } 0 .. $n_slots - 1 }
 
-# n calls that don't end by themselves, and their slots
+# Start n calls that never end, and return their slots.
 sub hanging
 {
 	my ($n) = @_;
@@ -67,7 +68,7 @@ sub all_back
 	return;
 }
 
-# ---- words of conversations that are open: nobody waits for ever ----
+# ---- words of open calls: no call waits forever ----
 
 my ($calls, $open) = hanging(6);
 is(scalar @$open, 6, 'six slots are open');
@@ -79,7 +80,7 @@ is(scalar(() = $ends =~ /ERROR:  (?:58000: the conversation with the inference e
 cmp_ok((sort { $b <=> $a } map { $_->{took} } @$calls)[0], '<', 20, 'soon');
 all_back('open slots');
 
-# ---- slots of which the engine has not let go: its words are damaged while it stands still ----
+# ---- slots that the engine has not released: their words are damaged while the engine is stopped ----
 
 ($calls, $open) = hanging(5);
 kill 'STOP', $engine;
@@ -103,7 +104,7 @@ for my $case ([ 'gen', 0xdeadbeef ], [ 'rep_tail', 0x70000000 ])
 	all_back("$case->[0] of a stream");
 }
 
-# ---- a reply whose checksum is another one's: readers look at it in every build ----
+# ---- a reply with another one's checksum: readers check it in every build ----
 
 ($calls, $open) = hanging(1);
 kill 'STOP', $engine;
@@ -115,9 +116,9 @@ like((finish($calls->[0]))[1], qr/ERROR:  58000: the conversation with the infer
 kill 'CONT', $engine;
 all_back('a damaged reply');
 
-# ---- cursors of streams: no word comes twice, none of another conversation ----
+# ---- cursors of streams: no word comes twice, none of another call ----
 
-# The slot of a stream of which some frames were taken, while the engine stands still.
+# Return the slot of a stream of which some frames were read, while the engine is stopped.
 sub stopped_stream
 {
 	my ($sql) = @_;
@@ -148,7 +149,7 @@ for my $case ([ 'rep_tail', sub { 0 } ], [ 'rep_tail', sub { $_[0] - $wire_msg }
 	is($out, '', '... and no answer');
 }
 
-# frames of the slot's conversation before, of the same lengths, lie behind those of this one
+# frames of the slot's previous call, of the same lengths, follow those of this one
 $node->safe_psql('postgres', q{SELECT count(*) FROM llm_generate_stream('@tokens:40 words of another role') t});
 ($calls, my $slot) = stopped_stream($stream);
 my $stale = word($slot, 'rep_head');
@@ -178,7 +179,7 @@ for my $slot (0 .. $n_slots - 1)
 all_back('free slots');
 all_back('once more');
 
-# two calls that go on, in slots that seem to have been let go; they end
+# Start two calls that continue in slots that seem to be released; they end.
 sub closed_early
 {
 	($calls, $open) = hanging(2);
@@ -192,12 +193,14 @@ sub closed_early
 	return;
 }
 
-# ---- CLOSED and let_go, while the request goes on: the slot is free when its call ends, and the request must end, too ----
+# ---- CLOSED and let_go while the request is running: the slot is free when its call ends, and the request
+# must end, too ----
 
 closed_early();
-# within a second of it the engine would have seen CLOSED
+# the engine would see CLOSED within a second
 set_word($_, 'state', 1) for @$open;
-# seen in two of seven runs: one of the two requests goes on without an owner until the engine's end (docs/internals/roadmap.md)
+# seen in two of seven runs: one of the two requests continues without an owner until the engine's end
+# (docs/internals/roadmap.md)
 my $left = left_behind($node);
 TODO:
 {
@@ -212,7 +215,7 @@ if ($left ne '0|0|0|0|0|0')
 }
 all_back('let go too early');
 
-# ... also where the engine has seen CLOSED, and finds the slot open again
+# also if the engine has seen CLOSED, and finds the slot open again
 closed_early();
 usleep(1500000);
 set_word($_, 'state', 1) for @$open;

@@ -1,5 +1,5 @@
-# What the supervisor's programs may do: no new privileges, filtered system calls, nothing of the server's files,
-# environment and signals, no memory in cores.
+# The restrictions of the supervisor's programs: no new privileges, filtered system calls, no access to the
+# server's files, environment and signals, no memory in core files.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -14,7 +14,7 @@ delete $ENV{PGPASSWORD};
 ok(until_ready($node), 'the engine becomes ready');
 my $sup = parent_of(engine_pid($node));
 
-# The programs of the supervisor, by name.
+# Return the programs of the supervisor, by name.
 sub programs
 {
 	my %found;
@@ -22,7 +22,7 @@ sub programs
 	{
 		my ($pid) = $dir =~ /(\d+)$/;
 		next if parent_of($pid) != $sup;
-		# its program may not be looked at
+		# another program's link can't be read
 		my ($name) = slurp_file("$dir/status") =~ /^Name:\s+(\S+)/m;
 		$found{$name} = $pid;
 	}
@@ -42,11 +42,11 @@ sub log_has
 }
 
 my @names = grep { -x "$ENV{VLLM_PG_LIBDIR}/$_" } qw(vllm_pg_engine vllm_pg_http vllm_pg_remote);
-# the log comes last
+# this line is logged last
 ok(log_has(qr/listening on/), 'the HTTP server listens') if grep { /http/ } @names;
 ok(log_has(qr/the remote program is ready/), 'the remote program is ready') if grep { /remote/ } @names;
 my %pid = programs();
-# as others see it: Name has 15 characters
+# as other processes see it: Name has 15 characters
 for my $name (@names)
 {
 	my $pid = $pid{ substr($name, 0, 15) };
@@ -60,7 +60,7 @@ for my $name (@names)
 	is(status_of($pid, 'Umask'), '0077', "$name: files that it makes are its user's");
   SKIP:
 	{
-		# as the same user only of those that allow it
+		# as the same user, only for processes that allow it
 		skip "$name hides it", 3 if !opendir(my $d, "/proc/$pid/fd");
 		unlike(slurp_file("/proc/$pid/environ"), qr/PGPASSWORD|PGDATA|secret/, "$name: nothing of the server's environment");
 		is(slurp_file("/proc/$pid/coredump_filter") =~ s/^0+|\s+//gr, '', "$name: and no memory in one");

@@ -1,8 +1,8 @@
 # The real engine with the bundled model: many sessions at once.
 #
-# 16 sessions and one session with 1,000 rows run at the same time.  Every answer
-# must equal the one that the same prompt got alone (promise 3, through SQL), the
-# engine must have batched across sessions, and nothing may be left behind.
+# 16 sessions and one session with 1,000 rows run at the same time.  Every output must equal the one that
+# the same prompt gets alone (promise 3, through SQL), the engine must have batched across sessions, and
+# nothing may be left.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -31,7 +31,7 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM alone WHERE answer IS NULL
 my $stat = 'SELECT steps, avg_batch * steps FROM llm_stat_engine';
 my ($steps0, $seqs0) = split /\|/, $node->safe_psql('postgres', $stat);
 
-# 16 sessions, each over all prompts in an order of its own, and one with 1,000 rows
+# 16 sessions, each over all prompts in a different order, and one with 1,000 rows
 my @h;
 my $start = time;
 for my $i (1 .. 16)
@@ -45,7 +45,7 @@ for my $i (0 .. $#h)
 {
 	my $h = $h[$i];
 
-	# the batch while all ran: the long one goes on alone for a while
+	# the batch while all were running: the long one continues alone for a while
 	($steps1, $seqs1) = split /\|/, $node->safe_psql('postgres', $stat) if $i == 16;
 	$h->{h}->finish;
 	$bad++ unless ${ $h->{out} } eq "0\n";
@@ -60,7 +60,7 @@ is($node->safe_psql('postgres', 'SELECT slots_total - slots_free, running, waiti
 	'0|0|0|0', 'no slot, request or block is left');
 is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
-# the same model quantized on loading, beside it
+# the same model quantized on loading, loaded in addition
 $node->safe_psql('postgres', q{
 	SELECT llm_create_model('small', (SELECT path FROM llm_models), options => '{"quantization": "q8_0"}')});
 is($node->safe_psql('postgres', q{SELECT llm_generate(min(prompt), model => 'small', max_tokens => 8) <> '' FROM docs}), 't',
@@ -86,12 +86,12 @@ $node->safe_psql('postgres', q{SELECT llm_drop_model('small')});
 like($err, qr/invalid value for parameter "vllm.kv_cache_dtype": "int4".*must be one of: auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3, fp8_e5m2/s,
 	'an unknown type of KV cache is an error');
 
-# kill -9 in mid-generation: the calls fail with a hint, the next one works
+# kill -9 during a generation: the calls fail with a hint, the next one works
 my $pid = $node->safe_psql('postgres', 'SELECT pid FROM llm_stat_engine');
 my $up = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
-# so much work that a fast machine is at it when the signal comes
+# so much work that even a fast machine is busy when the signal comes
 @h = map { run_bg("SELECT count(llm_generate('Ticket: it is broken ' || g, max_tokens => 900, ignore_eos => true)) FROM generate_series(1, 200) g") } 1 .. 4;
-# one call alone may have four running
+# one call alone may run four requests
 $node->poll_query_until('postgres', 'SELECT count(DISTINCT pid) = 4 FROM llm_requests');
 kill 9, $pid;
 my $lost = 0;
@@ -104,7 +104,7 @@ is($lost, 4, 'kill -9 of the engine: every running call gets an error with a hin
 is($node->safe_psql('postgres', q{SELECT llm_generate(prompt, max_tokens => 64, ignore_eos => true) = answer FROM alone WHERE id = (SELECT min(id) FROM alone)}),
 	't', 'the next call works');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
-# CPUs that are not there: the engine serves, the load says so; then pinned threads give the same answers
+# CPUs that don't exist: the engine serves, the load fails; then pinned threads give the same outputs
 my $free = $node->safe_psql('postgres', q{SELECT llm_generate('pinned?', temperature => 0, max_tokens => 20)});
 $node->safe_psql('postgres', q{ALTER SYSTEM SET vllm.cpu_affinity = '1023'});
 my $at = -s $node->logfile;
@@ -113,7 +113,7 @@ $node->wait_for_log(qr/parameter "vllm.cpu_affinity" changed to "1023"/, $at);
 $node->safe_psql('postgres', 'SELECT llm_engine_restart()');
 my ($rc9, $out9, $err9) = $node->psql('postgres', q{SELECT llm_generate('pinned?', temperature => 0, max_tokens => 20)});
 like($err9, qr/CPU 1023 of cpu_affinity is not available.*DETAIL:.*may run on CPUs \d.*HINT:.*vllm.cpu_affinity/s, 'a CPU that is not there is an error of the load');
-# a failed load is tried again when a setting has changed, without more ado
+# a failed load is tried again automatically when a setting has changed
 $node->safe_psql('postgres', q{ALTER SYSTEM SET vllm.cpu_affinity = 'auto'});
 $node->reload;
 ok($node->poll_query_until('postgres', q{SELECT llm_generate('pinned?', temperature => 0, max_tokens => 20)}, $free),

@@ -1,7 +1,7 @@
-# How weights come into memory, through SQL: the cache of packed weights and huge pages.
+# Ways of loading weights, through SQL: the cache of packed weights and huge pages.
 #
-# Whatever the way, the answers are the same; what can't be used is a line in the log or
-# an error of the load, and never of the server.
+# Whatever the way, the outputs are the same; a failure is a line in the log or an error of the load, and
+# never of the server.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -38,7 +38,7 @@ $node->safe_psql('postgres', 'CREATE ROLE nobody LOGIN');
 ($rc, $out, $err) = $node->psql('postgres', 'SHOW vllm.repack_cache', extra_params => [ '-U', 'nobody' ]);
 like($err, qr/must be superuser|must have privileges|permission denied to examine/, 'and nobody else sees where the cache is');
 
-# first load writes, second maps
+# the first load writes, the second maps
 set('vllm.repack_cache', $dir);
 is($node->safe_psql('postgres', $ask), $answers, 'the load that writes the cache: the same answers');
 my @entries = glob("$dir/*.packed");
@@ -60,7 +60,7 @@ restart();
 is($node->safe_psql('postgres', $ask), $answers, 'the entry was replaced');
 logged(qr/packed weights are mapped from/, 2, 'and is used again');
 
-# a directory that is not there
+# a missing directory
 set('vllm.repack_cache', "$dir/missing");
 is($node->safe_psql('postgres', $ask), $answers, 'no such directory: the same answers');
 logged(qr/\Q$dir\E\/missing.*No such file or directory/, 2, 'and a warning for each load');
@@ -106,7 +106,7 @@ sub logged
 	my ($re, $expected, $what) = @_;
 	my $n = 0;
 
-	# the supervisor writes a line of the engine's when it has read it, which may be after the answer
+	# the supervisor logs a line of the engine when it has read it, which may be after the reply
 	for (1 .. 100)
 	{
 		my @hits = slurp_file($node->logfile, $at) =~ /$re/g;

@@ -1,5 +1,5 @@
-# Chats with real files: where templates and special tokens come from, what tokens they
-# become, and that many chats of a statement share the engine.
+# Chats with real files: the sources of templates and special tokens, the resulting tokens, and many chats
+# of one statement in the same batch.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -55,7 +55,7 @@ is(sql("SELECT llm_render_chat($HI, model => '$m')"), '<|begin_of_text|>Hi <|end
 is(sql("SELECT llm_render_chat($HI, '[{}]', model => '$m')"), 'T1', 'its template for tools');
 is(sql("SELECT llm_render_chat($HI, chat_template => '{{ eos_token }}!', model => '$m')"), '<|end_of_text|>!', q{the call's own});
 
-# one BOS, and the message's special token is text
+# one BOS, and the special token in the message is text
 my ($bos, $eos) = split /\|/, sql("SELECT llm_tokenize('<|begin_of_text|>', false, '$m')::text || '|' || llm_tokenize('<|end_of_text|>', false, '$m')::text");
 is(sql("SELECT array_length(array_positions(t, ('$bos'::int[])[1]), 1) || ' ' || array_length(array_positions(t, ('$eos'::int[])[1]), 1)
 	FROM llm_tokenize_chat($HI, model => '$m') t"), '1 1', 'tokens');
@@ -68,7 +68,7 @@ $m = model('chat_template.json' => '{"chat_template": "{% if %}"}');
 like(error("SELECT llm_render_chat($HI, model => '$m')"), qr/chat template is malformed at line 1/, 'a malformed one is an error when it is used');
 is(sql("SELECT length(llm_generate('x', model => '$m', max_tokens => 4)) > 0"), 't', '... and only then');
 
-# the option, as a file
+# the option as a file name
 my $file = abs_path($node->basedir) . '/own.jinja';
 append_to_file($file, "{{ messages[0].content }}\nSentiment:");
 my $dir = sql("SELECT path FROM llm_models WHERE name = '$m'");
@@ -87,7 +87,7 @@ is(sql($rows), sql("SET vllm.batch = off; $rows"), 'batched and not');
 unlink $file;
 is(sql("SELECT llm_render_chat($HI, model => 'own')"), "Hi <|end_of_text|>\nSentiment:", 'the file has been read');
 
-# the bundled model's template writes down what it was trained on: a text, the name of a task
+# the bundled model's template writes its training format: a text, then the name of a task
 my $bundled = sub { my ($messages, $more) = @_; return sql("SELECT llm_render_chat('$messages'" . ($more // '') . ")"); };
 my $kettle = '{"role":"user","content":"The kettle arrived broken."}';
 is($bundled->("[$kettle]"), "<|begin_of_text|>Ticket: The kettle arrived broken.\nSentiment:", 'a text alone is a ticket with a sentiment');

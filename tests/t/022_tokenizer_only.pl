@@ -1,5 +1,5 @@
-# A GGUF file without tensors is a model that only has a tokenizer, whatever its
-# architecture: what needs no weights works with it, through SQL.
+# A GGUF file without tensors is a model that only has a tokenizer, whatever its architecture: functions
+# that need no weights work with it, through SQL.
 use strict;
 use warnings;
 use Cwd qw(getcwd);

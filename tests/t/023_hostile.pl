@@ -1,6 +1,6 @@
-# A hostile model file never takes the engine down: files made wrong in many ways are
-# inspected, registered and loaded in a running server, in which each is an error with an
-# SQLSTATE, the engine stays the same process and as small as it was, and its model answers.
+# A hostile model file never crashes the engine: files with all kinds of errors are inspected, registered
+# and loaded in a running server.  Each must be an error with an SQLSTATE, the engine must stay the same
+# process, without growing, and serve its model.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -23,7 +23,7 @@ my $n = 0;
 my %made;    # name -> path, in the order of @names
 my @names;
 
-# A copy of a fixture's directory, where the server's user can read it.
+# A copy of a fixture's directory that the server's user can read.
 sub model
 {
 	my ($name, $fixture) = @_;
@@ -56,7 +56,7 @@ sub slurp_raw
 	return <$f>;
 }
 
-# config.json with other values; text instead of them if it is no hash.
+# Write config.json with changed values; with a text instead if the argument is no hash.
 sub config
 {
 	my ($name, $with, $fixture) = @_;
@@ -72,7 +72,7 @@ sub config
 	spit($file, $with);
 }
 
-# The weights: their header as a hash and their data go through a function.
+# Rewrite the weights: their header as a hash and their data go through a function.
 sub weights
 {
 	my ($name, $change) = @_;
@@ -161,7 +161,7 @@ weights('a tensor missing', sub { delete $_[0]{$q}; return });
 weights('truncated data', sub { (undef, substr($_[1], 0, 1000)) });
 spit(model('weights: a header of 2^63 bytes') . '/model.safetensors', pack('Q<', 2**63) . '{}');
 spit(model('weights: a header longer than the file') . '/model.safetensors', pack('Q<', 90_000_000) . '{}');
-# two bytes of text can be a node of 64: as a tree each of these would take a gigabyte
+# two bytes of text can become a node of 64 bytes: as a tree each of these would take a gigabyte
 my @trees = ([ 'lists of numbers', '[0' . ',0' x 20_000_000 ], [ 'objects', '{"a":[{}' . ',{}' x 12_000_000 ], [ 'keys', '{"a":0' . ',"":0' x 8_000_000 ]);
 for my $t (@trees)
 {
@@ -173,7 +173,7 @@ for my $t (@trees)
 	spit("$dir/model.safetensors.index.json", substr($t->[1], 0, 60_000_000));
 }
 undef @trees;
-# more than any machine's memory, all of it a hole
+# more than any machine's memory, as a sparse file
 {
 	my $dir = model('weights: 4 TB of a hole');
 	my $file = "$dir/model.safetensors";
@@ -197,7 +197,7 @@ undef @trees;
 	my $text = $json->encode(\%h);
 	spit($file, pack('Q<', length $text) . $text);
 	spit("$dir/config.json", $json->encode($c));
-	# not every file system takes files of that size
+	# not every file system supports files of that size
 	if (!truncate($file, 8 + length($text) + $at))
 	{
 		note("no file of 4 TB here: $!");
@@ -215,7 +215,7 @@ for my $i ([ 'a path above', { weight_map => { $q => '../../../../etc/passwd' } 
 	spit("$dir/model.safetensors.index.json", $json->encode($i->[1]));
 }
 
-# a quantized matrix whose columns are in groups that are not there, and one with a NaN scale
+# a quantized matrix whose columns refer to missing groups, and one with a NaN scale
 for my $bad ('g_idx out of range', 'a scale of NaN')
 {
 	weights("gptq: $bad", sub {
@@ -226,7 +226,7 @@ for my $bad ('g_idx out of range', 'a scale of NaN')
 		my @parts = ([ 'qweight', 'I32', [ $cols / 8, $rows ], "\0" x ($cols * $rows / 2) ], [ 'qzeros', 'I32', [ $groups, $rows / 8 ], "\0" x ($groups * $rows / 2) ],
 			[ 'scales', 'F16', [ $groups, $rows ], ($bad =~ /NaN/ ? "\x00\x7e" : "\x00\x3c") x ($groups * $rows) ],
 			[ 'g_idx', 'I32', [$cols], pack('l<', $bad =~ /g_idx/ ? 2**31 - 1 : 0) x $cols ]);
-		# in place of the matrix, so that there is no hole: the others move up
+		# replaces the matrix without a gap: the other tensors move
 		my $out = '';
 		for my $t (sort { $h->{$a}{data_offsets}[0] <=> $h->{$b}{data_offsets}[0] } grep { $_ ne '__metadata__' } keys %$h)
 		{
@@ -247,7 +247,7 @@ for my $bad ('g_idx out of range', 'a scale of NaN')
 	spit($file, $json->encode($c));
 }
 
-# ---- things that are no files ----
+# ---- special files ----
 
 my $dir = model('a FIFO for weights');
 unlink "$dir/model.safetensors";
@@ -319,7 +319,7 @@ sub parts
 		push @files, "$dir/m" . substr($from, -20);
 		copy($from, $files[-1]) or die "$from: $!";
 	}
-	# a key's value stands behind its name and type
+	# a key's value follows its name and type
 	my $set = sub {
 		my ($part, $key, $value) = @_;
 		my $bytes = slurp_raw($files[$part]);
@@ -383,7 +383,7 @@ for my $name (@names)
 	my $path = $made{$name};
 	my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_inspect_model('$path')->>'supported'");
 	my ($rc2, $out2, $err2) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_create_model('bad', '$path');\nSELECT llm_load_model('bad');");
-	# what inspect says of the weights it doesn't read
+	# inspect doesn't read the weights, so it finds no error in them
 	my $unread = $name =~ /scale of NaN|4 TB of a hole/;
 	my $inspected = $out eq 'false' || $err =~ /ERROR:  (XX001|0A000|58030|22023)/ || $unread;
 	my $refused = $err2 =~ /ERROR:  (XX001|0A000|58030|22023|53200|54000): (?!could not reach)/;
@@ -404,7 +404,7 @@ cmp_ok($peak / 1024, '<', 800, 'and never took a gigabyte more');
 cmp_ok($grown, '<', 150, 'the engine has not grown by 150 MB');
 figure('%d hostile models, resident memory %+.0f MB', scalar @names, $grown);
 
-# A chat template may cost what it may cost, and no more when it comes again.
+# The cost of a chat template is bounded, also when it is used again.
 my @bombs = ([ 'a loop', '{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}' ], [ 'a product', q({{ 'x' * 1000000000000 }}) ],
 	[ 'a macro that calls itself', '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}' ], [ 'doubling', q({% set ns = namespace(s='xxxxxxxx') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}) ],
 	[ 'half a tag', '{% if' ], [ 'brackets', '{{ ' . '(' x 100000 ]);
@@ -422,12 +422,12 @@ for my $b (@bombs, @bombs, @bombs)
 	$node->psql('postgres', q{SELECT llm_drop_model('bad')});
 	push @after, rss_kb($pid) if $b == $bombs[-1];
 }
-# what was freed stays with the allocator, for the next that is as big
+# freed memory stays with the allocator, for the next template of that size
 $grown = ($after[2] - $after[1]) / 1024;
 cmp_ok($grown, '<', 100, 'templates leave nothing behind');
 figure('%d hostile templates, resident memory %+.0f MB, the third time %+.0f MB', scalar @bombs, ($after[0] - $rss) / 1024, $grown);
 
-# Files that others change while they are read: whatever comes of it, the engine lives.
+# Files that others change while they are read: whatever the result, the engine survives.
 for my $kind ('model.safetensors', 'tokenizer.json', 'config.json', 'gguf')
 {
 	my $gguf = $kind eq 'gguf';
@@ -440,7 +440,7 @@ for my $kind ('model.safetensors', 'tokenizer.json', 'config.json', 'gguf')
 	my $child = fork() // die;
 	if ($child == 0)
 	{
-		# in place: shorter, longer, other bytes, and right again
+		# in place: shorter, longer, other bytes, and restored
 		open(my $f, '+<:raw', $file) or POSIX::_exit(1);
 		for (my $i = 1; !-e $stop; $i++)
 		{
@@ -471,7 +471,7 @@ for my $kind ('model.safetensors', 'tokenizer.json', 'config.json', 'gguf')
 	figure('%s changed in place: %s', $kind, join(', ', map { "$_ $seen{$_}" } sort keys %seen));
 }
 
-# Names in no encoding: a database that takes any bytes.
+# Names in no encoding: a database that accepts any bytes.
 $node->safe_psql('postgres', q{CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'});
 $node->safe_psql('bytes', 'CREATE EXTENSION vllm_pg');
 my $odd = model('odd name');

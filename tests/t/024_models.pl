@@ -2,10 +2,10 @@
 #
 # - a mixture of experts and one with latent attention, with a KV cache so small that
 #   requests are preempted: many sessions and a statement of many rows get the tokens that
-#   each prompt got alone;
+#   each prompt gets alone;
 # - option rope_scaling: texts longer than the model's positions get transformers' tokens
 #   (fixtures/rope_option.json);
-# - a GGUF model in parts: the tokens of the whole file.
+# - a split GGUF model: the tokens of the whole file.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -23,7 +23,7 @@ my $json = JSON::PP->new->canonical;
 my $fixtures = getcwd() . '/fixtures';
 my $top = PostgreSQL::Test::Utils::tempdir_short();
 
-# A fixture's directory, where the server's user can read it.
+# A fixture's directory that the server's user can read.
 sub model_copy
 {
 	my ($fixture) = @_;
@@ -60,7 +60,7 @@ for my $m ([ 'experts', 'qwen3_moe_f16' ], [ 'latent', 'deepseek3_f16' ])
 	$node->safe_psql('postgres', qq{
 		SELECT llm_create_model('$name', '$dir', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 128}');
 		SELECT llm_load_model('$name')});
-	# one after the other: without the batch node each call waits for the one before
+	# one after the other: without the batch node each call waits for the previous one
 	$node->safe_psql('postgres', qq{
 		SET vllm.batch = off;
 		CREATE TABLE alone_$name AS SELECT id, prompt, $call AS ids FROM texts});
@@ -68,7 +68,7 @@ for my $m ([ 'experts', 'qwen3_moe_f16' ], [ 'latent', 'deepseek3_f16' ])
 	is($node->safe_psql('postgres', "SELECT count(DISTINCT ids) > 12 AND min(cardinality(ids)) = 80 FROM alone_$name"), 't', "$name: different answers of 80 tokens");
 	my $bad = "SELECT count(*) FROM (SELECT ids, $call AS got FROM alone_$name, generate_series(1, %d) g ORDER BY md5(id::text || g || '%d')) s WHERE got IS DISTINCT FROM ids";
 	my ($wrong, $n) = (0, 0);
-	# how many meet in the engine depends on the machine: once more if none was in another's way
+	# how many requests meet in the engine depends on the machine: repeat if none was preempted
 	for my $round (1 .. 8)
 	{
 		my @h = map { bg($node, sprintf($bad, 1, $_)) } 1 .. 12;
@@ -118,7 +118,7 @@ for my $r (@{ $ref->{rows} })
 	like($err, qr/ERROR:  22023: .*max_model_len/, "$name: more than the scaling gives is an error");
 }
 
-# ---- a GGUF model in parts ----
+# ---- a split GGUF model ----
 
 copy("$fixtures/models/phi3_f16_f16_gguf.gguf", "$top/whole.gguf") or die;
 my $parts = model_copy('phi3_f16_gguf_split');

@@ -1,9 +1,9 @@
-# Models with recurrent state, through SQL: a hybrid, whose requests have a slot of state and blocks of
-# KV, and one with nothing but state.
+# Models with recurrent state, through SQL: a hybrid, whose requests have a slot of state and KV blocks, and
+# one with nothing but state.
 #
-# With very little KV memory many sessions run into each other: requests wait for slots, are preempted
-# for want of blocks, whereupon their state begins anew, and some are cancelled.  Every answer must equal
-# the one that the same prompt got alone, and nothing may be left behind.
+# With very little KV memory many sessions compete: requests wait for slots, are preempted when blocks run
+# out, so that their state is computed anew, and some are cancelled.  Every output must equal the one that
+# the same prompt gets alone, and nothing may be left.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -41,10 +41,10 @@ for my $fixture (sort keys %memory)
 	my $stat = q{SELECT preemptions FROM llm_stat_model WHERE name = 'm'};
 	is($node->safe_psql('postgres', $stat), 0, "$fixture: alone, nobody is preempted");
 
-	# no two prompts are the same
+	# all prompts differ
 	my $endless = "SELECT $call FROM (SELECT prompt || g AS prompt FROM prompts, generate_series(1, 99) g ORDER BY g, id) s";
 	my @h = map { bg($node, "SELECT count(*) FILTER (WHERE $call IS DISTINCT FROM answer) FROM (SELECT * FROM alone ORDER BY md5(id || '$_')) s") } 1 .. 8;
-	# cancelled in their prompt, in a queue or in their answer
+	# cancelled in their prompt, in a queue or during their output
 	my @c = map { bg($node, "SET statement_timeout = " . 15 * $_, $endless) } 1 .. 8;
 	finish($_) for @c;
 	is(join(' ', map { my ($out, $err) = finish($_); $out . $err } @h), join(' ', (0) x 8),

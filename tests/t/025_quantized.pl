@@ -1,5 +1,5 @@
-# Quantized models of every method, through SQL: what llm_inspect_model and llm_models say
-# that they are computed as, and that they answer.
+# Quantized models of every method, through SQL: the types that llm_inspect_model and llm_models report, and
+# that the models generate.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -12,7 +12,7 @@ use VllmTest ();
 my $fixtures = getcwd() . '/fixtures/models';
 my $top = PostgreSQL::Test::Utils::tempdir_short();
 
-# A copy where the server's user can read it.
+# A copy that the server's user can read.
 sub model
 {
 	my ($name) = @_;
@@ -45,7 +45,7 @@ my @models = (
 );
 my %path = map { $_->[0] => model($_->[0]) } @models;
 
-# AutoRound has the layouts of others, and says so
+# AutoRound has the formats of other methods, and names them
 $path{autoround} = "$top/autoround";
 mkdir $path{autoround} or die;
 copied($_, "$path{autoround}/" . (split /\//)[-1]) for glob("$fixtures/quant_awq/*");
@@ -75,7 +75,8 @@ for (@models)
 	$node->safe_psql('postgres', "SELECT llm_drop_model('$name')");
 }
 
-# FP8 with scales of blocks, of each of which the first is to be the matrix's: it stays FP8, as BF16 it takes twice the memory
+# FP8 with a scale for each block, of which the first becomes the matrix's: it stays FP8, as BF16 it takes
+# twice the memory
 my $fp8 = "$top/fp8";
 mkdir $fp8 or die;
 for my $file (glob "$fixtures/quant_fp8/*")
@@ -86,7 +87,7 @@ for my $file (glob "$fixtures/quant_fp8/*")
 	{
 		my $n = unpack('Q<', $text);
 		my $head = substr($text, 8, $n);
-		# no gaps: the others are something else, which nobody looks at
+		# without gaps: the other scales become another, unused tensor
 		$head =~ s/"([^"]*)\.weight_scale_inv":\{"dtype":"F32","shape":\[[^]]*\],"data_offsets":\[(\d+),(\d+)\]/
 			sprintf('"%s.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]},"%s.input_scale":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]',
 				$1, $2, $2 + 4, $1, ($3 - $2) \/ 4 - 1, $2 + 4, $3)/ge;
@@ -109,7 +110,7 @@ ok($bytes{fp8} < $bytes{bf16} * 0.75, 'weights of FP8 take less memory');
 my ($rc8, $out8, $err8) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_create_model('no', '$fp8', options => '{\"fp8_activations\": true}')");
 like($err8, qr/0A000: option "fp8_activations" is for GPUs, and this model is computed on the CPUs/, 'activations of FP8 are refused on CPUs');
 
-# a method that isn't there
+# an unknown method
 my $bad = model('quant_gptq_head');
 PostgreSQL::Test::Utils::append_to_file("$bad/config.json.new",
 	slurp_file("$bad/config.json") =~ s/"quant_method": "gptq"/"quant_method": "aqlm"/r);

@@ -1,5 +1,5 @@
-# Decisions by log-probability with the bundled model: the functions agree with each
-# other, whatever runs beside them, batched or row by row; and nothing is left behind.
+# Decisions by log-probability with the bundled model: the functions agree with each other, whatever runs at
+# the same time, batched or row by row; and nothing is left.
 use strict;
 use warnings;
 use Cwd ();
@@ -25,7 +25,7 @@ sub error
 	return $rc ? $err : "no error: $out";
 }
 
-# labels of one token and of many, one a beginning of another
+# labels of one token and of many, one a prefix of another
 sql(q{
 	CREATE TABLE labels AS SELECT ARRAY['refund', 'delivery', 'a broken article', 'broken', 'nothing of all that, but something else',
 		'a', 'b', 'thanks', 'complaint'] AS l;
@@ -46,10 +46,10 @@ is( sql(q{SELECT count(*) FROM asked a, labels, LATERAL (SELECT label FROM alone
 is( sql(q{SELECT count(*) FROM asked a, labels, LATERAL (SELECT label FROM alone WHERE alone.id = a.id ORDER BY logprob / octet_length(label) DESC LIMIT 1) best
 	WHERE llm_choose(a.p, l, 'bytes') <> best.label}), '0', '... by byte');
 
-# a text's own tokens behind BOS are a continuation of nothing
+# a text's own tokens after BOS are a continuation of an empty prompt
 is( sql(q{SELECT count(*) FROM docs, LATERAL llm_loglikelihood('', prompt) l WHERE abs(llm_perplexity(prompt) / exp(-l.logprob / l.tokens) - 1) > 1e-12}),
 	'0', 'perplexity is what the log-probability of the text says');
-# (where the answer's text makes the same tokens)
+# (if the output's text has the same tokens)
 is( sql(q{SELECT bool_and(is_greedy), bool_and(l.tokens = cardinality(g.token_ids)) FROM (SELECT rtrim(p) AS p FROM asked) a,
 	LATERAL llm_generate_full(p, max_tokens => 6, temperature => 0) g, LATERAL llm_loglikelihood(p, g.text) l
 	WHERE g.text <> '' AND llm_tokenize(p || g.text) = llm_tokenize(p) || g.token_ids}), 't|t', 'what is generated at temperature 0 is greedy');
@@ -59,7 +59,7 @@ my $passed = sql(q{SELECT count(*) FROM docs WHERE llm_filter('It is about money
 my $guess = sql(q{EXPLAIN SELECT * FROM docs WHERE llm_filter('It is about money.', prompt, 0.3)}) =~ /rows=(\d+)/ ? $1 : -1;
 cmp_ok(abs($guess - $passed), '<=', 2, "another session's plan expects $passed rows: $guess");
 
-# row by row, and beside all kinds of other requests
+# row by row, and together with all kinds of other requests
 my $all = q{SELECT md5(string_agg(x, ',' ORDER BY id)) FROM (SELECT a.id, concat_ws('|', llm_choose(a.p, l), llm_perplexity(a.p),
 	llm_filter('It is about money.', a.p), llm_filter_prob('polite', a.p)) AS x FROM asked a, labels WHERE a.id % 3 = 0) s};
 my $want = sql("SET vllm.batch = off; $all");
@@ -69,7 +69,7 @@ push @bg, bg($node, q{SELECT count(*) FROM (SELECT llm_generate(prompt, max_toke
 is(scalar(finish($_)), $want, 'beside others: the same') for @bg[0 .. 3];
 is(scalar(finish($bg[4])), '64', 'and they have their answers');
 
-# cancelled in any state: no block, no request stays
+# cancelled in any state: no block and no request is left
 for my $ms (5, 20, 50, 90, 150)
 {
 	like(error("SET statement_timeout = $ms; SELECT llm_choose(p || repeat(' word', 300 + id), (SELECT array_agg('label ' || i) FROM generate_series(1, 200) i)) FROM asked;"),
@@ -78,7 +78,7 @@ for my $ms (5, 20, 50, 90, 150)
 }
 ok(until_sql($node, q{SELECT running + waiting + kv_blocks_used = 0 FROM llm_stat_engine}), 'no request or block is left');
 
-# too long for the model; not for models that don't generate
+# too long for the model; and models that don't generate
 like(error(q{SELECT llm_choose(repeat('word ', 5000), '{a,b}');}), qr/54000/, 'a prompt that does not fit');
 like(error(q{SELECT llm_perplexity(repeat('word ', 5000));}), qr/54000/, 'a text that does not fit');
 is(sql(q{SELECT llm_choose('My parcel is late. ', '{a,b}', chat => true) IN ('a', 'b')}), 't', "with the model's chat template");

@@ -1,9 +1,11 @@
-# ALTER EXTENSION vllm_pg UPDATE from the version before gives what a fresh install gives: the same members, bodies, comments,
-# grants, row-level security and configuration tables.  Neither runs what others have put into the extension's schema
-# beforehand, and nor does what they made when a superuser uses it; who may read or write all tables or owns the
-# database finds nothing in the extension's tables.
+# ALTER EXTENSION vllm_pg UPDATE from the previous version gives the same as a fresh install: the same
+# members, bodies, comments, grants, row-level security and configuration tables.  Neither runs code that
+# others have put into the extension's schema before, nor does such code run when a superuser uses the
+# extension.  Roles that may read or write all tables, or own the database, can read nothing in the
+# extension's tables.
 #
-# tests/upgrade has the scripts of versions before, which make install leaves out (scripts/check.sh adds them).
+# tests/upgrade has the scripts of older versions, which make install leaves out (scripts/check.sh adds
+# them).
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -18,7 +20,7 @@ $node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_librar
 $node->append_conf('postgresql.conf', "vllm.engine_args = '--fake'\nvllm.allowed_hosts = '127.0.0.1'\n");
 $node->start;
 
-# One line per member object with everything that a user could notice.
+# One line per member object with every visible property.
 my $shape = q{
 WITH x AS (SELECT oid, extconfig, extcondition FROM pg_extension WHERE extname = 'vllm_pg'),
 	m AS (SELECT classid, objid FROM pg_depend, x WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND refobjid = x.oid)
@@ -66,7 +68,7 @@ for my $v ('0.9')
 	(my $db = "from_$v") =~ s/\W/_/g;
 	$node->safe_psql('postgres', "CREATE DATABASE $db");
 	$node->safe_psql($db, "CREATE EXTENSION vllm_pg VERSION '$v'");
-	# the library is newer than this catalog until somebody updates it
+	# the library is newer than this catalog until the extension is updated
 	is($node->safe_psql($db, q{SELECT llm_generate('old catalog'), (llm_generate_full('old catalog')).text,
 		llm_count_tokens('old catalog') > 0, (SELECT state FROM llm_stat_engine), (SELECT count(*) FROM llm_models)}),
 		'OLD CATALOG|OLD CATALOG|t|ready|1', "a catalog of $v works with this library");
@@ -153,7 +155,7 @@ $models =~ s/path, options, provider, url/model, path, created/;
 is($node->safe_psql('restored', sprintf($models, $leaver, 2, 'lora')), $node->safe_psql('fresh', sprintf($models, $leaver, $leaver, 'lora')), 'adapters travel, too');
 is($node->safe_psql('restored', q{SELECT llm_generate('hello there', lora => 'tuned'), llm_generate('hello there', model => 'bundled_tuned')}),
 	'[tuned] HELLO THERE|[other] HELLO THERE', 'and work there');
-# the number of a role that is gone may be another role's there: nobody is the owner, and nobody has the grant
+# the number of a dropped role may be another role's there: the model has no owner, and the grant is void
 my $numbers = q{SELECT name, owner, grantees FROM vllm.model WHERE name IN ('left', 'closed') UNION ALL SELECT name, owner, grantees FROM vllm.lora WHERE name = 'left_tuned'
 	UNION ALL SELECT name, owner, NULL FROM vllm.job ORDER BY 1};
 is($node->safe_psql('fresh', $numbers), "closed|postgres|{$leaver}\nleft|$leaver|{owner}\nleft_job|$leaver|\nleft_tuned|$leaver|{}", 'rows have the numbers of roles that are gone');
@@ -163,12 +165,12 @@ unlike(slurp_file($dump), qr/\b$leaver\b/, 'nor has the dump');
 is($node->safe_psql('restored', q{SELECT has_grant FROM (SELECT grantees::text AS has_grant FROM vllm.model WHERE name = 'mine') m}), '{-,"\"-\"","\"Odd, name\""}', 'odd names are kept apart from PUBLIC');
 is($node->safe_psql('restored', q{SET ROLE owner; SELECT llm_generate('hello there', model => 'left')}), 'HELLO THERE', 'grants to others hold');
 $node->command_like([ 'pg_dump', '--inserts', '-d', $node->connstr('fresh') ], qr/INSERT INTO vllm.model VALUES \('left', '\/fake\/ready', NULL, 'local', NULL, '1', '\{owner\}', false\)/, 'a dump of INSERTs has no number either');
-# a key whose role is gone would be dumped with a number, which another role may have there
+# a key of a dropped role would be dumped with a number, which another role may have there
 is($node->safe_psql('fresh', 'SELECT string_agg(name, $$ $$ ORDER BY name) FROM vllm.api_key'), 'kept lost', 'there are two API keys');
 is($node->safe_psql('restored', 'SELECT name, role, state FROM llm_api_keys'), 'kept|owner|active', 'that of a role that is there travels');
 is($node->safe_psql('restored', 'SELECT count(*) FROM vllm.api_key'), '1', 'and no other');
 
-# ---- who reads and writes the catalog ----
+# ---- access to the catalog tables ----
 
 my $tables = q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_depend JOIN pg_class c ON c.oid = objid WHERE classid = 'pg_class'::regclass
 	AND deptype = 'e' AND refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'vllm_pg') AND relkind IN ('r', 'p', 'm')};
@@ -204,7 +206,7 @@ WHEN others THEN
 	RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
 };
-# one row of each, as text, to be put in again
+# one row of each, as text, to be inserted again
 my %row = map { my ($t, $r) = split /\t/, $_, 2; ($t => $r) } split /\n/, $node->safe_psql('shared',
 	join(' UNION ALL ', map { "(SELECT '$_' || E'\\t' || quote_literal(x::text) FROM vllm.$_ x LIMIT 1)" } split / /, $node->safe_psql('shared', $tables)));
 is(scalar(keys %row), 10, '... and rows');
@@ -228,7 +230,7 @@ for my $role (qw(writer reader dbowner tabowner))
 	is(join(' ', grep { !/\|0$/ } split /\n/, $out) . $err, '', "$role finds nothing in any table of the extension, and changes nothing");
 	is($node->safe_psql('shared', $rows), $before, '... and so it is');
 }
-# what they may do goes on: the owner's view of the job, and functions of others
+# allowed uses still work: the owner's view of the job, and functions of others
 is($node->safe_psql('shared', q{SELECT name, state FROM llm_jobs}, connstr => $node->connstr('shared') . ' user=tabowner'), 'docs_embedding|active', 'the owner of a job sees it');
 is($node->safe_psql('shared', q{SELECT llm_generate('a b'); SELECT (v1_responses('{"model": "tickets-2m", "input": "c"}') ->> 'object'), count(*) FROM vllm.response;
 	SELECT count(*) FROM llm_models WHERE name = 'far'; SELECT llm_pause_job('docs_embedding'); SELECT llm_resume_job('docs_embedding');
@@ -236,7 +238,7 @@ is($node->safe_psql('shared', q{SELECT llm_generate('a b'); SELECT (v1_responses
 	connstr => $node->connstr('shared') . ' user=tabowner'), "A B\nresponse|0\n1\n\n\n", 'functions and triggers work for who may not read the tables');
 is($node->safe_psql('shared', q{SELECT count(*) FROM vllm.job_queue}), '3', '... which have what they wrote');
 is($node->safe_psql('shared', q{SELECT priority, input FROM llm_jobs}), '3|src.text', '... and changed');
-# settings of the database are its owner's, and the worker's session has them, too
+# settings of the database are set by its owner, and apply to the worker's session, too
 $node->safe_psql('shared', q{ALTER DATABASE shared SET role = dbowner; ALTER DATABASE shared SET search_path = nowhere; ALTER DATABASE shared SET row_security = off;
 	ALTER DATABASE shared SET transform_null_equals = on; ALTER DATABASE shared SET standard_conforming_strings = off}, connstr => $node->connstr('shared') . ' user=dbowner');
 $node->safe_psql('shared', 'SET ROLE NONE; GRANT SELECT ON public.docs TO dbowner');
@@ -244,11 +246,11 @@ $node->safe_psql('postgres', 'ALTER SYSTEM RESET vllm.job_workers');
 $node->reload;
 ok($node->poll_query_until('shared', 'SELECT count(*) = 3 FROM public.docs WHERE v IS NOT NULL'), "the worker does the rest, whatever the database's owner sets");
 
-# ---- whose code runs ----
+# ---- which code runs ----
 #
-# mallory may create in the extension's schema and makes whatever might fit its names there: operators of all pairs of
-# types, functions of pg_catalog's names, overloads of ours, types, domains and casts.  Each tells the log if a superuser
-# runs it, makes mallory one and fails.
+# mallory may create objects in the extension's schema and makes everything that could match its names
+# there: operators of all pairs of types, functions with pg_catalog's names, overloads of ours, types,
+# domains and casts.  Each logs a line if a superuser runs it, makes mallory a superuser and fails.
 
 my $hostile = q{
 CREATE FUNCTION public.trap(what pg_catalog.text) RETURNS pg_catalog.bool LANGUAGE plpgsql SET search_path = pg_catalog AS $$
@@ -346,7 +348,8 @@ sub as_mallory
 }
 sub is_superuser { return $node->safe_psql('postgres', q{SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'}) }
 
-# Calls of a superuser, who gives all names their schemas and has mallory's first: all that sends SQL of its own.
+# Calls of a superuser, which qualify all names and have mallory's schema first: everything that runs SQL of
+# its own.
 my $calls = q{
 SET search_path = public, pg_catalog;
 TABLE pg_catalog.pg_class LIMIT 0;
@@ -400,7 +403,7 @@ SELECT public.llm_tool('public.up(pg_catalog.text)'::pg_catalog.regprocedure);
 SELECT public.llm_call_tool('{"function": {"name": "up", "arguments": "{\\"word\\": \\"a\\"}"}}'::pg_catalog.json, ARRAY['public.up(pg_catalog.text)'::pg_catalog.regprocedure]);
 SELECT public.llm_agg(a, 'sum up'::pg_catalog.text) FROM public.jobbed; SELECT public.llm_cache_prune(), public.llm_cache_clear();
 };
-# what bodies and views refer to: nothing but the system's and the extension's own
+# objects that bodies and views refer to: only the system's and the extension's own
 my $foreign = q{WITH m AS (SELECT classid, objid FROM pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND deptype = 'e'
 		AND refobjid = (SELECT oid FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg')),
 	parts AS (SELECT * FROM m UNION ALL SELECT 'pg_catalog.pg_rewrite'::pg_catalog.regclass, r.oid FROM m JOIN pg_catalog.pg_rewrite r ON m.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND r.ev_class = m.objid
@@ -434,7 +437,7 @@ for my $db (qw(install update))
 	is(hostile_lines($at) . is_superuser(), 'f', "$db: ... without mallory's functions");
 }
 
-# a schema vllm that is there already is not taken
+# an existing schema vllm is not used
 $node->safe_psql('postgres', 'CREATE DATABASE taken; GRANT CREATE ON DATABASE taken TO mallory');
 as_mallory('taken', q{CREATE SCHEMA vllm; CREATE TABLE vllm.model (name name); CREATE FUNCTION vllm.check_preload() RETURNS void LANGUAGE sql AS 'SELECT 1'});
 like(($node->psql('taken', 'CREATE EXTENSION vllm_pg'))[2], qr/schema "vllm" already exists/, 'a schema vllm of somebody else is refused');

@@ -1,6 +1,6 @@
-# Every line of tests/batch/statements.sql with vllm.batch off and on: the same output, the same
-# errors, the same requests (or the relation that the line names), nothing left in the engine.
-# VLLM_LINES='12-20,35' runs some lines only.
+# Every line of tests/batch/statements.sql with vllm.batch off and on: the same output, the same errors, the
+# same requests (or the relation that the line names), nothing left in the engine.  VLLM_LINES='12-20,35'
+# runs some lines only.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -27,7 +27,7 @@ cmp_ok(scalar @lines, '>=', 150, 'statements') if !$ENV{VLLM_LINES};
 my $node = new_node('batch_diff', "autovacuum = off\njit = off\nmax_worker_processes = 16\nmax_parallel_workers = 8\nmax_parallel_workers_per_gather = 2\nlog_min_messages = error\nstatement_timeout = '30s'\n");
 ok(until_ready($node), 'the engine becomes ready');
 batch_setup($node);
-# the planner's price of a call depends on the engine's speed: past its first measurement
+# the planner's cost of a call depends on the engine's speed: get past the first measurement
 $node->safe_psql('postgres', q{SELECT count(llm_generate('@tokens:200')) FROM generate_series(1, 20)});
 my $has_explain = $node->psql('postgres', q{LOAD 'auto_explain'}) == 0;
 
@@ -62,7 +62,7 @@ for my $l (@lines)
 	ok($why eq '', "$l->{at}: $l->{sql}") or diag("line $l->{at} of statements.sql: $l->{sql}\n$why");
 }
 
-# vllm.batch_strict is not for nothing
+# vllm.batch_strict has an effect
 my @early = grep { $_->{early} } @lines;
 ok(grep({ my $at = $_->{at}; grep { $got{$_}{$at}{out} . $got{$_}{$at}{err} ne $got{off}{$at}{out} . $got{off}{$at}{err} } qw(on window1 window3) } @early),
 	'without it an error surfaces earlier') if @early;
@@ -75,7 +75,7 @@ SKIP:
 	{
 		my $plan = $got{plan}{ $l->{at} };
 		my $off = $got{off}{ $l->{at} };
-		# auto_explain is silent about a statement that fails
+		# auto_explain logs nothing for a statement that fails
 		my $batched = $l->{inline} || $plan->{err} =~ /LLM Batch/ || $off->{err} =~ /^ERROR/m || ($l->{early} && $plan->{err} =~ /^ERROR/m) || $off->{out} =~ /^ROLLBACK$/m;
 
 		ok($batched && ($l->{early} || $l->{differs} || $plan->{out} eq $off->{out}), "plan of $l->{at}")
@@ -83,7 +83,7 @@ SKIP:
 	}
 }
 
-# and equal requests of a statement are made once, if they are sure to get equal answers
+# and equal requests of a statement are made once, if they are sure to get equal outputs
 for my $t (
 	[ 8, q{SELECT llm_generate(body, temperature => 0) FROM docs} ],
 	[ 8, q{SELECT llm_generate(body, temperature => 1, seed => 3) FROM docs} ],

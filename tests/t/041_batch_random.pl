@@ -1,9 +1,8 @@
-# Random queries with vllm.batch off and on: the same rows in the same order, the same
-# requests (where LIMIT, EXISTS or a join that ends early allows it: none missing), nothing
-# left in the engine.
+# Random queries with vllm.batch off and on: the same rows in the same order, the same requests (if LIMIT,
+# EXISTS or a join that ends early makes them differ: none missing), nothing left in the engine.
 #
-# VLLM_SEED=n chooses the sequence, BATCH_RANDOM_N=n its length (2,000), VLLM_ONLY=k runs its
-# query k alone.  A failure prints all that is needed to run it again.
+# VLLM_SEED=n chooses the sequence, BATCH_RANDOM_N=n its length (2,000), VLLM_ONLY=k runs only query k.  A
+# failure prints everything that is needed to repeat it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -20,14 +19,14 @@ my $chunk = 500;
 srand($seed);
 note("VLLM_SEED=$seed BATCH_RANDOM_N=$n");
 
-# ---- dice ----
+# ---- random choices ----
 
 sub one_of { return $_[ int rand @_ ] }
 sub chance { return rand() < $_[0] }
 
-# ---- a query in the making ----
+# ---- a query under construction ----
 
-# what it contains, for the relation of the logs; names
+# its contents, for the relation of the logs; names
 our ($more, $copies, $calls, $names);
 
 # Columns that an expression may use: [ name, type ], type t (text), i (int) or b (bool).
@@ -46,7 +45,7 @@ sub call
 	$calls++;
 	if (chance(0.12))
 	{
-		# STABLE: the planner copies them where it pulls a sub-select up, and into keys of joins
+		# STABLE: the planner copies them when it pulls a sub-select up, and into join keys
 		$copies = 1;
 		return one_of("llm_class($prompt)", "(llm_embed($prompt, 2, false))[1]::text", "round(llm_similarity($prompt, 'p x')::numeric, 3)::text",
 			"llm_class($prompt)", "(SELECT c.label FROM llm_classify($prompt, top => 1) c)", "(llm_embed('p x', 1, false))[1]::text");
@@ -194,7 +193,7 @@ sub from
 	{
 		my $kind = one_of(qw(JOIN JOIN LEFT RIGHT FULL CROSS LATERAL LATERAL));
 
-		# a side that is empty or used up ends a join early
+		# an empty or exhausted side ends a join early
 		$more = 1 if $calls > $before;
 		if ($kind eq 'LATERAL')
 		{
@@ -226,7 +225,7 @@ sub from
 	return ($sql, $cols);
 }
 
-# ---- the whole ----
+# ---- the whole query ----
 
 sub query
 {
@@ -289,7 +288,7 @@ sub query
 		my $f = one_of(
 			sub { 'lag(' . text_expr($cols, 3) . ')' }, sub { 'first_value(' . text_expr($cols, 2) . ')' },
 			sub { 'string_agg(' . text_expr($cols, 2) . ", '/')" }, sub { 'rank()' }, sub { 'count(' . text_expr($cols, 2) . ') FILTER (WHERE ' . bool_expr($cols, 2) . ')' })->();
-		# lag does not look at the last row, the batch node does
+		# lag does not use the last row, but the batch node computes it
 		$more = 1 if $f =~ m{^lag};
 		$s = 'SELECT ' . column($cols, 'i') . ", $f OVER $over, " . text_expr($cols, 1) . " FROM $sql$where";
 	}
@@ -315,7 +314,7 @@ sub make
 		push @both, "SET enable_$s = off;" if chance(0.12);
 	}
 	push @both, q{SET vllm.default_params = '{"temperature": 0}';} if chance(0.5);
-	# PostgreSQL's Memoize saves calls of a lateral sub-select, the batch node takes its place
+	# PostgreSQL's Memoize saves calls of a lateral sub-select, and the batch node replaces it
 	if ($q =~ /LATERAL/ && !grep { /memoize/ } @both)
 	{
 		if (chance(0.5)) { push @both, 'SET enable_memoize = off;' }
@@ -371,7 +370,7 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX ON t2 (t);
 	ANALYZE t1, t2, t3, t4, tp;
 });
-# the planner's price of a call depends on the engine's speed: past its first measurement
+# the planner's cost of a call depends on the engine's speed: get past the first measurement
 $node->safe_psql('postgres', q{SELECT count(llm_generate('@tokens:200')) FROM generate_series(1, 20)});
 
 my @queries = map { make() } 1 .. $n;
@@ -384,8 +383,8 @@ for (my $from = 0; $from < $n; $from += $chunk)
 	my @todo = grep { !defined $ENV{VLLM_ONLY} || $_ == $ENV{VLLM_ONLY} } $from .. $to - 1;
 	my $bad = 0;
 
-	# The price of a call follows the engine's speed, so that a plan may change between the
-	# two runs of a query: such a pair says nothing and runs again.
+	# The cost of a call follows the engine's speed, so a plan may change between the two runs of a query:
+	# such a pair is repeated.
 	for (my $try = 1; @todo; $try++)
 	{
 		my @lines = map { my $k = $_; map { { at => 2 * $k + ($_ eq 'on'), sql => with_plan($queries[$k], $_) } } qw(off on) } @todo;
@@ -412,7 +411,7 @@ is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the
 $node->stop('fast');
 done_testing();
 
-# The statement behind the plan that it has without batching.
+# Append to the statement the plan that it has without batching.
 sub with_plan
 {
 	my ($q, $mode) = @_;
@@ -427,7 +426,7 @@ sub take_plan
 	return $r->{out} =~ s/^(.*?)^end of plan\n//ms ? $1 : die "no plan: $r->{out}$r->{err}";
 }
 
-# 1 if off and on differ, with the story if $tell.
+# Return 1 if off and on differ, and print the details if $tell.
 sub compare
 {
 	my ($k, $off, $on, $tell) = @_;
@@ -435,7 +434,7 @@ sub compare
 	my $relation = $q->{copies} ? 'any' : $q->{more} || $off->{err} ne '' ? 'more' : 'same';
 
 	$errors++ if $off->{err} ne '';
-	# the branches of an Append share one node, and its sub-plans
+	# the branches of an Append share one node, with its sub-plans
 	$relation = 'any' if $q->{text} =~ / IN \(SELECT/ && $q->{text} =~ /\btp\b|UNION ALL/;
 	$equal++ if $relation eq 'same';
 	my $why = log_relation($relation, $off->{log}, $on->{log}, $q->{dedup});

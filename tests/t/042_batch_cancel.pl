@@ -1,5 +1,5 @@
-# Statements with many requests in flight that end early, in every way there is, again and
-# again: no slot, request or block may be left, and the next statement works.
+# Statements with many requests in flight that end early, in all possible ways, again and again: no slot,
+# request or block may be left, and the next statement works.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -74,7 +74,7 @@ sub check
 	is($node->safe_psql('postgres', 'SELECT count(llm_generate(body)) FROM docs'), '40', "$what: the next statement works");
 }
 
-# ---- inside of a transaction that goes on ----
+# ---- within a transaction that continues ----
 
 my %ends = (
 	'an error of the engine in row 5' => [ '53200', q{SELECT llm_generate(CASE id WHEN 5 THEN '@error:53200:five' WHEN 6 THEN '@hang' ELSE body END) FROM docs} ],
@@ -100,7 +100,7 @@ check('closed cursors');
 is($node->safe_psql('postgres', "SELECT leaves_loop($times)"), $times, 'a loop that is left');
 check('a loop that is left');
 
-# ---- psql's scripts: savepoints, portals, the end of a transaction, statement_timeout ----
+# ---- psql scripts: savepoints, portals, the end of a transaction, statement_timeout ----
 
 my $hangs = q{SELECT id, llm_generate(CASE WHEN id > 2 THEN '@hang' ELSE body END) FROM docs};
 my %scripts = (
@@ -162,9 +162,9 @@ check('llm_cancel');
 is(engine_pid($node), $engine, 'the same engine all the time');
 is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
-# ---- how far a statement reads ahead that wants few rows ----
+# ---- how far a statement that needs few rows reads ahead ----
 
-# 1 row, then 3, 5, 7 as rows are handed out: answers that come quickly must not count before that
+# 1 row, then 3, 5, 7 as rows are returned: results that come quickly must not count before that
 for my $query (
 	q{SELECT id, llm_generate(body) FROM docs OFFSET 0},
 	q{SELECT id, l.* FROM docs, llm_choice_probs(body, ARRAY['doc', 'b']) l},
@@ -187,7 +187,7 @@ for my $query (
 	cmp_ok($most, '<=', 7, "requests for 3 rows: $query");
 }
 
-# ---- the engine dies in mid-statement ----
+# ---- the engine crashes during a statement ----
 
 for my $i (1 .. 3)
 {
@@ -198,7 +198,7 @@ for my $i (1 .. 3)
 	check("engine crash $i");
 }
 
-# in a transaction that goes on, and under a cursor
+# in a transaction that continues, and with a cursor
 my $old = engine_pid($node);
 is($node->safe_psql('postgres', q{
 	BEGIN;

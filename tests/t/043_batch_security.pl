@@ -1,4 +1,4 @@
-# Only what a user may see reaches the engine, batched or not: the request log proves it.
+# Only data that a user may see reaches the engine, batched or not: the request log proves it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -42,7 +42,7 @@ $node->safe_psql('postgres', q{
 	GRANT SELECT ON vllm.model TO PUBLIC;
 });
 
-# Run as reader with batching off and on: the same output, the same requests; gives both.
+# Run as reader with batching off and on: the same output, the same requests; returns both.
 sub both
 {
 	my ($sql, $more) = @_;
@@ -59,7 +59,7 @@ sub both
 	return ($r{on}{out} . $r{on}{err}, @{ $r{on}{log} });
 }
 
-# What the engine was shown must not match.
+# The requests of the engine must not match.
 sub not_shown
 {
 	my ($pattern, $what, @log) = @_;
@@ -110,7 +110,7 @@ for my $q (
 	like($out, qr/^10\|0$/m, 'leak() saw the ten rows of the policy') if $q =~ /seen/;
 }
 
-# a policy that asks the model itself, in front of what the user asks
+# a policy that calls the model itself, before the user's condition
 $node->safe_psql('postgres', 'DROP POLICY own ON letters; CREATE POLICY own ON letters USING (asks(body))');
 ($out, @log) = both(q{SELECT id, llm_generate('user ' || body) FROM letters WHERE leak(body) AND llm_generate('qual ' || body) IS NOT NULL ORDER BY id; SELECT string_agg(t, ',' ORDER BY t) FROM seen});
 is(scalar(grep { /policy/ } @log), 30, 'the policy asks for each row');
@@ -119,7 +119,7 @@ is(scalar(grep { /(user|qual) / && !/0$/ } @log), 0, 'and for no other');
 like($out, qr/^(secret|mine) [123]0,(secret|mine) [123]0,(secret|mine) [123]0$/m, 'leak() saw only rows that passed');
 $node->safe_psql('postgres', 'DROP POLICY own ON letters; CREATE POLICY own ON letters USING (addressee = current_user)');
 
-# what is inserted and updated is checked after the call
+# inserted and updated rows are checked after the call
 $node->safe_psql('postgres', 'GRANT INSERT ON letters TO reader');
 ($out, @log) = both(q{INSERT INTO letters (id, addressee, body) SELECT 100 + id, 'somebody', llm_generate(body) FROM letters}, 'more');
 like($out, qr/42501/, 'WITH CHECK refuses');
@@ -153,7 +153,7 @@ for my $q (q{SELECT llm_generate(hidden) FROM letters}, q{SELECT id FROM letters
 	is(scalar(@log), 0, 'and nothing is asked');
 }
 
-# ---- definers, EXECUTE, models ----
+# ---- security definers, EXECUTE, models ----
 
 ($out, @log) = both('SELECT ask_all()');
 is($out =~ /^30$/m, 1, 'a definer sees all');
@@ -176,7 +176,7 @@ for my $q (
 }
 ($out, @log) = both('SELECT ask_all()');
 is(scalar(@log), 30, "a definer's right counts");
-# a plan that is kept notices
+# a cached plan notices
 for my $mode (qw(off on))
 {
 	my ($rc, $o, $e) = $node->psql('postgres', qq{

@@ -1,5 +1,5 @@
-# Other extensions' hooks, loaded before and behind vllm_pg: an auditing module of ours
-# (tests/hooks), pg_stat_statements, auto_explain.  Results, counts and plans are right.
+# Other extensions' hooks, loaded before and after vllm_pg: an auditing module (tests/hooks),
+# pg_stat_statements, auto_explain.  Results, counts and plans are right.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -81,7 +81,7 @@ for my $order ('before', 'behind')
 			ok($llm ? $custom > 0 : $custom == 0, "$order: seen as a custom scan: $q") or diag($counts{on});
 			like($counts{off}, qr/executes=[1-9]/, "$order: the object access hook was called: $q") if $llm;
 			ok($counts{on} =~ /executes=[1-9]/ || !$llm, "$order: and when it is batched");
-			# all else is the same
+			# everything else is the same
 			s/ executes=\d+//, s/ custom=\d+// for @counts{qw(on off)};
 			is($counts{on}, $counts{off}, "$order: plans, starts, ends and rows of $q");
 		}
@@ -103,7 +103,7 @@ for my $order ('before', 'behind')
 			$stat{$mode} = $node->safe_psql('postgres', $stat);
 		}
 		is($stat{on}, $stat{off}, "$order: pg_stat_statements counts the same calls and rows");
-		# once as it is, twice prepared
+		# once directly, twice prepared
 		like($stat{on}, qr/^(PREPARE p AS )?SELECT id, llm_generate\(body\) FROM docs;?\|3\|90\|t$/m, "$order: calls and rows");
 		like($stat{on}, qr/SELECT string_agg\(llm_generate\(body \|\| i\).*\|6\|6\|f$/m, "$order: calls and rows of nested statements");
 	}
@@ -126,7 +126,7 @@ for my $order ('before', 'behind')
 	$node->safe_psql('postgres', q{SELECT vllm.control('log-clear')});
 	like($node->safe_psql('postgres', q{EXPLAIN (VERBOSE, FORMAT json) SELECT id, llm_generate(body) FROM docs}), qr/"Custom Plan Provider": "LLM Batch"/, "$order: EXPLAIN in JSON");
 	is($node->safe_psql('postgres', q{SELECT vllm.control('log')}), '', "$order: it asks nothing");
-	# an error passes all of them
+	# an error passes through all of them
 	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_generate(CASE id WHEN 7 THEN '@error' ELSE body END) FROM docs; SELECT count(llm_generate(body)) FROM docs}, on_error_stop => 0);
 	like($err, qr/fake error/, "$order: an error passes");
 	is($out, '30', "$order: the next statement works");

@@ -1,5 +1,5 @@
-# The module that tests run has its assertions (src/base/assert.h): a wrong transition of a conversation, planted by
-# tests/hooks, ends the backend with the line that saw it; a right one does not.
+# The module that tests run has its assertions (src/base/assert.h): an illegal transition of a call, planted
+# by tests/hooks, aborts the backend with the line that detected it; a legal one does not.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -11,7 +11,7 @@ my $hooks = $ENV{VLLM_PG_HOOKS} // '';
 plan skip_all => 'no module of hooks was built (VLLM_PG_HOOKS)' if !-r $hooks;
 
 my $node = new_node('assertions', "restart_after_crash = on\nvllm.engine = off\n");
-# from PostgreSQL 16 on modules hide what they don't export, so the planted fault can't call it
+# from PostgreSQL 16 on modules hide symbols that they don't export, so the planted fault can't call it
 SKIP:
 {
 	skip 'functions of the module are hidden', 7 if $node->pg_version >= 16;

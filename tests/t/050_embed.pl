@@ -11,7 +11,7 @@ use Test::More;
 use VllmTest;
 
 my $nothing = '0|0|0|0|0|0';
-# few shared buffers, which count as memory of who has touched them
+# few shared buffers, because they count as memory of each backend that has touched them
 my $node = new_node('embed', "shared_buffers = '4MB'\nlog_min_messages = fatal\nautovacuum = off\nmax_wal_size = '4GB'\n");
 ok(until_ready($node), 'the engine becomes ready');
 $node->safe_psql('postgres', q{
@@ -23,9 +23,10 @@ $node->safe_psql('postgres', q{
 
 my $s = $node->background_psql('postgres', on_error_stop => 0);
 my $pid = $s->query('SELECT pg_backend_pid()');
-# answers that wait for the one of an earlier row may take work_mem, and their calls some times as much: more of them do on a busy machine
+# results that wait for an earlier row's may take work_mem, and their calls a multiple of it: more of them
+# do on a busy machine
 $s->query("SET work_mem = '256kB'");
-# its own memory: of slots' rings it touches the more, the busier the machine is
+# private memory only: the busier the machine, the more ring pages the backend touches
 sub peak
 {
 	my $status = slurp_file("/proc/$pid/status");

@@ -1,9 +1,9 @@
 # Vectors, scores and labels of the real engine, through SQL.
 #
-# - Every case of golden/pool_expected (what transformers and sentence-transformers say of tiny
-#   models): the same numbers, labels and refusals come out of the SQL functions.
-# - A statement over many rows gives, bit for bit, what each row gets alone, while other
-#   sessions ask for vectors and answers.
+# - Every case of golden/pool_expected (results of transformers and sentence-transformers for tiny
+#   models): the SQL functions return the same numbers, labels and errors.
+# - A statement over many rows gives, bit for bit, the same as each row alone, while other
+#   sessions request vectors and outputs.
 # - The bundled model, which generates, embeds, too.
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ my $fixtures = getcwd() . '/fixtures/pool';
 my $expected = getcwd() . '/pool_expected';
 my $top = PostgreSQL::Test::Utils::tempdir_short();
 
-# A model's file or directory, where the server's user can read it.
+# A model's file or directory that the server's user can read.
 sub model_copy
 {
 	my ($from, $to) = @_;
@@ -44,7 +44,7 @@ my %option = (step_tag => 'step_tag_id', columns => 'returned_token_ids', map { 
 
 sub literal { my ($s) = @_; utf8::encode($s); return "\$t\$$s\$t\$" }
 
-# The call of a case as an expression.
+# Return the call of a case as an expression.
 sub call
 {
 	my ($c, $model) = @_;
@@ -61,7 +61,7 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 ok(until_ready($node), 'the engine becomes ready');
 
-# a query's value, or its error, so that a model's cases take one connection
+# returns a query's value, or its error, so that a model's cases need only one connection
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION attempt(query text) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE
@@ -73,13 +73,13 @@ $node->safe_psql('postgres', q{
 		RETURN 'ERROR ' || SQLERRM;
 	END $$});
 
-# What is wrong with a case's answer; '' = nothing.
+# Return what is wrong with a case's result; '' = nothing.
 sub judge
 {
 	my ($c, $got, $label) = @_;
 	if (exists $c->{error})
 	{
-		# what SQL itself has no use for is refused before the engine sees it
+		# some arguments are refused by SQL before the engine sees them
 		return $got =~ /^ERROR / && (index($got, $c->{error}) >= 0 || $got =~ /does not apply to the task|is for embeddings/) ? '' : $got;
 	}
 	my @got = split / /, $got;
@@ -94,7 +94,7 @@ sub judge
 }
 
 my ($cases, $refused) = (0, 0);
-# models init_* are about formats of weights, which golden/pool_golden looks at
+# models init_* are about weight formats, which golden/pool_golden tests
 for my $file (grep { !m{/init_} } glob "$expected/*.json")
 {
 	my ($name) = $file =~ m{([^/]+)\.json$};
@@ -121,7 +121,7 @@ for my $file (grep { !m{/init_} } glob "$expected/*.json")
 figure('%d cases, %d refusals', $cases, $refused);
 cmp_ok($cases, '>', 100, 'there are cases');
 
-# ---- a query and a document have prompts of their own ----
+# ---- separate prompts for queries and documents ----
 
 is($node->safe_psql('postgres', q{
 	SELECT abs(llm_score(a, b, model => m) - llm_similarity(llm_embed(a, prompt_name => 'query', model => m), llm_embed(b, prompt_name => 'document', model => m))) < 1e-5,
@@ -134,7 +134,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM (VALUES ('qwen3_embedding
 	LATERAL attempt(format($$SELECT llm_score('a', 'b', truncate => 1000000, model => %L)$$, m)) e WHERE e ~ 'ERROR .* is larger than the maximum model length'}), '2',
 	'a length beyond the model\'s is refused, by vectors, too');
 
-# ---- a text in very many pieces ----
+# ---- a text of very many chunks ----
 
 like($node->safe_psql('postgres', q{SELECT attempt($$SELECT llm_embed(repeat('the fox ', 20000), model => 'bert_embed', long_input => 'chunk', truncate => 3)$$)}),
 	qr/^ERROR .* more than 16384 pieces of 1$/, 'pieces of a text are limited');
@@ -164,7 +164,7 @@ is(join(' ', map { scalar finish($_) } @bg), '800 800 800', 'the other sessions 
 is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE abs(1 - l) < 1e-3), min(n) = max(n) FROM (SELECT array_length(e, 1) AS n, (SELECT sum(x * x) FROM unnest(e) x) AS l
 	FROM (SELECT llm_embed(body, model => 'tickets-2m') AS e FROM texts WHERE body IS NOT NULL LIMIT 20) s) s}), '20|t', 'a model that generates embeds');
 
-# ---- which model it is where none is named ----
+# ---- the default model if none is named ----
 
 sub fails { return ($node->psql('postgres', $_[0]))[2] =~ s/\n.*HINT:/ HINT:/sr }
 

@@ -1,5 +1,5 @@
-# Jobs beside everything else: engines that end, prepared transactions, isolation
-# levels, VACUUM, restarts, dumps, databases that are dropped, a server without preload.
+# Jobs and everything else: engines that end, prepared transactions, isolation levels, VACUUM, restarts,
+# dumps, databases that are dropped, a server without preload.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -26,10 +26,10 @@ $node->safe_psql('postgres', q{
 ok(settled(), 'back-filled');
 is($node->safe_psql('postgres', 'SELECT answer FROM docs'), 'ONE', 'an answer');
 
-# while the engine works no transaction is open, and VACUUM removes what is dead
+# while the engine works no transaction is open, and VACUUM removes dead rows
 $node->safe_psql('postgres', q{INSERT INTO docs VALUES (2, '@delay:3000 slow')});
 ok(until_sql($node, 'SELECT count(*) = 1 FROM llm_requests'), 'a request is running');
-# (but for short ones, in which it looks for more to do)
+# (except short ones, in which the worker looks for more rows)
 my $tx = 'SELECT backend_xid, backend_xmin, xact_start FROM pg_stat_activity WHERE pid = (' . $worker . ')';
 ok(until_true(sub { $node->safe_psql('postgres', $tx) eq '||' }, 2), 'the worker has no transaction');
 is($node->safe_psql('postgres', 'SELECT in_flight FROM llm_jobs'), '1', 'the row is in flight');
@@ -41,12 +41,12 @@ ok(until_true(sub {
 	return $err =~ /removed, 1 remain, 0 are dead but not yet removable/;
 }, 2), 'VACUUM keeps nothing that is dead') or diag($vacuumed);
 like($vacuumed, qr/[1-9]\d* removed, 1 remain/, '... and had something to remove');
-# the row changes under the request: the answer to the old text is not stored
+# the row changes during the request: the result for the old text is not stored
 $node->safe_psql('postgres', q{UPDATE docs SET body = 'quick' WHERE id = 2});
 ok(settled(), 'settled');
 is($node->safe_psql('postgres', 'SELECT answer FROM docs'), 'QUICK', 'the answer to the present text');
 
-# a row that somebody holds is not waited for; others go on
+# a locked row is not waited for; others are processed
 my $holder = $node->background_psql('postgres');
 $holder->query_safe(q{BEGIN; UPDATE docs SET body = 'held' WHERE id = 2});
 $node->safe_psql('postgres', q{INSERT INTO docs VALUES (3, 'beside')});
@@ -91,7 +91,7 @@ settled();
 like($listener->query('SELECT 1'), qr/"llm_job" with payload .\{"job": "docs", "done": 1, "failed": 0\}/, 'a listener hears of it');
 $listener->quit;
 
-# an engine that a row ends: the row is given up, the others are answered
+# an engine that crashes because of a row: the row is given up, the others are processed
 $node->safe_psql('postgres', q{INSERT INTO docs SELECT i, 'row ' || i FROM generate_series(100, 160) i;
 	INSERT INTO docs VALUES (200, '@crash'), (201, '@error:54000:too much')});
 $node->safe_psql('postgres', q{SELECT llm_pause_job('docs')});
@@ -103,7 +103,7 @@ ok(settled(), 'settled');
 is($node->safe_psql('postgres', q{SELECT key, attempts, sqlstate FROM llm_job_failures ORDER BY key}), "{200}|2|58000\n{201}|1|54000", 'the rows that failed');
 isnt(engine_pid($node), $engine, 'there was a crash');
 
-# an engine that is not there: the queue grows, nothing is lost
+# no engine: the queue grows, nothing is lost
 $node->append_conf('postgresql.conf', "vllm.engine_path = '/nonexistent'");
 $node->reload;
 $node->safe_psql('postgres', 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = \'vllm_pg supervisor\'');
@@ -111,7 +111,7 @@ ok(until_sql($node, q{SELECT state = 'failed' FROM llm_stat_engine}), 'no engine
 $node->safe_psql('postgres', q{UPDATE docs SET body = 'later ' || id});
 usleep(300_000);
 is($node->safe_psql('postgres', q{SELECT state, queued + in_flight = (SELECT count(*) FROM docs) FROM llm_jobs}), 'active|t', 'the rows wait');
-# ... nor is the library: triggers still write down what changes
+# the library is missing, too: triggers still record changes
 $node->append_conf('postgresql.conf', "vllm.engine_path = ''\nshared_preload_libraries = ''");
 $node->restart;
 $node->safe_psql('postgres', q{INSERT INTO docs VALUES (300, 'without preload')});
@@ -142,10 +142,10 @@ ok(settled('restored'), 'the jobs of the restored database run');
 is($node->safe_psql('restored', q{SELECT count(*) FROM docs WHERE answer IS DISTINCT FROM upper(body)}), '0', 'every row has its answer');
 is($node->safe_psql('restored', q{SELECT string_agg(chunk, '' ORDER BY chunk_seq) FROM chunks}), 'other text', 'and its chunks');
 
-# a database with a busy worker can be dropped, an extension, too
+# a database with a busy worker can be dropped, and so can the extension
 $node->safe_psql('restored', q{UPDATE docs SET body = '@delay:20000 ' || body});
 ok(until_sql($node, q{SELECT count(*) > 0 FROM llm_requests}), 'the worker is busy');
-# ... by who may do it alone: statements that are refused don't send the worker away
+# but only by users who may do it: statements that are refused don't terminate the worker
 $node->safe_psql('postgres', 'CREATE ROLE plain; CREATE ROLE maker CREATEDB');
 my $of_restored = q{SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker' AND datname = 'restored'};
 my $pid = $node->safe_psql('postgres', $of_restored);
@@ -159,7 +159,7 @@ for my $t ([ plain => 'DROP DATABASE restored', qr/must be owner/ ], [ plain => 
 }
 usleep(500_000);
 is($node->safe_psql('postgres', $of_restored), $pid, '... has stayed');
-# one that fails later lets the worker come back at once
+# after one that fails later, the worker comes back at once
 my $failed_at = time;
 like(($node->psql('postgres', 'BEGIN; DROP DATABASE restored'))[2], qr/cannot run inside a transaction block/, 'a DROP DATABASE that fails');
 ok($node->poll_query_until('postgres', "SELECT coalesce(($of_restored), '$pid') <> '$pid'"), 'another worker comes');
@@ -174,7 +174,7 @@ is($node->safe_psql('postgres', q{UPDATE docs SET body = 'on its own'; SELECT co
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
-# jobs rest when they are told to
+# jobs stop if there are to be no workers
 $node->append_conf('postgresql.conf', 'vllm.job_workers = 0');
 $node->reload;
 $node->safe_psql('postgres', q{SELECT llm_create_completion_job('docs', '{body}', 'answer', name => 'again', backfill => 'all')});

@@ -1,6 +1,6 @@
-# The worker, the engine and backends are killed at random points while rows change: at
-# the end every row has the embedding of its present text, computed not much more often
-# than needed, and nothing is stuck.  JOBS_ROWS=10000 is the longer mode.
+# The worker, the engine and backends are killed at random points while rows change: at the end every row
+# has the embedding of its present text, computed not much more often than needed, and nothing is stuck.
+# JOBS_ROWS=10000 is the longer mode.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -20,12 +20,12 @@ $node->safe_psql('postgres', qq{
 	SELECT llm_create_embedding_job('docs', 'body', target_table => 'chunks', chunking => 'tokens', chunk_size => 20, name => 'chunks');
 });
 
-# A statement that may meet a crash: its own errors are no matter, the server is back afterwards.
+# Run a statement that may meet a crash: its own errors don't matter, the server is running afterwards.
 sub try_sql
 {
 	my ($sql) = @_;
 	my $out = '';
-	# a psql that can't connect does not read its input, at which writing fails
+	# a psql that can't connect does not read its input, so writing to it fails
 	eval { $node->psql('postgres', $sql, stdout => \$out, stderr => \my $err, on_error_stop => 0) };
 	return $out;
 }
@@ -35,7 +35,7 @@ sub server_back
 	return until_true(sub { try_sql('SELECT 1') eq '1' }, 60);
 }
 
-# One writer: changes in transactions of some rows, single rows, deletes and inserts.
+# A writer: changes in transactions of some rows, single rows, deletes and inserts.
 sub writer
 {
 	my ($round, $me) = @_;
@@ -56,7 +56,7 @@ sub writer
 	return bg($node, @sql);
 }
 
-# A backend in the middle of a transaction that has changed rows.
+# A backend within a transaction that has changed rows.
 sub in_transaction
 {
 	my ($writers) = @_;
@@ -99,7 +99,7 @@ cmp_ok($killed{engine}, '>=', 2, 'the engine was killed');
 cmp_ok($killed{worker}, '>=', 1, 'the worker was killed');
 cmp_ok($killed{backend}, '>=', 1, 'a backend was killed');
 
-# a job at which the worker was killed twice is set aside
+# a job during which the worker was killed twice is failed
 ok(until_true(sub { try_sql(q{SELECT llm_resume_job(name) FROM llm_jobs WHERE state = 'failed'; SELECT bool_and(queued + in_flight = 0 AND backfill = 'done') FROM llm_jobs}) =~ /t$/ }, 240), 'the queue becomes empty')
 	or diag(try_sql('SELECT * FROM llm_jobs; SELECT * FROM vllm.job_queue LIMIT 10'));
 is(try_sql('SELECT count(*) FROM llm_job_failures'), '0', 'no row was given up')
@@ -110,7 +110,7 @@ is(try_sql(q{SELECT count(*) FROM (SELECT id, chunk_seq, chunk, tok_start, tok_e
 is(try_sql(q{SELECT count(*) FROM (SELECT d.id, c.* FROM docs d, llm_chunk_text(d.body, 'tokens', 20) c EXCEPT SELECT id, chunk_seq, chunk, tok_start, tok_end FROM chunks) x}),
 	'0', 'every row has its chunks');
 is(try_sql('SELECT count(*) FROM chunks WHERE embedding IS DISTINCT FROM llm_embed(chunk)'), '0', 'every chunk has its embedding');
-# the rows, and at most what the writers can have changed
+# the rows, and at most all changes that the writers can have made
 my $changes = $rows + @plan * 2 * 12 * ($rows / 100);
 my $claimed = try_sql(q{SELECT max(claimed) FROM vllm.job_stat});
 figure('%d rows, killed: engine %d, worker %d, backend %d; rows taken %d of at most %d changes', $rows, @killed{qw(engine worker backend)}, $claimed, $changes);

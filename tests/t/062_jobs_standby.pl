@@ -1,4 +1,4 @@
-# On a hot standby queries work and jobs rest; after promotion they go on.
+# On a hot standby queries work and jobs don't run; after promotion they continue.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -29,7 +29,7 @@ for my $call (q{llm_create_completion_job('docs', '{body}', 'answer', name => 'x
 	my ($rc, $out, $err) = $standby->psql('postgres', "SELECT $call");
 	like($err, qr/cannot execute llm_\w+\(\) during recovery/, "$call is refused");
 }
-# changes that nobody has worked off yet
+# changes that have not been processed yet
 $primary->safe_psql('postgres', q{SELECT llm_pause_job('docs'); INSERT INTO docs VALUES (2, 'two')});
 $primary->wait_for_catchup($standby);
 $primary->stop('immediate');

@@ -1,4 +1,4 @@
-# Jobs fill columns of pgvector's types, under an HNSW index, and side tables with them.
+# Jobs fill columns of pgvector's types, with an HNSW index, and side tables with such columns.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

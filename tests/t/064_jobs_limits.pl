@@ -1,5 +1,5 @@
-# What a job may use: memory, its statements' plans without statistics, and time, also when
-# code of the owner catches the cancel.
+# The resources of a job: memory, plans of its statements without statistics, and time, also if code of the
+# owner catches the cancel.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -12,7 +12,7 @@ my $node = new_node('jobs_limits', "autovacuum = off\nvllm.job_memory = '2MB'\n"
 ok(until_ready($node), 'the engine becomes ready');
 my $idle = q{SELECT coalesce(bool_and(state <> 'active' OR (queued + in_flight = 0 AND backfill = 'done')), true) FROM llm_jobs};
 
-# the most private memory of the worker, in MB, until the jobs have settled
+# the maximal private memory of the worker, in MB, until the jobs have settled
 sub peak
 {
 	my $peak = 0;
@@ -30,7 +30,7 @@ sub peak
 	return -1;
 }
 
-# inputs of 2 MB: one at a time, whether or not the model takes them
+# inputs of 2 MB: one at a time, whether or not the model accepts them
 $node->safe_psql('postgres', q{CREATE TABLE big (id int PRIMARY KEY, body text, e real[]);
 	INSERT INTO big SELECT i, repeat('x', 2000000) FROM generate_series(1, 60) i;
 	INSERT INTO big SELECT i, 'small ' || i FROM generate_series(61, 500) i;
@@ -64,13 +64,13 @@ cmp_ok($mb, '<', 100, 'so are errors');
 is($node->safe_psql('postgres', q{SELECT count(*), min(length(message)), max(length(message)) FROM llm_job_failures WHERE name = 'loud'}), '60|1024|1024', 'their beginnings are kept');
 $node->safe_psql('postgres', q{SELECT llm_drop_job('loud')});
 
-# texts of jobs, of which the worker has all
+# texts of jobs, which the worker keeps all in memory
 my $long = q{input => format('body || %L', repeat('x', 1100000))};
 like(error_of($node, "SELECT llm_create_completion_job('loud', $long, target_column => 'b')"), qr/54000: +input and options of job "\w+" are too long/, 'a long input');
 $node->safe_psql('postgres', q{SELECT llm_create_completion_job('loud', '{body}', target_column => 'b', name => 'quiet', backfill => 'none')});
 like(error_of($node, "SELECT llm_alter_job('quiet', $long)"), qr/54000: /, '... is not taken later either');
 $node->safe_psql('postgres', q{SELECT llm_drop_job('quiet')});
-# ... of any number of them
+# for any number of jobs
 $node->safe_psql('postgres', q{
 	CREATE ROLE wordy LOGIN;
 	CREATE ROLE heir;
@@ -107,9 +107,9 @@ $node->safe_psql('postgres', q{CREATE TABLE many (id int PRIMARY KEY, body text,
 	INSERT INTO many SELECT i, 'text ' || i FROM generate_series(1, 5000) i;
 	SELECT pg_stat_reset()});
 $node->safe_psql('postgres', q{SELECT llm_resume_job('many')});
-# the view counts the queue, and would be counted
+# the view counts the queue, so the worker's own counter is used
 ok(until_sql($node, q{SELECT sum(done) = 5000 FROM vllm.job_stat}), 'all rows are done');
-# the worker's statistics are sent at most once a second
+# the worker reports its statistics at most once a second
 usleep(1_100_000);
 $node->safe_psql('postgres', q{INSERT INTO many VALUES (0, 'the last')});
 until_sql($node, q{SELECT sum(done) = 5001 FROM vllm.job_stat});
@@ -124,7 +124,7 @@ for my $rel ('vllm.job_queue', 'many')
 is($node->safe_psql('postgres', 'SELECT count(*) FROM many WHERE e IS NULL'), '0', 'all have an embedding');
 $node->safe_psql('postgres', q{SELECT llm_drop_job('many')});
 
-# code that catches the cancel, once or for ever
+# code that catches the cancel, once or always
 $node->append_conf('postgresql.conf', 'vllm.job_transaction_time = 500ms');
 $node->reload;
 $node->safe_psql('postgres', q{

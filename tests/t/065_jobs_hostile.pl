@@ -1,4 +1,5 @@
-# Jobs whose owners mean harm, or do it: workers that crash, and what a worker keeps from one job to the next.
+# Jobs of malicious or careless owners: workers that crash, and the state that a worker keeps from one job
+# to the next.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -21,7 +22,7 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE bad (id int PRIMARY KEY, a text, b text);
 	SELECT llm_create_completion_job('bad', input => 'waits(a)', target_column => 'b', name => 'bad', backfill => 'none')});
 
-# ---- nothing of one owner's code is left when another's runs, nor while the worker rests ----
+# ---- no code of an owner is active when another owner's runs, nor while the worker is idle ----
 $node->safe_psql('postgres', q{
 	SET ROLE mallory;
 	CREATE SEQUENCE counter;
@@ -67,7 +68,7 @@ for my $what ('spoil', 'spoil', 'error')
 }
 $node->safe_psql('postgres', q{SELECT llm_drop_job('spoiled'), llm_drop_job('looks')});
 
-# ---- a trigger that an owner made when everybody might: the worker's own writes fire it ----
+# ---- a trigger that an owner made when everybody was allowed to: the worker's own writes fire it ----
 my $worker = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker'});
 $node->safe_psql('postgres', q{
 	CREATE TRIGGER rogue AFTER UPDATE ON good REFERENCING NEW TABLE AS y FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed('good');
@@ -77,7 +78,7 @@ is($node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend
 $node->safe_psql('postgres', 'DROP TRIGGER rogue ON good');
 ok(until_sql($node, q{SELECT b = 'SEVEN' FROM good WHERE id = 7}), 'without it the job works');
 
-# A statement that may meet a crash; the server is back afterwards.
+# Run a statement that may meet a crash; the server is running afterwards.
 sub try_sql
 {
 	my ($sql) = @_;
@@ -103,7 +104,8 @@ sub crash
 }
 my $state = q{SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM llm_jobs};
 
-# ---- in a database that isn't UTF-8 names of adapters and models are converted where there is no transaction ----
+# ---- in a database that isn't UTF-8, names of adapters and models are converted outside of transactions
+# ----
 $node->safe_psql('postgres', q{CREATE DATABASE latin1 ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'});
 $node->safe_psql('latin1', q{SET client_encoding = 'UTF8';
 	CREATE EXTENSION vllm_pg;
@@ -120,7 +122,7 @@ for my $table ('adapted', 'passed_on')
 	ok(until_true(sub { my ($ret, $out) = $node->psql('latin1', "SELECT b LIKE '%ONE' FROM $table"); return defined $out && $out eq 't' }, 30), "$table: a job's names");
 }
 unlike(slurp_file($node->logfile), qr/terminated by signal 11/, '... without a crash');
-# bytes that are no text of the wire's are their row's matter
+# bytes that can't be sent as text are an error of their row
 $node->safe_psql('postgres', q{CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'});
 $node->safe_psql('bytes', q{CREATE EXTENSION vllm_pg;
 	CREATE TABLE odd (id int PRIMARY KEY, a text, b text);
@@ -134,8 +136,7 @@ for my $row ('odd WHERE id = 2', 'plain WHERE id = 1')
 }
 is($node->safe_psql('bytes', 'SELECT source, key, sqlstate FROM llm_job_failures'), 'odd|{1}|22021', 'they fail');
 
-# ---- a worker that crashes with a job twice leaves it alone ----
-# others' crashes are not the job's
+# ---- a job during which the worker crashes twice is stopped ---- crashes of others don't count
 $node->safe_psql('postgres', q{INSERT INTO bad VALUES (1, 'crash')});
 for (1 .. 3)
 {
@@ -157,7 +158,7 @@ like(slurp_file($node->logfile, $log), qr/LLM job "bad" has failed\n.*DETAIL:  5
 $node->safe_psql('postgres', q{INSERT INTO good VALUES (1, 'one')});
 ok(until_sql($node, q{SELECT b = 'ONE' FROM good WHERE id = 1}), 'other jobs go on');
 is(try_sql($state), 'bad failed, good active', 'that is all');
-# it can be resumed, and has two crashes again
+# it can be resumed, and may crash twice again
 $node->safe_psql('postgres', q{SELECT llm_resume_job('bad')});
 ok(crash(worker_in_job()), 'the worker has crashed');
 like(worker_in_job(), qr/^\d+$/, 'the job was resumed: once may be chance');

@@ -1,4 +1,4 @@
-# Jobs whose text has names: what they stand for when the worker runs it is what they stood for when the job was made.
+# Jobs whose text has names: when the worker runs it they must mean the same as when the job was made.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -21,7 +21,7 @@ $node->safe_psql('postgres', q{
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub mal_is_nobody { is(sql(q{SELECT rolsuper FROM pg_roles WHERE rolname = 'mal'}), 'f', "$_[0]: nothing of mal's has run as superuser") }
-# A new row for each: the jobs fail, say why, and have computed nothing.
+# Insert a row for each: the jobs must fail with a reason, and must not have computed anything.
 sub jobs_fail
 {
 	my ($what, %reason) = @_;
@@ -38,7 +38,7 @@ sub jobs_fail
 }
 sub uses { my ($name) = @_; return qr/^42P17: the input uses \Q$name\E, which it did not when the job was made/ }
 
-# ---- what stands for a name of the input ----
+# ---- objects that replace a name of the input ----
 sql(q{CREATE FUNCTION public.same(anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS 'SELECT $1';
 	CREATE FUNCTION public.norm(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT trim(t)';
 	CREATE FUNCTION public.agg(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT trim(t)';
@@ -78,7 +78,7 @@ jobs_fail('what the names stand for',
 	t_label => uses('type public.label of mal'),
 	t_word => uses('type public.word[] of mal'));
 
-# a literal without a type takes none from another function
+# a literal without a type must not get one from another function
 sql(q{CREATE FUNCTION public.tell(VARIADIC "any") RETURNS text IMMUTABLE LANGUAGE internal AS 'text_concat';
 	CREATE TABLE t_tell (id int PRIMARY KEY, x text, y text);
 	SELECT llm_create_completion_job('t_tell', input => $$public.tell('{a}', x)$$, target_column => 'y', name => 't_tell');
@@ -101,12 +101,12 @@ sql(q{CREATE FUNCTION public.tell_row(VARIADIC "any") RETURNS text IMMUTABLE LAN
 jobs_fail('a row fits another function', t_row => qr/^(42P17: the input uses function public.tell_row\(mal.traps,pg_catalog.text\) of mal|42846: cannot cast type record to mal.traps)/);
 is(sql('SELECT is_called FROM public.ran'), 'f', 'a literal in a row is text');
 
-# a column that is renamed: the input is read for that, too
+# a renamed column: the input is parsed to find that, too
 sql('ALTER TABLE t_word RENAME COLUMN x TO z; ALTER TABLE t_same RENAME COLUMN x TO z');
 mal_is_nobody('a column is renamed');
 sql('ALTER TABLE t_word RENAME COLUMN z TO x; ALTER TABLE t_same RENAME COLUMN z TO x');
 
-# ---- the owner of the job takes the new meaning, or another input ----
+# ---- the owner of the job accepts the new meaning, or sets another input ----
 my ($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_resume_job('t_given')});
 like($err, qr/ERROR:  the job's input uses function public\.given\(text\), which belongs to another role/, "another role's function is not taken");
 sql(q{DROP FUNCTION public.same(text); CREATE FUNCTION public.same(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1'});
@@ -115,16 +115,16 @@ like($err, qr/NOTICE:  the input of job "t_same" uses function public\.same\(pg_
 ok(until_sql($node, q{SELECT y = 'TWO' FROM t_same WHERE id = 150}), '... the job goes on');
 sql(q{SELECT llm_alter_job('t_norm', input => 'util.norm(x)'); SELECT llm_resume_job('t_norm')});
 ok(until_sql($node, q{SELECT y = 'TWO' FROM t_norm WHERE id = 150}), 'altered and resumed: the job goes on');
-# what is resumed after a pause takes nothing
+# resuming after a pause accepts nothing
 sql(q{SELECT llm_pause_job('t_norm'); ALTER FUNCTION util.norm(text) OWNER TO lib; SELECT llm_resume_job('t_norm')});
 sql(q{DELETE FROM t_norm WHERE id = 150});
 jobs_fail('changed in a pause', t_norm => uses('function util.norm(pg_catalog.text) of lib'));
-# of a job of 0.9 nothing is recorded: that is done when it runs
+# for a job of 0.9 nothing is recorded, so it is recorded when it runs
 sql(q{ALTER FUNCTION util.norm(text) OWNER TO postgres; UPDATE vllm.job SET uses = NULL, state = 'active' WHERE name = 't_norm'});
 ok(until_sql($node, q{SELECT y = 'TWO' FROM t_norm WHERE id = 150}), 'nothing recorded: the job goes on');
 is(sql(q{SELECT uses FROM vllm.job WHERE name = 't_norm'}), '{"function util.norm(pg_catalog.text) of a superuser"}', '... and it is');
 
-# who is the table's owner now agrees to the input as it is
+# a new owner of the table accepts the input as it is
 sql(q{SET ROLE alice; CREATE FUNCTION public.hers(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT trim(t)';
 	CREATE TABLE t_hers (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('t_hers', input => 'public.hers(x)', target_column => 'y', name => 't_hers');
 	RESET ROLE; ALTER TABLE t_hers OWNER TO lib; INSERT INTO t_hers VALUES (1, 'one')});
@@ -133,7 +133,7 @@ like($err, qr/ERROR:  the job's input uses function public\.hers\(text\), which 
 sql(q{ALTER FUNCTION public.hers(text) OWNER TO lib; SET ROLE lib; SELECT llm_resume_job('t_hers')});
 ok(until_sql($node, q{SELECT y = 'ONE' FROM t_hers}), '... the job goes on');
 
-# ---- what the owners are called, and how names are printed ----
+# ---- names of owners, and printing of names ----
 sql(q{CREATE ROLE boss SUPERUSER; CREATE FUNCTION public.low(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower(t)';
 	CREATE TABLE t_low (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('t_low', input => 'public.low(x)', target_column => 'y', name => 't_low');
 	SET ROLE alice; CREATE FUNCTION public.low2(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower(t)';
@@ -178,7 +178,8 @@ for (['t_mood', 'm', 'y'], ['t_mood', q{'x' || m}, 'y'], ['t_mood', 'm::text', '
 	($rc, $out, $err) = $node->psql('postgres', "SELECT llm_create_completion_job('$table', input => \$\$$input\$\$, target_column => '$target', name => 'mood')");
 	like($err, qr/ERROR:  the job needs a column of type .*, which belongs to another role/, "$table, $input, $target: refused");
 }
-# domains, whose checks run when a value is made; also below a domain, of a range's bounds, in columns that only are written with others
+# domains, whose checks run when a value is made; also below a domain, for a range's bounds, in columns that
+# are only written with others
 sql(q{GRANT USAGE ON SCHEMA mal TO PUBLIC; ALTER SEQUENCE public.ran RESTART; CREATE SCHEMA dom;
 	SET ROLE mal; CREATE DOMAIN mal.t AS text CHECK (mal.runs()); CREATE DOMAIN mal.i AS int CHECK (mal.runs()); RESET ROLE;
 	CREATE DOMAIN dom.i AS mal.i; CREATE TYPE dom.r AS RANGE (subtype = mal.i); CREATE TYPE dom.c AS (i mal.i);
@@ -212,8 +213,7 @@ mal_is_nobody('types of columns');
 sql(q{SET ROLE mal; CREATE TABLE mal.own (id mood PRIMARY KEY, x text, m mood, y text); SELECT llm_create_completion_job('mal.own', input => 'm', target_column => 'y', name => 'malown');
 	SELECT llm_drop_job('malown')});
 
-# ---- whose code runs ----
-# What an input names is refused, whether or not there is code yet.
+# ---- which code runs ---- Names in an input are refused, whether or not there is code yet.
 sql(q{CREATE SCHEMA own; GRANT USAGE, CREATE ON SCHEMA own TO mal; CREATE TYPE own.e AS ENUM ('one', 'two'); ALTER SEQUENCE public.ran RESTART;
 	SET ROLE mal; CREATE TYPE mal.mood AS ENUM ('one', 'two'); CREATE TYPE mal.pair AS (m mal.mood, t text); CREATE COLLATION mal.c FROM "C";
 	CREATE DOMAIN public.fw AS text CHECK (mal.runs()); CREATE TYPE public.fr AS RANGE (subtype = public.fw);
@@ -247,14 +247,15 @@ for (['x::mal.word', $type], [q{(x::mal.mood)::text}, $type], [q{row_to_json(ROW
 	($rc, $out, $err) = $node->psql('postgres', "SELECT llm_create_completion_job('own.source', input => \$\$$input\$\$, target_column => 'y', name => 'whose')");
 	like($err, qr/ERROR:  .*$reason/, "$input: refused");
 }
-# foreign keys' triggers cast their columns
+# triggers of foreign keys cast their columns
 sql(q{CREATE TABLE own.moods (m mal.mood PRIMARY KEY); CREATE TABLE own.refers (id int PRIMARY KEY, x text, y text, m mal.mood REFERENCES own.moods)});
 ($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_create_completion_job('own.refers', input => 'x', target_column => 'y', name => 'whose')});
 like($err, qr/ERROR:  the job needs a column of type mal\.mood, which belongs to another role/, "a foreign key's column: refused");
 is(sql('SELECT is_called FROM public.ran'), 'f', '... before anything has run');
 mal_is_nobody('what an input names');
 
-# What it does not show is stopped before it runs: checks and defaults, casts that to_json() finds, triggers, functions within functions.
+# Code that the input does not show is stopped before it runs: checks and defaults, casts that to_json()
+# finds, triggers, nested functions.
 sql(q{CREATE DOMAIN own.d AS text CHECK (mal.fine(VALUE)); CREATE CAST (own.e AS json) WITH FUNCTION mal.ejson(own.e);
 	CREATE FUNCTION own.def(t text, u text DEFAULT mal.low('')) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1 || $2';
 	CREATE FUNCTION own.calls(t text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN mal.low(t); END';
@@ -271,7 +272,7 @@ sql(q{GRANT ALL ON w_trigger TO mal; SET ROLE mal; CREATE TRIGGER t BEFORE UPDAT
 sub runs { my ($name) = @_; return qr/^42501: function \Q$name\E belongs to another role, and would run as the job's owner/ }
 jobs_fail('what an input does not show', w_check => runs('mal.fine(pg_catalog.text)'), w_json => runs('mal.ejson(own.e)'), w_default => runs('mal.low(pg_catalog.text)'),
 	w_calls => runs('mal.low(pg_catalog.text)'), w_inlined => runs('mal.low(pg_catalog.text)'), w_sets => runs('mal.low2(pg_catalog.text)'), w_trigger => runs('mal.fires()'));
-# a trigger's condition, whoever wrote it, is PostgreSQL's own functions
+# a trigger's condition may use only PostgreSQL's own functions, whoever wrote it
 sql(q{CREATE TABLE w_when (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('w_when', input => 'x', target_column => 'y', name => 'w_when');
 	GRANT ALL ON w_when TO mal; SET ROLE mal;
 	CREATE TRIGGER t BEFORE UPDATE ON w_when FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
@@ -281,8 +282,8 @@ is(sql('SELECT is_called FROM public.ran'), 'f', '... and it has not run');
 sql(q{DROP TRIGGER t ON w_when; CREATE TRIGGER t BEFORE UPDATE ON w_when FOR EACH ROW WHEN (old.* IS DISTINCT FROM new.* AND pg_trigger_depth() = 0)
 	EXECUTE FUNCTION suppress_redundant_updates_trigger(); SELECT llm_resume_job('w_when')});
 ok(until_sql($node, q{SELECT y = 'TWO' FROM w_when WHERE id = 150}), 'another condition: the job goes on');
-# ... nor what they do by a domain's check, in tables that code of the owner or a foreign key writes, as an aggregate's
-# step, or found in the transaction when another user ran
+# nor in a domain's check, in tables that code of the owner or a foreign key writes, as an aggregate's
+# transition function, or cached in the transaction when another user ran
 sql(q{SET ROLE mal; CREATE DOMAIN mal.runner AS text CHECK (nextval('public.ran') > 0); CREATE TYPE mal.runners AS (a mal.runner);
 	CREATE FUNCTION own.mals(t text) RETURNS text LANGUAGE plpgsql AS $$BEGIN IF current_user <> 'mal' THEN PERFORM nextval('public.ran'); END IF; RETURN t; END $$;
 	RESET ROLE; CREATE TABLE own.log (y text); CREATE FUNCTION own.logs() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO own.log VALUES (new.y); RETURN new; END $$;
@@ -308,7 +309,8 @@ jobs_fail('what runs unseen', h_nested => qr/$condition "log" is volatile/, h_st
 ok(until_sql($node, q{SELECT state = 'failed' FROM llm_jobs WHERE name = 'h_key'}), "a foreign key's table: failed");
 like(sql(q{SELECT last_error FROM llm_jobs WHERE name = 'h_key'}), qr/$condition "follows" is volatile/, '... says why');
 is(sql('SELECT is_called FROM public.ran'), 'f', '... and nothing has');
-# What code of the owner names may be mal's: operators over PostgreSQL's own functions, views, policies, tables that it writes.
+# Names in the owner's code may be mal's: operators over PostgreSQL's own functions, views, policies, tables
+# that it writes.
 sql(q{CREATE SCHEMA low; GRANT ALL ON SCHEMA low TO mal; SET ROLE mal;
 	CREATE OPERATOR low.%% (LEFTARG = regclass, RIGHTARG = bigint, FUNCTION = pg_catalog.setval);
 	CREATE VIEW low.view AS SELECT nextval('public.ran') AS n;
@@ -336,7 +338,7 @@ my %body = (r_operator => q{PERFORM 'public.ran'::regclass OPERATOR(low.%%) 7::b
 	r_cascade => 'TRUNCATE own.referred CASCADE',
 	r_variable => 'DECLARE v low.checked; BEGIN v := t; END',
 	r_kept => 'PERFORM low.as_mal(); PERFORM own.sets_ran()');
-# ... also in a plan that a session has kept from mal, and on tables that a TRUNCATE comes by
+# also in a plan that a session has cached from mal, and on tables that a TRUNCATE reaches by cascade
 sql(q{CREATE PROCEDURE own.takes(bigint) LANGUAGE plpgsql AS 'BEGIN END';
 	CREATE TABLE own.referred (id int PRIMARY KEY); GRANT REFERENCES ON own.referred TO mal;
 	CREATE FUNCTION own.sets_ran() RETURNS void LANGUAGE plpgsql AS $$BEGIN
@@ -373,7 +375,7 @@ jobs_fail('what the code of an owner names',
 	r_cascade => other('table "refers"'),
 	r_copy => qr/$condition "copied" is volatile/, r_truncate => qr/$condition "copied" is volatile/);
 is(sql('SELECT is_called FROM public.ran'), 'f', '... and nothing of it has run');
-# who may make triggers may say what a superuser's function does with their arguments
+# a role that may create triggers decides what a superuser's function does with their arguments
 sql(q{CREATE TABLE g_later (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('g_later', input => 'x', target_column => 'y', name => 'g_later');
 	CREATE TABLE g_first (id int PRIMARY KEY, x text, y text); CREATE TABLE g_plain (id int PRIMARY KEY, x text, y text);
 	ALTER TABLE g_plain OWNER TO plain; GRANT TRIGGER ON g_first, g_plain TO PUBLIC; GRANT TRIGGER ON g_later TO mal});
@@ -383,8 +385,8 @@ like($err, qr/ERROR:  role PUBLIC may make triggers on relation "g_first".*HINT:
 sql(q{REVOKE TRIGGER ON g_later FROM mal; SELECT llm_resume_job('g_later');
 	SET ROLE plain; SELECT llm_create_completion_job('g_plain', input => 'x', target_column => 'y'); INSERT INTO g_plain VALUES (1, 'one')});
 ok(until_sql($node, q{SELECT (SELECT y = 'TWO' FROM g_later WHERE id = 150) AND (SELECT y = 'ONE' FROM g_plain)}), '... and without it, or of another owner, the job works');
-# ... nor by what a table is a partition of, nor by a foreign key, whose action is mal's but not the AFTER
-# triggers behind it
+# nor by the parent table of a partition, nor by a foreign key, whose action is mal's but not the AFTER
+# triggers that follow it
 sql(q{CREATE FUNCTION own.says() RETURNS trigger LANGUAGE plpgsql AS
 		$$BEGIN EXECUTE TG_ARGV[0]; RETURN NULL; END $$;
 	ALTER SEQUENCE public.ran RESTART; SET ROLE mal;
@@ -402,7 +404,7 @@ sql(q{CREATE FUNCTION own.says() RETURNS trigger LANGUAGE plpgsql AS
 ($rc, $out, $err) = $node->psql('postgres',
 	q{SELECT llm_create_completion_job('g_part', input => 'x', target_column => 'y')});
 like($err, qr/ERROR:  role mal may make triggers on relation "parent"/, 'TRIGGER on its parent');
-# the row may also have been looked at, and counted as done, before it had an input
+# the row may also have been checked, and counted as done, before it had an input
 ok(until_sql($node, 'SELECT ' . ($node->pg_version < 18 ? q{state = 'failed'} : 'done > 0') . q{ FROM llm_jobs WHERE name = 'g_key'}),
 	"a foreign key's action on a table with an AFTER trigger");
 like(sql(q{SELECT last_error FROM llm_jobs WHERE name = 'g_key'}),
@@ -422,19 +424,19 @@ sql(q{CREATE TABLE w_hidden (id int PRIMARY KEY, x text, y text);
 jobs_fail('an operator in a condition',
 	w_hidden => qr/^42501: the condition of trigger "t" uses operator mal\.!~!\(NONE,oid\), which belongs to/);
 is(sql('SELECT is_called FROM public.ran'), 'f', '... has called nothing');
-# a function that looks at tables, in a condition: of the rows that only the owner sees
+# a function that reads tables, in a condition: with the rows that only the owner may see
 sql(q{CREATE TABLE w_stable (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('w_stable', input => 'x', target_column => 'y', name => 'w_stable');
 	CREATE TRIGGER t BEFORE UPDATE ON w_stable FOR EACH ROW WHEN (llm_count_tokens(new.y) > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger()});
 jobs_fail("an extension's function in a condition", w_stable => qr/^42501: the condition of trigger "t" calls a function that is not immutable/);
-# and of one's own all that works
+# everything works with objects of one's own
 sql(q{CREATE TABLE w_own (id int PRIMARY KEY, x text, y text, e own.e DEFAULT 'one', d own.fine DEFAULT 'd', v real[] DEFAULT '{1,2}');
 	SELECT llm_create_completion_job('w_own', input => $$concat_ws(' ', own.definer(x), e, d, v, own.low(x), x::own.fine, to_json(own.out(x)), to_jsonb(ROW(x, d)), GREATEST(x, 'b'))$$,
 		target_column => 'y', name => 'w_own'); INSERT INTO w_own VALUES (1, 'one')});
 ok(until_sql($node, q{SELECT y IS NOT NULL FROM w_own}), "types and functions of one's own, and a SECURITY DEFINER function of another");
 is(sql('SELECT y FROM w_own'), 'ONEMAL ONE D {1,2} ONE ONE {"A":"ONE","B":1} {"F1": "ONE", "F2": "D"} ONE', '... give what they should');
 
-# ---- what stands for the names of the tables, while rows are in flight ----
-# What is done to the table, then by mal, while a row waits for its answer.
+# ---- objects that replace the tables, while rows are in flight ---- Run a statement on the table, then one
+# of mal's, while a row waits for its result.
 sub swapped
 {
 	my ($what, $table, $old, $by_owner, $by_mal) = @_;
@@ -456,7 +458,7 @@ swapped('a table takes the name', 'public.docs2', 'public.docs2_old', 'ALTER TAB
 sql(q{SET ROLE mal; CREATE SCHEMA eapp; CREATE VIEW eapp.docs AS SELECT 1 AS id, mal.evil() AS x, ''::text AS y;
 	CREATE TRIGGER t INSTEAD OF UPDATE ON eapp.docs FOR EACH ROW EXECUTE FUNCTION mal.fires(); GRANT USAGE ON SCHEMA eapp TO PUBLIC; GRANT ALL ON eapp.docs TO PUBLIC});
 swapped('a schema takes the name', 'app.docs', 'app_v1.docs', 'ALTER SCHEMA app RENAME TO app_v1', 'ALTER SCHEMA eapp RENAME TO app');
-# a side table that is dropped is not made anew by somebody else
+# a dropped side table must not be replaced by another user's
 sql(q{CREATE TABLE doc3 (id int PRIMARY KEY, x text); SELECT llm_create_embedding_job('doc3', input => 'x', target_table => 'public.side', name => 't_side');
 	INSERT INTO doc3 VALUES (1, 'one @delay:2500')});
 sql(q{DROP TABLE side; SET ROLE mal; CREATE TABLE public.side (id int, chunk_seq int, chunk text, embedding real[], tok_start int, tok_end int);
@@ -480,7 +482,7 @@ jobs_fail('a partition was given away', par => qr/^42501: partition "par3" of re
 sql(q{DROP TRIGGER t ON par3; ALTER TABLE par3 OWNER TO postgres; SELECT llm_resume_job('par')});
 ok(until_sql($node, q{SELECT y = 'TWO' FROM par WHERE id = 150}), 'given back and resumed: the job goes on');
 
-# ---- the right to the function ----
+# ---- EXECUTE on the function ----
 sql(q{SET ROLE alice; CREATE TABLE own (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('own', '{x}', 'y', name => 'own');
 	INSERT INTO own VALUES (1, 'one')});
 ok(until_sql($node, q{SELECT y = 'ONE' FROM own WHERE id = 1}), "a user's job works");

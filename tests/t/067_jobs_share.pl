@@ -1,4 +1,5 @@
-# Owners of jobs share the worker: whoever has many jobs, slow inputs, long queues or high priorities does not keep those of others waiting.
+# Owners of jobs share the worker: many jobs, slow inputs, long queues or high priorities of one owner do
+# not keep other owners' jobs waiting.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -19,7 +20,7 @@ sql(q{CREATE ROLE greedy; CREATE ROLE modest; GRANT CREATE ON SCHEMA public TO g
 	CREATE TABLE small (id int PRIMARY KEY, x text, y text);
 	SELECT llm_create_completion_job('small', input => 'x', target_column => 'y', name => 'small')});
 
-# s until a row of modest's has its value
+# Return the seconds until a row of modest's job has its value.
 my $id = 0;
 sub takes
 {
@@ -31,8 +32,8 @@ sub takes
 }
 cmp_ok(takes(), '<', 10, 'alone');
 
-# ---- a message that is too long to be sent, by its options and its text together ----
-# Options are bounded as prompts are, so that no text can be too long beside them.
+# ---- a message that is too long, by its options and its text together ---- The length of options is
+# limited like that of prompts, so that both together are never too long.
 sql(q{SET SESSION AUTHORIZATION greedy; CREATE TABLE too_long (id int PRIMARY KEY, x text, y text)});
 like(error_of($node, q{SET SESSION AUTHORIZATION greedy;
 	SELECT llm_create_completion_job('too_long', '{x}', 'y', name => 'too_long', options => json_build_object('params', json_build_object('allowed_token_ids', array_fill(1, ARRAY[345000]))))}),
@@ -43,7 +44,7 @@ sql(q{SET SESSION AUTHORIZATION greedy;
 ok(until_sql($node, q{SELECT y IS NOT NULL FROM too_long}), '... and one with the longest of both');
 sql(q{SELECT llm_drop_job('too_long')});
 
-# ---- inputs that take their time, in the worker ----
+# ---- inputs that take long, in the worker ----
 sql(join '', 'SET SESSION AUTHORIZATION greedy;', map { "CREATE TABLE slow$_ (id int PRIMARY KEY, x text, y text);
 	SELECT llm_create_completion_job('slow$_', input => 'public.slow(x)', target_column => 'y', name => 'slow$_');
 	SELECT llm_alter_job('slow$_', priority => 1000000, batch_size => 1);
@@ -54,16 +55,16 @@ cmp_ok(takes(), '<', 8, '... and the next one');
 ok(until_sql($node, q{SELECT count(*) = 20 FROM llm_jobs WHERE name ~ 'slow' AND (in_flight > 0 OR done > 0)}), 'all of the slow ones have their turns');
 sql(q{SELECT llm_drop_job(name) FROM llm_jobs WHERE name ~ 'slow'});
 
-# ---- many jobs that have nothing to do ----
+# ---- many idle jobs ----
 sql(q{SET SESSION AUTHORIZATION greedy; DO $$ BEGIN FOR i IN 1 .. 1000 LOOP
 	EXECUTE format('CREATE TABLE idle%s (id int PRIMARY KEY, x text, y text)', i);
 	PERFORM llm_create_completion_job(format('idle%s', i)::regclass, input => 'x', target_column => 'y', name => format('idle%s', i)::name); END LOOP; END $$});
 takes();
-# the jobs of the modest one come behind them
+# the job of the other owner comes after them
 sql(q{SELECT llm_drop_job('small'); SET ROLE modest; SELECT llm_create_completion_job('small', input => 'x', target_column => 'y', name => 'small')});
 takes();
 my @s = sort { $a <=> $b } map { takes() } 1 .. 5;
-# looking at each job again for a row would take many times as long
+# checking each job again for a row would take many times as long
 cmp_ok($s[2], '<', 4, "another owner's row, by the side of 1,000 idle jobs");
 sql(q{SELECT llm_drop_job(name) FROM llm_jobs WHERE name ~ 'idle'});
 
@@ -77,7 +78,7 @@ cmp_ok(takes(), '<', 8, "another owner's row, by the side of a long queue");
 cmp_ok(sql(q{SELECT queued + in_flight FROM llm_jobs WHERE name = 'long'}), '>', 500, '... which is still long');
 sql(q{SELECT llm_drop_job('long')});
 
-# ---- rows that their owner has locked, when the worker has to go ----
+# ---- rows that their owner has locked, when the worker must switch ----
 sql(q{SET ROLE greedy; CREATE TABLE held (id int PRIMARY KEY, x text, y text);
 	SELECT llm_create_completion_job('held', input => 'x', target_column => 'y', name => 'held'); INSERT INTO held VALUES (1, 'one @delay:30000')});
 sql(q{INSERT INTO small VALUES (1000, 'two @delay:2000')});

@@ -1,6 +1,5 @@
-# vllm_pg with the real pgvector, where the server has it: columns that are filled and
-# updated from embeddings, HNSW indexes on them, both orders of CREATE EXTENSION, DROP
-# EXTENSION, dump and restore.
+# vllm_pg with the real pgvector, if the server has it: columns that are filled and updated from embeddings,
+# HNSW indexes on them, both orders of CREATE EXTENSION, DROP EXTENSION, dump and restore.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -53,7 +52,7 @@ SKIP:
 
 	is(q1("SELECT round(llm_cosine_distance('[1,2]'::vector, '[2,1]'::vector)::numeric, 3), round(llm_similarity('[1,2]'::vector, '{2,1}'::real[])::numeric, 3), llm_l2_distance('[0,0]'::vector, '{3,4}')"),
 		'0.200|0.800|5', 'vector is an argument where real[] is');
-	# a generated column, and an index of an expression, by a model that is pinned
+	# a generated column, and an index of an expression, with a pinned model
 	my $digest = q1('SELECT llm_model_digest()');
 	q1(qq{CREATE TABLE pinned (id int PRIMARY KEY, body text, v vector(16) GENERATED ALWAYS AS (llm_embed_pinned(body, '$digest')) STORED);
 		INSERT INTO pinned SELECT id, body FROM docs WHERE id <= 500;
@@ -91,7 +90,7 @@ SKIP:
 	q1('DROP EXTENSION vllm_pg CASCADE');
 	is(q1("SELECT string_agg(extname, ',' ORDER BY extname) FROM pg_extension"), 'plpgsql,vector', 'vector stays when vllm_pg goes');
 
-	# a schema of somebody who makes types and functions of these names
+	# a schema of a user who makes types and functions with these names
 	$node->safe_psql('postgres', 'CREATE DATABASE theirs');
 	$node->safe_psql('theirs', q{CREATE EXTENSION vllm_pg; CREATE EXTENSION vector; CREATE SCHEMA mine; CREATE DOMAIN mine.vector AS real[]; CREATE DOMAIN mine.halfvec AS real[];
 		CREATE FUNCTION mine.llm_embed(text, int, bool, text, text, int, text, text, vllm.json, int, text DEFAULT NULL) RETURNS real[] LANGUAGE sql AS 'SELECT NULL::real[]';

@@ -1,5 +1,5 @@
-# Chunks and aggregates with the bundled model in the real engine: chunks have as many tokens as
-# they say, and the levels of an answer are the same whatever runs them.
+# Chunks and aggregates with the bundled model in the real engine: chunks have the requested number of
+# tokens, and the levels of a reduction are the same however they run.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,6 +1,6 @@
-# Objects of others that have the names of pgvector's and of ours, or casts of their own: nothing of them runs with the rights
-# of who calls the extension's functions, installs or updates it.  pgvector need not be there: an extension without files
-# stands in for it.
+# Objects of others that have the names of pgvector's and of ours, or their own casts: none of their code
+# runs with the rights of a user who calls the extension's functions, installs or updates it.  pgvector need
+# not be installed: an extension without files replaces it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -11,7 +11,7 @@ use VllmTest;
 my $node = new_node('foreign');
 $node->safe_psql('postgres', 'CREATE ROLE mal LOGIN');
 
-# SQL in a database; as: a role.  Returns output, then errors.
+# Run SQL in a database; as: a role.  Returns output, then errors.
 sub sql
 {
 	my ($db, $sql, $as) = @_;
@@ -19,14 +19,15 @@ sub sql
 	return wantarray ? ($out, $err) : $out;
 }
 
-# Is mal still what it was?  If not, it becomes so again.
+# Has mal still no more rights?  If it has, take them away again.
 sub harmless
 {
 	my ($what) = @_;
 	is(sql('postgres', q{SELECT rolsuper FROM pg_roles WHERE rolname = 'mal'; ALTER ROLE mal NOSUPERUSER}), 'f', "$what: no rights were won");
 }
 
-# A database of mal's with an extension "vector" in public, whose types are base types with pgvector's operators.
+# A database of mal's with an extension "vector" in public, whose types are base types with pgvector's
+# operators.
 sub make_database
 {
 	my ($db) = @_;
@@ -49,11 +50,11 @@ sub make_database
 		END LOOP; END $do$});
 }
 
-# What every trap calls.
+# The function that every trap calls.
 my $boom = q{CREATE FUNCTION s.boom(w text) RETURNS void LANGUAGE plpgsql AS $$BEGIN
 	IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user) THEN EXECUTE 'ALTER ROLE mal SUPERUSER'; END IF; END$$;};
 
-# ---- names of schemas that break out of a format string ----
+# ---- names of schemas that could break out of a format string ----
 
 my $trap = q{ALTER SCHEMA public RENAME TO ".f()returns int return 1;call y.p();create function"; CREATE SCHEMA x; CREATE SCHEMA y;
 	CREATE PROCEDURE y.p() LANGUAGE plpgsql AS 'BEGIN DROP FUNCTION x.f(); ALTER ROLE mal SUPERUSER; END';};
@@ -76,7 +77,7 @@ is(sql('updated', q{SELECT pg_get_viewdef('views.helped') ~ 'llm_embed_vector'})
 my $defs = q{SELECT string_agg(regexp_replace(pg_get_functiondef(p.oid), 'CREATE OR REPLACE FUNCTION [^(]*', ''), ' ' ORDER BY proname) FROM pg_proc p WHERE proname IN ('llm_embed_vector', 'llm_embed_halfvec')};
 is(sql('updated', $defs), sql('made', $defs), '... as a fresh install makes them');
 
-# ---- types, casts and operators that have pgvector's names ----
+# ---- types, casts and operators with pgvector's names ----
 
 make_database('near');
 sql('near', 'CREATE SCHEMA s AUTHORIZATION mal');
@@ -93,7 +94,7 @@ for my $call (q{llm_nearest('{1,2}'::real[], 's.docs'::regclass, 'v')}, q{llm_ne
 	like($err, qr/42804: column "v" is of type s.vector, not real\[\]/, 'which is not pgvector\'s');
 	harmless($call);
 }
-# who owns the extension may make it a member
+# the extension's owner may make it a member
 sql('near', q{SET allow_system_table_mods = on; UPDATE pg_extension SET extowner = 'mal'::regrole WHERE extname = 'vector'});
 is((sql('near', 'ALTER EXTENSION vector ADD TYPE s.vector; ALTER EXTENSION vector ADD FUNCTION s.tov(real[]); ALTER EXTENSION vector ADD FUNCTION s.dist(s.vector, s.vector)', 'mal'))[1],
 	'', 'mal owns the extension');
@@ -109,7 +110,7 @@ is(sql('near', q{SELECT string_agg(id::text, ' ') FROM llm_nearest_rows(NULL::ow
 ($out, $err) = sql('near', q{SELECT * FROM llm_nearest('{1,0}'::real[], 'own', 'v', metric => 'l2')});
 like($err, qr/extension "vector" of this database has no operator <-> for type public.vector/, 'an operator that is missing is not looked for elsewhere');
 
-# ---- a schema that takes the place of the extension's ----
+# ---- a schema that replaces the extension's ----
 
 sql('postgres', 'CREATE DATABASE moved OWNER mal');
 $node->safe_psql('moved', q{CREATE EXTENSION vllm_pg; CREATE TABLE t (id int, v real[]); INSERT INTO t VALUES (1, llm_embed('one')), (2, llm_embed('two'))});
@@ -120,7 +121,7 @@ is(sql('moved', q{SELECT id FROM llm_nearest_rows(NULL::ext.t, 'two'::text, 'v':
 is(sql('moved', q{SELECT count(*) FROM llm_nearest('two'::text, 'ext.t', 'v'::name, k => 1)}), '1', 'as does llm_nearest()');
 harmless('a schema that takes the extension\'s place');
 
-# ---- a schema vllm with tables of our names, where the extension is not ----
+# ---- a schema vllm with tables of our names, without the extension ----
 
 my $columns = $node->safe_psql('postgres', q{SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute
 	WHERE attrelid = 'vllm.job'::regclass AND attnum > 0 AND NOT attisdropped});

@@ -1,11 +1,11 @@
-# Structured output in the real engine, through SQL: six random models of five vocabularies at temperature 1.5 under 50
-# schemas, 20 regular expressions and 10 grammars, 2,400 answers, 960 of them without forced text.  All of them fit unless they were
-# cut: checked by llm_grammar_accepts, which compiles schemas for texts that exist, by the cast
-# to json, and by PostgreSQL's own regular expressions.  And: streams, forced text on and off, several answers,
-# what is hostile, and who cancels while a grammar is compiled.
+# Structured output in the real engine, through SQL: six random models of five vocabularies at temperature
+# 1.5 with 50 schemas, 20 regular expressions and 10 grammars, 2,400 outputs, 960 of them without forced
+# text.  All of them match unless they were cut: checked by llm_grammar_accepts, which compiles schemas for
+# validation, by the cast to json, and by PostgreSQL's own regular expressions.  And: streams, forced text
+# on and off, several choices, hostile specifications, and cancels while a grammar is compiled.
 #
-# With VLLM_STRUCTURED_OUT=FILE the answers are written there, for tests/golden/structured_check.py,
-# which asks Python's jsonschema, re and lark.
+# With VLLM_STRUCTURED_OUT=FILE the outputs are written there, for tests/golden/structured_check.py, which
+# checks them with Python's jsonschema, re and lark.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -53,7 +53,7 @@ my @schemas = (
 	'{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"dependentRequired":{"a":["b"]}}',
 	'{"type":"object","patternProperties":{"^x_[a-z]{1,3}$":{"type":"boolean"}},"additionalProperties":false,"minProperties":1,"maxProperties":2}',
 	'{"type":"array","contains":{"const":7},"items":{"type":"integer","minimum":0,"maximum":9},"minItems":1,"maxItems":4}', 'true');
-# those that mean the same to PostgreSQL and to Python, whose \d and \w are Unicode's
+# those with the same meaning in PostgreSQL and in Python, whose \d and \w are Unicode's
 my @regexes = ('[a-z]{3,10}', '[0-9]{4}-[0-9]{2}-[0-9]{2}', '(yes|no|maybe)', '[A-Z][a-z]*( [A-Z][a-z]*){0,2}', '(0|[1-9][0-9]{0,3})(\.[0-9]{1,2})?', '#[0-9a-f]{6}',
 	'(a|b)*abb', '([0-9]{1,3}\.){3}[0-9]{1,3}', '[^x]{1,12}', '(ab){2,5}c?', '[a-z0-9_]{1,8}@[a-z]{1,8}\.(com|org)', '[+-]?[0-9]+', '(foo|bar|baz){1,3}', 'x{0,20}y', '"[^"]{0,10}"',
 	'\([0-9]{3}\) [0-9]{3}-[0-9]{4}', '[aeiou]+[^aeiou ]{1,3}', '(red|green|blue)(,(red|green|blue)){0,3}', '[01]{8}', 'v[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9])?');
@@ -66,7 +66,7 @@ my @grammars = (
 	[ 'start: item ("," item)~0..3' . "\n" . 'item: "k" DIGIT' . "\n" . 'DIGIT: "0".."9"', 'k[0-9](,k[0-9]){0,3}' ],
 	[ 'root ::= "(" root ")" | "x"', '[(]*x[)]*' ], [ 'root ::= "" | "[" root "]" root', '[\[\]]*' ]);
 
-# A fixture's directory, where the server's user can read it.
+# A fixture's directory that the server's user can read.
 sub model_copy
 {
 	my ($fixture) = @_;
@@ -79,8 +79,8 @@ sub model_copy
 	return $dir;
 }
 
-# A model of another tokenizer: llama_f32 with 1,024 rows in place of each matrix that has one a token, its own ones in turn,
-# turned on by one element each time.
+# A model with another tokenizer: llama_f32 with 1,024 rows instead of each matrix with a row for each
+# token: its own rows repeated, rotated by one element each time.
 sub model_with_tokenizer
 {
 	my ($name, $eos) = @_;
@@ -136,11 +136,12 @@ $node->safe_psql('postgres', 'INSERT INTO spec (kind, spec, same) VALUES ' . joi
 	(map { "('grammar', " . quote($_->[0]) . ', ' . quote($_->[1]) . ')' } @grammars)));
 is($node->safe_psql('postgres', 'SELECT string_agg(kind || n, \' \' ORDER BY kind) FROM (SELECT kind, count(*) n FROM spec GROUP BY 1) s'), 'grammar10 regex20 schema50', 'what is asked for');
 
-# ---- 2,400 answers ----
+# ---- 2,400 outputs ----
 
 my %models = (qwen2 => 'qwen2_bf16', llama => 'llama_f32');
 my %dirs = map { ($_ => model_copy($models{$_})) } keys %models;
-# bytes; SentencePiece's BPE and Unigram, which begin with a space and spell the rest in bytes; tokens of several words
+# bytes; SentencePiece's BPE and Unigram, which begin with a space and spell the rest in bytes; tokens of
+# several words
 my %end = (gpt2 => 0, llama2 => 2, unibytes => 2, superbpe => 0);
 $dirs{$_} = model_with_tokenizer($_, $end{$_}) for keys %end;
 $node->safe_psql('postgres', 'CREATE TABLE answer (model text, spec_id int, seed int, r llm_result)');
@@ -215,7 +216,7 @@ for my $m (sort keys %models)
 	cmp_ok($few, '<', $many / 2, "$m: it takes few steps ($few instead of $many)");
 }
 
-# ---- hostile, and cancelled ----
+# ---- hostile specifications, and cancels ----
 
 my @hostile = (
 	[ 'regex', '((((a{1000}){1000}){1000}){1000})*' ], [ 'regex', '(a*)*(b*)*(c|d)*(a|aa|aaa)*' x 200 ], [ 'regex', '(x+x+)+y' ], [ 'regex', '(' x 5000 . 'a' . ')' x 5000 ],

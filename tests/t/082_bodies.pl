@@ -1,4 +1,4 @@
-# Bodies that are left, an engine that dies under them, and batch files.
+# API bodies whose client leaves, an engine that crashes meanwhile, and batch files.
 use strict;
 use warnings;
 use JSON::PP;
@@ -31,7 +31,7 @@ for my $round (1 .. 3)
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 is($node->safe_psql('postgres', "SELECT vllm.control('integrity')"), 'ok', "the engine's books are in order");
 
-# ---- the engine dies ----
+# ---- the engine crashes ----
 
 my $old = engine_pid($node);
 my $bg = bg($node, q{SELECT llm_api('/v1/completions', '{"prompt": ["@hang", "@hang"]}', 'return')}, q{SELECT 'alive'});
@@ -81,7 +81,7 @@ is($lines[202]{error}{message}, 'the line is not a JSON object', 'a backslash an
 is($lines[204]{error}{message}, 'method must be POST, got "GET"', 'so is a method');
 like($lines[205]{error}{message}, qr/"c7" is used more than once/, 'an id that was there before is refused');
 isnt($lines[0]{id}, $lines[1]{id}, 'ids differ');
-# files are in UTF-8, whatever the client speaks
+# files are in UTF-8, whatever the client's encoding
 open($fh, '>', "$dir/one.jsonl") or die;
 print $fh qq({"custom_id": "1", "url": "/v1/completions", "body": {"prompt": "\xc3\xa9 \xe2\x82\xac"}}\r\n);
 close($fh);
@@ -93,7 +93,7 @@ like($stderr, qr/pg_read_server_files/, 'files are for who may read them');
 ok(!-e "$out.2", 'and nothing is written');
 ($rc, $stdout, $stderr) = $node->psql('postgres', "GRANT pg_read_server_files TO plain; SET ROLE plain; SELECT llm_run_batch_file('$in', '$out.2')");
 like($stderr, qr/pg_write_server_files/, 'or write them');
-# what can't be written is found out before the work, and not in the middle of it
+# an output file that can't be written is an error before the work, not in the middle of it
 open($fh, '>', "$dir/hang.jsonl") or die;
 print $fh encode_json({ custom_id => 1, url => '/v1/completions', body => { prompt => '@hang' } }), "\n";
 close($fh);
@@ -106,7 +106,7 @@ for (["SET ROLE plain;", "$out.2", qr/pg_write_server_files/], ['', 'here.jsonl'
 like($stderr, qr/No such file/, 'a file that is not there is an error');
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname LIKE 'vllm_batch%'"), '0', 'no table is left');
 
-# ---- a line that can't be read ends no file ----
+# ---- a line that can't be parsed does not end a file ----
 
 $node->safe_psql('postgres', "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
 $node->safe_psql('latin', 'CREATE EXTENSION vllm_pg');
@@ -130,7 +130,7 @@ for (['postgres', '8|4|4', '200,400,400,400,400,200,200,200'], ['latin', '8|2|6'
 	is($lines[1]{error}{message}, 'the line is not a JSON object', 'that it can not be read');
 }
 
-# ---- operators of somebody else's ----
+# ---- operators of other users ----
 
 $node->safe_psql('postgres', 'CREATE DATABASE hostile');
 my $caught = q{AS $$BEGIN RAISE 'caught by %', current_user; END$$ LANGUAGE plpgsql};

@@ -1,5 +1,5 @@
-# The HTTP door: who may, what is refused, streams, clients that leave, limits; what happens
-# when the engine, the door or its port is gone.
+# The HTTP server: authentication, errors, streams, clients that leave, limits; what happens when the
+# engine, the HTTP server or its port is gone.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -17,7 +17,7 @@ my $base = "http://127.0.0.1:$port";
 my $node = new_node('http', "vllm.engine_args = '--fake --set fake_step_ms=2'\nvllm.http_host = '127.0.0.1'\nvllm.http_database = 'door'\n");
 my $log_at = 0;
 
-# what the server logged since the last call
+# Return the server's log lines since the last call.
 sub new_log
 {
 	my $log = slurp_file($node->logfile, $log_at);
@@ -25,7 +25,7 @@ sub new_log
 	return $log;
 }
 
-# wait until it has logged that since the last call of new_log()
+# Wait until the log has a line since the last call of new_log().
 sub until_log
 {
 	my ($what) = @_;
@@ -51,7 +51,7 @@ sub door_pid
 	return (all_doors())[0] // 0;
 }
 
-# what is wrong with a text of the exposition format 0.0.4; '' = nothing
+# Return what is wrong with a text of the exposition format 0.0.4; '' = nothing.
 sub bad_metrics
 {
 	my ($text) = @_;
@@ -138,7 +138,7 @@ SKIP:
 	ok(until_true(sub { $http->get("$base/health")->{status} == 200 }), 'a reload starts the server');
 	new_log();
 
-	# POST a body (text) as a key's owner: status, content, headers
+	# POST a body (text) with a role's key: status, content, headers.
 	my $post = sub {
 		my ($path, $body, $who, %more) = @_;
 		my $r = $http->post("$base$path", { content => $body, headers => { 'Content-Type' => 'application/json',
@@ -149,7 +149,7 @@ SKIP:
 
 	is((stat('/proc/' . door_pid() . '/environ'))[4], 0, 'nobody may look into its memory');
 
-	# ---- answers ----
+	# ---- responses ----
 
 	my ($status, $content, $headers) = $post->('/v1/completions', '{"prompt": "hello door"}', 'app');
 	is($status, 200, 'a request is answered');
@@ -162,7 +162,7 @@ SKIP:
 	is($http->post("$base/v1/completions", { content => '{"prompt": "x"}',
 		headers => { 'x-api-key' => $key{app}, 'Content-Type' => 'application/json; charset=utf-8' } })->{status}, 200, 'x-api-key');
 
-	# ---- the trace that a request belongs to ----
+	# ---- the trace context of a request ----
 
 	$node->safe_psql('door', q{
 		CREATE TABLE traces (parent text, state text);
@@ -184,7 +184,7 @@ SKIP:
 		'headers of a trace are taken over, and what is none is not');
 	$node->safe_psql('door', 'DROP FUNCTION vllm.http_api(text, json); ALTER FUNCTION vllm.plain_api(text, json) RENAME TO http_api; DROP TABLE traces; DROP FUNCTION note_trace()');
 
-	# ---- who may ----
+	# ---- authentication ----
 
 	for (['', 'no API key was given'], ['sk-wrong', 'is not valid'], [substr($key{app}, 0, -1), 'is not valid'], ["$key{app}0", 'is not valid'], ['EMPTY', 'is not valid'])
 	{
@@ -209,7 +209,7 @@ SKIP:
 	like($err, qr/permission denied for table api_key/, "the server's role can't read the keys");
 	is($node->safe_psql('door', q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'vllm_http' AND state LIKE 'idle in%'}), 0, 'no transaction stays open');
 
-	# ---- what is refused ----
+	# ---- errors ----
 
 	like($say->('/v1/nothing', 'x', 'app'), qr/^404 \{"error":.*"NotFoundError"/, 'no such path');
 	my $r = $http->get("$base/v1/completions", { headers => { Authorization => "Bearer $key{app}" } });
@@ -239,7 +239,7 @@ SKIP:
 		my ($s, undef, $h) = $post->('/v1/completions', qq({"error": 408$more}), 'app');
 		is("$s " . ($h->{'x-should-retry'} // ''), '408 false', 'of a cancelled request, too, which would end so again' . ($more ? ', instead of a stream' : ''));
 	}
-	# an error is one however long it is, and leaves nothing
+	# an error is detected however long it is, and is rolled back
 	for my $size (10, 65_000, 70_000, 3_000_000)
 	{
 		for ([ '/v1/completions', '{"error": {"message": "', '", "type": "NotFoundError", "param": null, "code": 404}}' ], [ '/v1/messages', '{"type": "error", "error": {"type": "not_found_error", "message": "', '"}}' ])
@@ -271,7 +271,7 @@ SKIP:
 	like($raw->("${two}Transfer-Encoding: chunked\r\n\r\nf\r\n{\"prompt\": \"x\"}\r\n0\r\n\r\n"), qr/^HTTP\S+ 400 .*more than one length/s, 'a length and chunks');
 	like($raw->("GET /version HTTP/1.1\r\n\r\n"), qr/^HTTP\S+ 400 /, 'HTTP/1.1 without a host');
 
-	# ---- what the door answers by itself takes nobody's upload ----
+	# ---- paths that the HTTP server answers itself accept no upload ----
 
 	like($raw->("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"), qr/^HTTP\S+ 200 /, 'a body that nobody needs');
 	like($raw->("POST /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 70000\r\n\r\n"), qr/^HTTP\S+ 413 .*larger than vllm.http_max_body/s, 'one beyond the limit: 413 before it comes');
@@ -312,7 +312,7 @@ SKIP:
 
 	# ---- streams ----
 
-	# a connection of our own: the answer's pieces with their times
+	# A connection of our own, to get the response's pieces with their times.
 	my $open = sub {
 		my ($path, $body) = @_;
 		my $s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 30) or die;
@@ -350,7 +350,7 @@ SKIP:
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 	like($say->('/v1/completions', 'still', 'app'), qr/STILL/, 'connections can be used again');
 
-	# ---- more than there are connections ----
+	# ---- more requests than connections ----
 
 	my @hanging = map { $open->('/v1/completions', '{"prompt": "@hang"}') } 1 .. 3;
 	ok(until_sql($node, 'SELECT count(*) = 3 FROM llm_requests'), 'all connections are in use');
@@ -368,7 +368,7 @@ SKIP:
 	close $_ for @hanging;
 	ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'they end');
 
-	# ---- what is counted ----
+	# ---- metrics ----
 
 	$node->safe_psql('door', q{SELECT llm_create_model('same', path) FROM llm_models WHERE name = 'tickets-2m'; SELECT llm_generate('x', model => 'same')});
 	my @streams = map { $open->('/v1/completions', '{"stream": true, "prompt": "@slow:50 ' . 'w ' x 400 . '"}') } 1 .. 2;
@@ -392,7 +392,7 @@ SKIP:
 	like($metrics, qr/^vllm:request_success_total\{engine="0",model_name="a \\"quoted\\" \\\\ name",finished_reason="stop"\} 1$/m, 'names are escaped');
 	is(($metrics =~ /^vllm:iteration_tokens_total_count\{engine="0",model_name="a [^}]*\} (\d+)$/m)[0], 1, 'steps are counted by their tokens');
 
-	# ---- fewer connections than are allowed ----
+	# ---- fewer connections than allowed ----
 
 	$node->safe_psql('postgres', q{ALTER ROLE vllm_http CONNECTION LIMIT 2; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vllm_http'});
 	ok(until_sql($node, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'vllm_http'}), 'the server has room for two connections');
@@ -409,9 +409,9 @@ SKIP:
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
 	$lock->finish;
 
-	# ---- what many requests cost and leave ----
+	# ---- cost and leaks of many requests ----
 
-	# n times the same on one connection: microseconds each
+	# Send the same request n times on one connection; returns microseconds for each.
 	my $many_times = sub {
 		my ($n, $body) = @_;
 		my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 30) or die;
@@ -446,7 +446,7 @@ SKIP:
 	$leave->() for 1 .. 100;
 	ok(until_true(sub { $http->get("$base/load")->{content} eq '{"server_load":0}' }), 'nothing is in hand');
 	cmp_ok(rss_kb($door) - $rss, '<', 3000, '4,600 requests later it is not larger');
-	# its descriptors can't be listed, but the table of them tells how many it had at once
+	# its descriptors can't be listed, but the size of their table shows how many it had at once
 	slurp_file("/proc/$door/status") =~ /^FDSize:\s+(\d+)/m;
 	cmp_ok($1, '<=', 256, 'and has no more open');
 	my $sql_us = $node->safe_psql('door', q{
@@ -457,7 +457,7 @@ SKIP:
 	figure('a request that asks the engine nothing: %.0f us by HTTP, %.0f us in a loop of SQL; RSS + %d kB over 4,600', $http_us, $sql_us, rss_kb($door) - $rss);
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 
-	# ---- the engine dies ----
+	# ---- the engine crashes ----
 
 	$s = $open->('/v1/completions', '{"prompt": "@hang"}');
 	ok(until_sql($node, 'SELECT count(*) = 1 FROM llm_requests'), 'a request is running');
@@ -469,7 +469,7 @@ SKIP:
 	like($say->('/v1/completions', 'again', 'app'), qr/^200 .*AGAIN/s, 'answers');
 	is($http->get("$base/health")->{status}, 200, 'health');
 
-	# ---- the door dies ----
+	# ---- the HTTP server crashes ----
 
 	my $started = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 	$s = $open->('/v1/completions', '{"prompt": "@hang"}');
@@ -482,7 +482,7 @@ SKIP:
 	like($say->('/v1/completions', 'back', 'app'), qr/BACK/, 'requests, too');
 	ok(until_log(qr/HTTP server was terminated by signal 9/), 'and the log says so');
 
-	# ---- connections that are taken away ----
+	# ---- terminated database connections ----
 
 	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'vllm_http'});
 	ok(until_sql($node, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'vllm_http'}), 'its sessions are terminated');
@@ -518,7 +518,7 @@ SKIP:
 	like(scalar <$s> // 'HTTP/1.1 431', qr/ 431 /, 'headers have a limit');
 	close $s;
 
-	# it is the client's silence that counts, not the model's
+	# the client's pause counts, not the model's
 	for (0, 1)
 	{
 		$s = $open->('/v1/completions', sprintf('{"stream": %s, "prompt": "@slow:1500 @delay:1500 a b"}', $_ ? 'true' : 'false'));
@@ -528,7 +528,7 @@ SKIP:
 		close $s;
 	}
 
-	# ---- a reload while requests are in hand ----
+	# ---- a reload while requests are running ----
 
 	my $hangs = $open->('/v1/completions', '{"prompt": "@hang"}');
 	$s = $open->('/v1/completions', '{"stream": true, "prompt": "@slow:100 ' . 'w ' x 40 . '"}');
@@ -547,7 +547,7 @@ SKIP:
 	cmp_ok(time - $since, '<', 25, 'after a while');
 	ok(until_true(sub { !is_alive($old) }), 'then the old one is gone');
 
-	# ---- the extension moves ----
+	# ---- the extension moves to another schema ----
 
 	$node->safe_psql('door', 'DROP EXTENSION vllm_pg CASCADE; CREATE SCHEMA other; GRANT USAGE ON SCHEMA other TO PUBLIC; CREATE EXTENSION vllm_pg SCHEMA other; ALTER DATABASE door SET search_path = public, other');
 	$key{app} = $node->safe_psql('door', q{SELECT llm_create_api_key('app', 'app')});
@@ -558,7 +558,7 @@ SKIP:
 	is($http->get("$base/version")->{content}, '{"version":"9.9"}', 'and another version told');
 	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$' . $version . '$$ WHERE extname = $$vllm_pg$$');
 
-	# ---- another schema takes the place of the extension's, while connections last ----
+	# ---- another schema replaces the extension's while connections are open ----
 
 	$node->safe_psql('door', q{ALTER SCHEMA other RENAME TO ext; CREATE SCHEMA other; GRANT USAGE ON SCHEMA other TO PUBLIC;
 		CREATE FUNCTION other.llm_api(path text, body vllm.json, on_error text) RETURNS json LANGUAGE plpgsql AS $$BEGIN RETURN '{"trap": true}'; END$$;
@@ -569,7 +569,7 @@ SKIP:
 	unlike($http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content}, qr/^trap/, '... for metrics');
 	$node->safe_psql('door', 'DROP SCHEMA other CASCADE; ALTER SCHEMA ext RENAME TO other');
 
-	# ---- a graceful end ----
+	# ---- an orderly end ----
 
 	$s = $open->('/v1/completions', '{"prompt": "@delay:700 last words"}');
 	ok(until_sql($node, 'SELECT count(*) = 1 FROM llm_requests'), 'a request is running');
@@ -582,7 +582,7 @@ SKIP:
 	ok(until_true(sub { !door_pid() }), 'then it is gone');
 	ok(!IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port), 'and its port free');
 
-	# ---- a port that is taken, a certificate that is none ----
+	# ---- a port in use, an invalid certificate ----
 
 	my $taken = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1', LocalPort => $port, ReuseAddr => 1) or die;
 	new_log();

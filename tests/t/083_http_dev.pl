@@ -1,4 +1,4 @@
-# Control of the engine by HTTP: off by default, for roles that may, with parameters in the query.
+# Control of the engine by HTTP: off by default, for roles with EXECUTE, with parameters in the query.
 use strict;
 use warnings;
 use HTTP::Tiny;

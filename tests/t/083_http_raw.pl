@@ -1,5 +1,5 @@
-# The HTTP door and clients that mean ill: heads that two readers could read differently, bytes that come one by one, more
-# connections than there are places, wrong keys.
+# The HTTP server and hostile clients: heads that two parsers could read differently, bytes that come one by
+# one, more connections than places, wrong keys.
 use strict;
 use warnings;
 use IO::Select;
@@ -14,7 +14,7 @@ use VllmTest;
 
 plan skip_all => 'vllm_pg_http was not built here' if !-x "$ENV{VLLM_PG_LIBDIR}/vllm_pg_http";
 local $SIG{PIPE} = 'IGNORE';
-# more sockets than a shell mostly allows
+# more sockets than a shell usually allows
 my $sockets = system("prlimit --pid $$ --nofile=4096: >/dev/null 2>&1") == 0;
 
 my $port = PostgreSQL::Test::Cluster::get_free_port();
@@ -28,7 +28,7 @@ sub connect_from
 	return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, LocalAddr => $from // '127.0.0.1', Timeout => 20);
 }
 
-# what comes back for these pieces, until the door closes
+# Return the response to these pieces, until the server closes the connection.
 sub raw
 {
 	my ($from, @pieces) = @_;
@@ -55,7 +55,7 @@ sub answer_of
 		  . "Content-Type: application/json\r\nContent-Length: " . length($body) . "\r\n\r\n$body");
 }
 
-# a request with a key without its last n bytes, on a connection of its own
+# Send a request with a key without its last n bytes, on a connection of its own.
 sub slow_body
 {
 	my ($who, $n, $body) = @_;
@@ -67,7 +67,7 @@ sub slow_body
 	return $s;
 }
 
-# how many of these get which status
+# Count the responses by status.
 sub count_statuses
 {
 	my %n;
@@ -75,7 +75,7 @@ sub count_statuses
 	return join(' ', map { "$_:$n{$_}" } sort keys %n);
 }
 
-# while this runs, keys are looked up later
+# Run code while key look-ups are slow.
 sub with_slow_keys
 {
 	my ($do) = @_;
@@ -96,7 +96,8 @@ sub new_settings
 }
 ok(until_true(sub { statuses(raw('127.0.0.1', "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) eq '200' }), 'there is a door');
 
-# ---- heads and bodies that may be read in two ways; behind each another request, which must not be answered ----
+# ---- heads and bodies that can be parsed in two ways; each followed by another request, which must not be
+# served ----
 
 my $get = "GET /load HTTP/1.1\r\n";
 my $json = "Authorization: Bearer $key{a}\r\nContent-Type: application/json\r\n";
@@ -131,7 +132,7 @@ for (
 	like($got, qr/\r\nConnection: close\r\n.*\{"error":\{"message":".+","type":"\w+","param":null,"code":\d+\}\}$/s, '... in words') if !$status;
 }
 
-# ---- what is well-formed ----
+# ---- well-formed requests ----
 
 is(statuses(raw(undef, "\r\nGET http://X:80/load?a=b HTTP/1.1\r\nHost: x:80\r\nX-Empty:\r\nX: \xc3\xa4\t b \r\n\r\n$hidden")), '200 200', 'an absolute target with its own host');
 is(statuses(raw(undef, "${post}Transfer-Encoding: Chunked\r\n\r\n2;name=\"value\"\r\n{}\r\n000\r\nX-Trailer: y\r\n\r\n$hidden")), '400 200', 'chunks with extensions and trailers');
@@ -156,19 +157,19 @@ for my $at (1 .. length($whole) - 1)
 }
 is($wrong, 0, 'in two pieces, cut at each byte');
 
-# ---- escapes in a path, which a filter in front may decode or not ----
+# ---- escapes in a path, which a filter before the server may decode or not ----
 
 is(statuses(raw(undef, "GET /v1%2Fmodels HTTP/1.1\r\nHost: x\r\n${json}\r\nGET /%6coad HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/responses/a%2fcancel HTTP/1.1\r\nHost: x\r\n${json}\r\n$hidden")), '404 404 404 200', 'a path is written as it is');
 like(raw(undef, "GET /v1/models/a%2Fb%20c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${json}\r\n"), qr/^HTTP\S+ 404 .*"a\/b c/s, '... but for a name');
 
-# ---- many quick clients at once ----
+# ---- many fast clients at once ----
 
 {
 	my @at_once = with_slow_keys(sub { map { slow_body('a', 0) } 1 .. 300 });
 	is(count_statuses(@at_once), '200:300', 'whose requests come whole loses no place');
 }
 
-# ---- time ----
+# ---- timeouts ----
 
 ok(new_settings("vllm.http_header_timeout = 2\nvllm.http_body_timeout = 2\nvllm.http_idle_timeout = 20\n"), 'short times');
 for ([ 'headers', $get ], [ 'a body', "${post}Content-Length: 1000\r\n\r\n" ], [ 'chunks', "${post}Transfer-Encoding: chunked\r\n\r\n" ])
@@ -191,9 +192,9 @@ for ([ 'headers', $get ], [ 'a body', "${post}Content-Length: 1000\r\n\r\n" ], [
 	is(scalar <$s>, undef, 'who says nothing is left without a word');
 }
 
-# ---- more slow clients than there are places ----
+# ---- more slow clients than places ----
 
-# n connections from each of these addresses, with the beginning of a request
+# Open n connections from each of these addresses, with the beginning of a request.
 sub slow_ones
 {
 	my ($n, @from) = @_;
@@ -238,9 +239,9 @@ SKIP:
 	figure('beside %d slow clients of one address: %.0f ms at most', scalar @slow, $longest * 1000);
 	my %said;
 	for (@slow) { $said{ IO::Select->new($_)->can_read(0) ? statuses(scalar(<$_>) // '') : 'waits' }++ }
-	# one whose bytes have just come does not count as slow
+	# a client whose bytes have just come does not count as slow
 	cmp_ok($said{waits} // 0, '<=', 140, 'of the slow ones there is a share');
-	# who goes on sending to a closed connection may not come to read why
+	# a client that sends to a closed connection may not be able to read the reason
 	cmp_ok(($said{503} // 0) + ($said{''} // 0), '>=', 900, 'the others were told to leave');
 	figure('of %d: %s', scalar @slow, join(', ', map { "'$_' $said{$_}" } sort keys %said));
 	close $_ for @slow;
@@ -260,7 +261,7 @@ is(scalar(grep { $_ !~ /^(408|503|)$/ } @said), 0, 'or had to leave before');
 cmp_ok(time - $start, '<', 20, 'in time');
 close $_ for @slow;
 
-# ---- clients that don't read their answers ----
+# ---- clients that don't read their responses ----
 
 SKIP:
 {
@@ -283,7 +284,7 @@ SKIP:
 	close $_ for @slow;
 }
 
-# ---- keys that hold places with bodies that don't come ----
+# ---- keys that hold places with incomplete bodies ----
 
 ok(new_settings("vllm.http_max_clients = 16\nvllm.http_reserved_clients = 8\nvllm.http_body_timeout = 20\n"), 'sixteen places');
 @slow = ((map { slow_body('a', 5) } 1 .. 8), (map { slow_body('b', 5) } 1 .. 8));
@@ -313,13 +314,13 @@ is(count_statuses(@slow), '200:1', 'the one in hand is answered');
 is(statuses(answer_of($key{c}, undef, $large->('x'))), '200', 'and has left its memory');
 is(statuses(raw(undef, $post . "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" . sprintf("%x\r\n%s\r\n0\r\n\r\n", length($large->('x')), $large->('x')))), '200', '... also for chunks') for 1 .. 2;
 
-# libpq keeps the memory of the largest statement for as long as the connection lasts
+# libpq keeps the memory of the largest statement as long as the connection lasts
 my $connections = q{(SELECT count(*) FROM pg_stat_activity WHERE usename = 'vllm_http')};
 my $before = $node->safe_psql('postgres', "SELECT $connections");
 is(statuses(answer_of($key{c}, undef, sprintf('{"prompt": "x", "max_tokens": 1, "user": "%s"}', 'x' x (1024 * 1024 - 44)))), '200', 'a body of 1 MB');
 ok(until_sql($node, "SELECT $connections = $before - 1"), '... whose connection is not kept');
 
-# ---- answers that nobody takes ----
+# ---- responses that are not read ----
 
 my @deaf = map {
 	my $s = IO::Socket::INET->new(Proto => 'tcp');
@@ -361,7 +362,7 @@ cmp_ok(time - $start, '<', 4, '... soon');
 is(count_statuses(@slow), '200:14', 'all are answered');
 ok(new_settings("vllm.http_anonymous_role = ''\nvllm.http_max_connections = 16\n"), 'as before');
 
-# ---- connections of one key that only wait ----
+# ---- idle connections of one key ----
 
 SKIP:
 {
@@ -377,7 +378,7 @@ SKIP:
 		my $answered = 0;
 		for (@idle) { $answered++ if (scalar(<$_>) // '') =~ / 200 /; syswrite($_, $more) if $more ne '' }
 		cmp_ok($answered, '>', 1000, 'one key opens all connections');
-		# who comes from afar sends his head some time after he is connected
+		# a remote client sends its head some time after it has connected
 		my @come = map { connect_from() } 1 .. 40;
 		usleep(100_000);
 		my $b = '{"prompt": "x", "max_tokens": 1}';

@@ -1,5 +1,5 @@
-# Calls that must be made, with a real model that knows no tools: whatever it samples, the
-# answer is calls of the tools that were given, with arguments that fit their schemas.
+# Forced tool calls, with a real model that was not trained on tools: whatever it samples, the output is
+# calls of the given tools, with arguments that match their schemas.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -37,7 +37,7 @@ is(sql(q{SELECT count(*) FROM answer b, tool WHERE i IN (2, 3) AND a ->> 'finish
 	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
 	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) -> 'tool_calls')::text}), '0', 'the same again, ids too');
 
-# a stream's pieces together are what llm_chat gives, and nothing of a call that is not whole is JSON
+# a stream's pieces add up to the result of llm_chat, and no part of an incomplete call is JSON
 sql(q{CREATE TABLE piece AS SELECT i, s.* FROM tool, generate_series(1, 8) i, LATERAL llm_chat_stream('[{"role": "user", "content": "My order 57 is lost."}]', tools => tools,
 	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
 	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) s});
@@ -49,7 +49,7 @@ is(sql(q{SELECT count(*) FROM answer a JOIN (SELECT i, max(finish_reason) AS rea
 	'0', 'pieces are the whole');
 cmp_ok(sql(q{SELECT max(n) FROM (SELECT count(*) AS n FROM piece WHERE tool_calls IS NOT NULL GROUP BY i) s}), '>', 10, 'arguments come in pieces');
 
-# the same in bodies: chats, Responses and Anthropic's messages make the calls that llm_chat makes
+# the same in API bodies: chats, /v1/responses and Anthropic's messages make the same calls as llm_chat
 sql(q{SELECT llm_create_model('caller', path, '{"chat_template": "{{ messages[0].content }}"}') FROM llm_models WHERE name = 'tickets-2m'});
 sql(q{CREATE TABLE body AS SELECT i, llm_chat(m, tools => tools, tool_choice => '"required"', parallel_tool_calls => false, temperature => 1.5, seed => i, max_tokens => 400, model => 'caller') AS a,
 	v1_chat_completions(json_build_object('model', 'caller', 'messages', m, 'tools', tools, 'tool_choice', 'required', 'parallel_tool_calls', false, 'temperature', 1.5, 'seed', i, 'max_tokens', 400))
@@ -68,7 +68,7 @@ is(sql(q{SELECT count(*) FROM body WHERE a ->> 'finish_reason' = 'tool_calls' AN
 is(sql(q{SELECT count(*) FROM body WHERE a ->> 'finish_reason' = 'tool_calls' AND (message ->> 'stop_reason' <> 'tool_use' OR json_array_length(message -> 'content') <> 1 OR
 	message -> 'content' -> 0 ->> 'input' <> a -> 'tool_calls' -> 0 -> 'function' ->> 'arguments')}), '0', 'messages');
 
-# SQL functions as tools: the call is made, its result is read, the second answer is free
+# SQL functions as tools: the call is made, its result is used, the second output is free
 sql(q{CREATE TYPE state AS ENUM ('sent', 'lost');
 	CREATE DOMAIN number AS int CHECK (VALUE BETWEEN 1 AND 99);
 	CREATE FUNCTION order_state(number number, state state, since date, urgent bool DEFAULT false) RETURNS TABLE (number int, state state, since date, urgent bool)
@@ -81,7 +81,7 @@ is(sql(q{SELECT count(*) FROM run WHERE r ->> 'rounds' NOT IN ('1', '2')}), '0',
 is(sql(q{SELECT i, m FROM run, LATERAL (SELECT r -> 'messages' -> 2 ->> 'content' AS m) s WHERE r ->> 'rounds' = '2'
 	AND (m::json ->> 'error' IS NOT NULL OR m::json -> 0 ->> 'number' IS NULL OR m::json -> 0 ->> 'since' IS NULL)}), '', 'every call fits the signature');
 
-# thinking first: the schema holds behind the end tag, here where the prompt has closed it, and where it never comes
+# reasoning first: the schema applies after the end tag, here if the prompt has it, and if it never comes
 is(sql(q{SET vllm.reasoning_parser = 'deepseek_r1';
 	SELECT llm_grammar_accepts('{"type": "integer"}', llm_chat('[{"role": "user", "content": "Hm"}]', chat_template => 'Hm <think></think>', json_schema => '{"type": "integer"}', temperature => 1.5, seed => 1) ->> 'content')}),
 	't', 'a prompt that has closed the thoughts');

@@ -1,5 +1,5 @@
-# Sampling parameters with the bundled model, and logits processors: what they do to
-# answers, alone and in company.
+# Sampling parameters with the bundled model, and logits processors: their effect on outputs, alone and in a
+# batch.
 use strict;
 use warnings;
 use lib 't';
@@ -48,7 +48,7 @@ my $varied = sql(qq{SELECT count(DISTINCT t) FROM unnest((llm_generate_full('a a
 	presence_penalty => 2, frequency_penalty => 2)).token_ids) t});
 cmp_ok($varied, '>', $plain, "frequency and presence: $varied different tokens instead of $plain");
 
-# the same answers whatever else runs: batched, row by row, preempted
+# the same outputs whatever else runs: batched, row by row, preempted
 my $all = qq{SELECT md5(string_agg(x, '|' ORDER BY i)) FROM (SELECT i, llm_generate($prompt || i, max_tokens => 30, temperature => 1, seed => i,
 	repetition_penalty => 1 + (i % 3) / 4.0, frequency_penalty => (i % 5 - 2) / 2.0, logit_bias => format('{"%s": 2}', i % 50)::json,
 	bad_words => CASE WHEN i % 2 = 0 THEN ARRAY['the', 'a'] END, min_tokens => i % 4, stop => '{.}') x FROM generate_series(1, 48) i) s};
@@ -57,7 +57,7 @@ is(sql($all), $want, 'batched and row by row: the same');
 my @bg = map { bg($node, $all) } 1 .. 3;
 is(scalar(finish($_)), $want, 'beside others: the same') for @bg;
 
-# many answers and one: nobody waits for all of them, and the books are in order meanwhile
+# many choices and one request: it doesn't wait for all of them, and the state is consistent meanwhile
 my $many = bg($node, q{SELECT count(*) FROM llm_completions('Ticket:', n => 1500, temperature => 1.5, max_tokens => 60, ignore_eos => true)});
 ok(until_sql($node, q{SELECT waiting > 100 FROM llm_stat_engine}), 'many answers wait');
 is(sql(qq{SELECT llm_generate($prompt, max_tokens => 24, temperature => 0)}), $greedy, 'another session gets its answer');
@@ -65,7 +65,7 @@ cmp_ok(sql(q{SELECT waiting FROM llm_stat_engine}), '>', 50, '... long before th
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 is(scalar(finish($many)), '1500', 'all of them');
 
-# many log-probabilities take memory for themselves, and little more
+# many log-probabilities take the memory of their values, and little more
 is( sql(q{SELECT sum(cardinality(logprobs)) > 200000 FROM llm_completions('Ticket:', n => 64, temperature => 1, seed => 1, max_tokens => 200, ignore_eos => true, logprobs => 20);
 	SELECT (regexp_match(pg_read_file('/proc/self/status'), 'VmHWM:\\s+(\\d+)'))[1]::int < 400000}), "t\nt", 'memory of log-probabilities');
 
@@ -83,7 +83,7 @@ is(sql(qq{SELECT (usage).completion_tokens <= 10 FROM llm_generate_full(repeat('
 is(sql(qq{SELECT (usage).completion_tokens FROM llm_generate_full(repeat('word ', 20000), max_tokens => 10, ignore_eos => true, truncate => -1)}),
 	'10', '... for all of it');
 
-# what the model decides
+# checks that depend on the model
 like(error(q{SELECT llm_generate('x', logit_bias => '{"99999999": 1}')}), qr/logit_bias names token 99999999, but the model's tokens are 0 to \d+/, 'an id out of the vocabulary');
 like(error(q{SELECT llm_generate('x', allowed_token_ids => '{99999999}')}), qr/allowed_token_ids must be between 0 and/, 'likewise');
 like(error(q{SELECT llm_generate('x', allowed_token_ids => '{}')}), qr/allowed_token_ids must not be empty/, 'nothing allowed');
@@ -92,7 +92,7 @@ like(error(q{SELECT llm_generate('x', allowed_token_ids => '{2}', min_tokens => 
 	qr/leave no token to choose from/, 'parameters that leave nothing');
 is(sql(q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
-# what log-probabilities are told of
+# what the log-probabilities are computed from
 for my $mode (qw(processed_logprobs processed_logits raw_logits raw_logprobs))
 {
 	sql("ALTER SYSTEM SET vllm.logprobs_mode = '$mode'");

@@ -1,9 +1,9 @@
-# Answers of SQL types: two models with random weights and vocabularies of
-# their own write 44 values of each of 62 types at temperature 1.5.
+# Outputs of SQL types: two models with random weights and vocabularies of their own write 44 values of each
+# of 62 types at temperature 1.5.
 #
-# - every whole answer (finish_reason stop) is cast without an error, in the real engine;
-# - PostgreSQL's json_populate_record casts it, too, and to the same value;
-# - llm_generate_as and llm_extract in one statement, with answers that are cut off as NULL.
+# - every complete output (finish_reason stop) can be cast, in the real engine;
+# - PostgreSQL's json_populate_record casts it, too, to the same value;
+# - llm_generate_as and llm_extract in one statement, with outputs that are cut off as NULL.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -31,7 +31,7 @@ $node->init;
 $node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
 $node->append_conf('postgresql.conf', "fsync = off\nstatement_timeout = '180s'\nvllm.kv_cache_memory_bytes = '64MB'\n");
 $node->start;
-# settings that input and output functions look at must not matter
+# settings that affect input and output functions must not matter
 $node->safe_psql('postgres', qq{
 	ALTER DATABASE postgres SET datestyle = 'SQL, DMY';
 	ALTER DATABASE postgres SET intervalstyle = 'sql_standard';
@@ -95,7 +95,7 @@ $node->safe_psql('postgres', qq{
 my $types = $node->safe_psql('postgres', 'SELECT count(*) FROM types');
 cmp_ok($types, '>=', 62, "$types types");
 
-# ---- whole answers, whatever the model writes ----
+# ---- complete outputs, whatever the model writes ----
 
 $node->safe_psql('postgres', q{
 	CREATE TABLE answers AS SELECT typ, i, (r).text, (r).finish_reason
@@ -126,7 +126,7 @@ $node->safe_psql('postgres', q{
 is($node->safe_psql('postgres', q{SELECT count(m), count(*) FILTER (WHERE l IS NULL OR l IN (1, 2, 40)) FROM values_}), '40|40', 'values of an enum and of a domain');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM values_ WHERE (f).b IS NOT NULL AND length((f).b) > 5}), '0', 'values of a row type');
 cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM values_ WHERE f IS DISTINCT FROM NULL}), '>', 0, '... some whole');
-# the node and the function itself do the same
+# the batch node and the function itself do the same
 is($node->safe_psql('postgres', q{
 	SET vllm.batch = off;
 	SELECT count(*) FROM values_ WHERE llm_generate_as('m' || i, NULL::mood, max_tokens => 40, temperature => 1.5, seed => i, model => 'random') <> m}),
@@ -136,7 +136,7 @@ my ($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_generate_as('x', NUL
 like($err, qr/JSON answer is cut off after 2 tokens/, 'a cut answer is an error');
 like($err, qr/Raise max_tokens/, '... with a hint');
 
-# ---- a database that doesn't have all characters ----
+# ---- a database whose encoding lacks some characters ----
 
 for my $e ([ 'LATIN1', 't|f|f' ], [ 'EUC_JP', 'f|f|f' ])
 {

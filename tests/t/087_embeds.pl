@@ -1,7 +1,7 @@
-# Prompts of embeddings in the real engine, through SQL: the rows of a text's tokens give what the text
-# gives, to the last bit of the log-probabilities, with models that scale their embedding, add
-# positions to it, widen it or share it with the head; alone, in company, in chunks and preempted.
-# Other numbers are answered or refused, and nothing else happens.
+# Prompts of embeddings in the real engine, through SQL: the rows of a text's tokens give the same as the
+# text, to the last bit of the log-probabilities, with models that scale their embedding, add positions to
+# it, widen it or share it with the head; alone, in a batch, in chunks and preempted.  Other numbers give an
+# output or an error, and nothing else.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -33,7 +33,7 @@ sql(q{
 	CREATE TABLE texts AS SELECT id, (SELECT string_agg(chr(97 + (id * 7 + g * (id + 3)) % 26), ' ') FROM generate_series(1, 4 + id % 9) g) AS prompt
 	FROM generate_series(1, 24) id});
 
-# Both ways of asking, the completions with their log-probabilities as text; $where: options of both
+# Run both kinds of prompts, the completions with their log-probabilities as text; $where: options of both.
 sub both
 {
 	my ($model, $options, $count) = @_;
@@ -58,7 +58,7 @@ for my $fixture (qw(gemma_bf16 gemma2_bf16 gemma3_bf16 granite_f16 minicpm_f16 o
 }
 is(sql(both('gemma3_bf16', 'temperature => 1, n => 3', 1)), '0|24', 'several answers share the rows');
 is(sql(both('tickets-2m', q{temperature => 0.7, presence_penalty => 0.5, stop => '{e }'}, 1)), '0|24', 'the bundled model');
-# with windows it would keep so little that nobody is in the way
+# with windows it would keep so little that no request is preempted
 sql(qq{SELECT llm_create_model('tight', '$top/gemma2_bf16',
 	options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 96, "disable_hybrid_kv_cache_manager": true}')});
 my @h = map { bg($node, both('tight', 'temperature => 1', 2)) } 1 .. 6;
@@ -68,7 +68,7 @@ is(sql(q{SELECT preemptions > 0 FROM llm_stat_model WHERE name = 'tight'}), 't',
 is( sql(q{SELECT llm_embeds_generate(llm_token_embeddings(p), max_tokens => 20, temperature => 0) = llm_generate(p, max_tokens => 20, temperature => 0),
 	llm_count_tokens(p) > 512 FROM (SELECT repeat('The kettle arrived broken. ', 100) AS p) s}), 't|t', 'a prompt in chunks');
 
-# rows that no token has
+# rows that are no token's
 my $mix = q{SELECT llm_embeds_generate(ARRAY(SELECT ((a + b) / 2)::real FROM unnest(llm_token_embeddings('kettle'), llm_token_embeddings('kettle!')) AS u (a, b)
 	WHERE a IS NOT NULL AND b IS NOT NULL), max_tokens => 5, temperature => 0)};
 is(sql($mix), sql("SET vllm.batch = off; $mix"), 'rows between those of tokens');
@@ -80,7 +80,7 @@ like(error("SELECT llm_embeds_generate(array_fill(0.1::real, ARRAY[5000, $width]
 like(error("SELECT llm_embeds_generate(array_fill(3e38::real, ARRAY[3, $width]))") || 'an answer', qr/non-finite logits|an answer/, 'huge numbers');
 is(sql(both('tickets-2m', 'temperature => 0', 1)), '0|24', '... and the engine goes on');
 
-# ended before its end
+# cancelled before its end
 my $long = "SELECT llm_embeds_generate(array_fill(0.01::real, ARRAY[200, $width]), ignore_eos => true, max_tokens => 3000, temperature => 1) FROM generate_series(1, 20)";
 like(error("SET statement_timeout = 300; $long"), qr/57014/, 'cancelled');
 ok(until_sql($node, q{SELECT running + waiting = 0 FROM llm_stat_model WHERE name = 'tickets-2m'}), '... and gone');

@@ -1,6 +1,6 @@
-# thinking_token_budget, with a real model whose tokenizer has no tags: they are several tokens
-# of text.  What is thought up to the budget is what would be thought without one; then the
-# end tag comes, and after it what a schema wants.
+# thinking_token_budget, with a real model whose tokenizer has no tags: they are several tokens of text.
+# The reasoning up to the budget is the same as without one; then the end tag comes, and after it text that
+# matches the schema.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -26,7 +26,7 @@ cmp_ok(sql(q{SELECT count(*) FROM a WHERE (a -> 'usage' -> 'completion_tokens_de
 is(sql(q{SELECT count(*) FROM a WHERE NOT starts_with(free ->> 'reasoning', coalesce(a ->> 'reasoning', ''))}), '0', 'they think what they would think');
 is(sql(q{SELECT count(*) FROM a WHERE a ->> 'content' IS NULL}), '0', 'and answer');
 is(sql(q{SELECT count(*) FROM a WHERE free ->> 'content' <> long ->> 'content' OR free ->> 'reasoning' <> long ->> 'reasoning'}), '0', 'a budget that is not used up changes nothing');
-# all but the usage, which tells what was in the cache
+# everything but the usage, which depends on the cache
 sql(q{CREATE FUNCTION answer(a json) RETURNS text LANGUAGE sql AS $$ SELECT format('%L %L %L', a ->> 'content', a ->> 'reasoning', a ->> 'finish_reason') $$});
 is(sql(qq{SELECT count(*) FROM a WHERE answer(a) <> (SELECT answer(llm_chat($chat, thinking_token_budget => i - 1)))}), '0', 'the same one by one');
 is(sql(qq{SET vllm.batch = off; SELECT count(*) FROM a WHERE answer(a) <> answer(llm_chat($chat, thinking_token_budget => i - 1))}), '0', 'and without batches');
@@ -37,7 +37,7 @@ is(sql(qq{SELECT count(*) FROM generate_series(1, 10) i, llm_chat($chat, thinkin
 is(sql(qq{SELECT count(*) FROM generate_series(1, 3) i, llm_chat($chat, include_reasoning => false, json_schema => '{"type": "boolean"}') c
 	WHERE c ->> 'content' NOT IN ('true', 'false')}), '0', 'without thoughts it holds at once');
 
-# other functions: the prompt's own tags count
+# other functions: tags in the prompt count
 is(sql(q{SELECT llm_generate('I <think>hm', params => '{"thinking_token_budget": 0}', max_tokens => 30, temperature => 0) ~ '^</think>'}), 't', 'llm_generate: an open tag');
 is(sql(q{SELECT llm_generate('I <think>hm</think>', params => '{"thinking_token_budget": 0}', max_tokens => 30, temperature => 0) ~ '</think>'}), 'f', 'llm_generate: none that is open');
 is(sql(q{SELECT bool_and(text ~ '^</think>') FROM llm_completions('I <think>hm', n => 3, seed => 1, max_tokens => 30, temperature => 1, params => '{"thinking_token_budget": 0}')}), 't', 'llm_completions');
@@ -57,7 +57,7 @@ cmp_ok(sql(q{SELECT v1_responses('{"model": "thinker", "input": "x", "temperatur
 my ($rc, $out, $err) = $node->psql('postgres', qq{SELECT v1_messages('{$messages, "thinking": {"type": "enabled", "budget_tokens": -1}}')});
 like($err, qr/thinking.budget_tokens must be an integer that is not negative/, 'a budget that is none');
 
-# whoever leaves while the tag is written leaves nothing behind
+# cancelling while the tag is written leaves nothing
 $node->psql('postgres', qq{SET statement_timeout = 5; SELECT llm_chat($chat, thinking_token_budget => 30, ignore_eos => true) FROM generate_series(1, 200) i});
 is(sql(q{SELECT llm_chat_text('[{"role": "user", "content": "x"}]', model => 'thinker', thinking_token_budget => 0, max_tokens => 5) IS NOT NULL}), 't', 'the engine goes on');
 

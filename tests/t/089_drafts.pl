@@ -1,5 +1,5 @@
-# Drafts of what has weights, through SQL: each method's answers are those without it, its memory is
-# counted, and files that don't fit are refused.
+# Drafters with weights, through SQL: each method's outputs equal those without it, its memory is counted,
+# and files that don't fit are refused.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -12,7 +12,7 @@ use VllmTest ();
 my $fixtures = getcwd() . '/fixtures/drafts';
 my $top = PostgreSQL::Test::Utils::tempdir_short();
 
-# A copy where the server's user can read it.
+# A copy that the server's user can read.
 sub model
 {
 	my ($name, $as) = @_;
@@ -41,7 +41,7 @@ sub fails
 my %path = map { $_ => model($_) } qw(target target_mtp medusa mlp eagle-llama eagle3 eagle3_speculators);
 sql("SELECT llm_create_model('plain', '$path{target}'), llm_create_model('plain_mtp', '$path{target_mtp}')");
 
-# 50 prompts, some alike, greedy and drawn
+# 50 prompts, some alike, greedy and sampled.
 sub answers
 {
 	my ($model) = @_;
@@ -81,7 +81,7 @@ my ($draft, $accepted) = map { sql(sprintf($figures, $_)) } qw(draft_tokens acce
 cmp_ok($draft, '>', 0, 'there were drafts');
 cmp_ok($accepted, '>', 0.8 * $draft, "most were right ($accepted of $draft)");
 
-# a drafter's files that were away and come back, or change
+# a drafter's files that are removed and come back, or change
 my $own = model('target', 'own');
 sql(qq{SELECT llm_create_model('away', '$path{target}', '{"speculative_config": {"model": "$own", "num_speculative_tokens": 2}}')});
 rename $own, "$own.not" or die;
@@ -91,7 +91,7 @@ is(sql(q{SELECT llm_generate('x', model => 'away', max_tokens => 2, temperature 
 	'... and are there again');
 sql(q{SELECT llm_drop_model('away')});
 
-# for all models: those that can't go without, and say so in the log
+# for all models: those that can't use it run without, and log that
 $node->append_conf('postgresql.conf', qq{vllm.speculative_config = '{"method": "mtp"}'\n});
 $node->reload;
 sql("SELECT llm_unload_model('plain'), llm_unload_model('plain_mtp')");
@@ -101,7 +101,7 @@ like(slurp_file($node->logfile), qr/no speculation with this model: the model's 
 cmp_ok(sql(sprintf($figures =~ s/m0/plain_mtp/r, 'draft_tokens')), '>', 0, 'drafts by the setting');
 cmp_ok(sql("SELECT memory_bytes FROM llm_models WHERE name = 'plain_mtp'"), '>', sql("SELECT weight_bytes FROM llm_models WHERE name = 'plain_mtp'"), 'and K and V');
 
-# ... and those whose files turn out to be of no use only when they are read
+# and those whose files turn out to be unusable only when they are read
 my $wrong = model('eagle3', 'wrong');
 open(my $fh, '+<:raw', "$wrong/model.safetensors") or die;
 read($fh, my $size, 8) == 8 or die;
@@ -116,7 +116,7 @@ sql("SELECT llm_unload_model('plain')");
 is(answers('plain'), $want{target}, 'files that are wrong are left out');
 like(slurp_file($node->logfile), qr/no speculation with this model: tensor "d2t" .* has a token that the model doesn't have/, 'the log says so, too');
 
-# ---- what is refused ----
+# ---- errors ----
 
 sub refused
 {
@@ -139,7 +139,7 @@ my $cut = model('medusa', 'cut');
 truncate "$cut/model.safetensors", 500 or die;
 refused('target', qq{{"method": "medusa", "model": "$cut"}}, qr/XX001/, 'a truncated file');
 
-# who may not name a file of the server may not name this one, either
+# a role that may not name a file of the server may not name the drafter's, either
 sql('CREATE ROLE visitor LOGIN; GRANT EXECUTE ON FUNCTION llm_create_model, llm_inspect_model TO visitor; GRANT USAGE ON SCHEMA public TO visitor');
 fails(qq{SET ROLE visitor; SELECT llm_create_model('no', '$path{target}', '{"speculative_config": {"model": "$path{medusa}"}}')}, qr/42501/, 'llm_create_model');
 fails(qq{SET ROLE visitor; SELECT llm_inspect_model('$path{target}', '{"speculative_config": {"model": "$path{medusa}"}}')}, qr/42501/, 'llm_inspect_model');

@@ -1,5 +1,5 @@
-# Prompts that begin alike with the bundled model: what is found, whose it may be, and that
-# answers are the same with and without.
+# Prompts with a common prefix with the bundled model: what is cached, who may use it, and that outputs are
+# the same with and without.
 use strict;
 use warnings;
 use lib 't';
@@ -22,7 +22,7 @@ $node->safe_psql('postgres', q{
 sub sql { return $node->safe_psql('postgres', shift); }
 sub error { return ($node->psql('postgres', shift))[2]; }
 
-# tokens of a prompt that were there already, and how many it has
+# Return the cached tokens of a prompt, and how many it has.
 my $long = q{repeat('The kettle arrived broken. ', 20) || 'Ticket: I want my money back.'};
 sub cached
 {
@@ -40,7 +40,7 @@ cmp_ok(cached("$long || ' $answer Thanks.'"), '>=', $n, 'an answer is found, too
 cmp_ok(cached("$long || ' And more.'"), '>=', $n - 3, 'what follows may be another text');
 is(cached("'x' || $long"), cached(q{'x'}) , 'only beginnings count');
 
-# whose
+# owners and salts
 is(cached($long, ", params => '{\"cache_salt\": \"a\"}'"), 0, 'a salt of its own');
 is(cached($long, ", params => '{\"cache_salt\": \"a\"}'"), $n - 1, '... is shared by those who have it');
 is(cached($long, ", params => '{\"cache_salt\": \"b\"}'"), 0, '... and by no others');
@@ -50,7 +50,7 @@ sub isolation
 {
 	$node->safe_psql('postgres', "ALTER SYSTEM SET vllm.prefix_cache_isolation = '$_[0]'");
 	$node->reload;
-	# the engine is told a moment later
+	# the engine gets the setting a moment later
 	$node->poll_query_until('postgres', "SELECT setting = '$_[0]' FROM pg_settings WHERE name = 'vllm.prefix_cache_isolation'");
 	sleep 1;
 }
@@ -65,7 +65,7 @@ isolation('role');
 is(sql("SELECT llm_reset_prefix_cache()"), 't', 'all is forgotten');
 is(cached($long), 0, '... then');
 
-# a column: the instruction is computed once, and answers do not depend on it
+# a column: the instruction is computed once, and outputs do not depend on it
 sql(qq{CREATE TABLE docs AS SELECT i, repeat('Summarize what the customer says in one word. ', 6) || 'Ticket ' || md5(i::text) AS p FROM generate_series(1, 120) i});
 my $all = q{SELECT md5(string_agg(x, '|' ORDER BY i)) FROM (SELECT i, llm_generate(p, max_tokens => 12, temperature => 1, seed => i %s) x FROM docs) s};
 my $want = sql(sprintf($all, ", model => 'without'"));
@@ -82,7 +82,7 @@ cmp_ok($found, '>=', 119 * ($common - 16), "of $sum tokens $found were found, $c
 like(sql(q{EXPLAIN (ANALYZE, COSTS OFF) SELECT llm_generate(p, max_tokens => 1, temperature => 0) FROM docs}), qr/Cached Tokens: \d\d+/, 'EXPLAIN tells');
 cmp_ok(sql(q{SELECT cached_tokens FROM llm_stat_engine}), '>', 119 * ($common - 16), 'llm_stat_engine counts');
 
-# decisions and log-probabilities: the rows that are read are computed
+# decisions and log-probabilities: rows whose logits are needed are computed
 my $choose = q{SELECT md5(string_agg(x, '|' ORDER BY i)) FROM (SELECT i, llm_choice_probs(p, ARRAY['good', 'bad', 'neither of them'] %s)::text x FROM docs) s};
 is(sql(sprintf($choose, '')), sql(sprintf($choose, ", model => 'without'")), 'choices: the same, cached or not');
 my $ppl = q{SELECT md5(string_agg(llm_perplexity(p %s)::text, '|' ORDER BY i)) FROM docs};

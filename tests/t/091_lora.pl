@@ -1,5 +1,5 @@
 # Adapters: the directory, unloading and dropping while in use, other sessions, a lost engine, jobs,
-# batches, HTTP, with the fake engine, whose answers begin with [NAME].
+# batches, HTTP, with the fake engine, whose outputs begin with [NAME].
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -25,7 +25,7 @@ sub error
 	return $err =~ /ERROR:  (\w{5}): (.*)/ ? "$1 $2" : $err;
 }
 
-# an adapter's directory; the fake engine asks for no more
+# Make an adapter's directory, as far as the fake engine needs it.
 sub make_adapter
 {
 	my ($name) = @_;
@@ -93,7 +93,7 @@ sql(q{ALTER SYSTEM RESET vllm.lora_dir; SELECT pg_reload_conf()});
 until_sql($node, q{SELECT current_setting('vllm.lora_dir') = ''});
 is(error(q{SELECT llm_generate('x', lora => 'sql_adapter')}), q{42704 adapter "sql_adapter" does not exist}, 'without the setting there is none');
 
-# a directory whose name is no text in UTF-8
+# a directory whose name is not valid UTF-8
 sql(q{CREATE DATABASE bytes ENCODING sql_ascii TEMPLATE template0 LOCALE 'C'});
 is($node->safe_psql('bytes', qq{SET client_min_messages = error; CREATE EXTENSION vllm_pg; SELECT llm_create_model('base', '/fake/base');
 	SELECT llm_create_lora('bytes', 'base', E'/fake/b\\xe9'), llm_load_lora('bytes'); SELECT name || state || (root = E'/fake/b\\xe9') FROM llm_loras;
@@ -122,7 +122,7 @@ in_use('another path', q{SELECT llm_alter_lora('red', path => '/fake/adapters/cr
 is(sql(q{SELECT llm_generate('x', lora => 'red')}), '[crimson] X', 'the next call has the other');
 sql(q{SELECT llm_alter_lora('red', path => '/fake/adapters/red')});
 
-# what rolls back leaves the engine alone
+# a rollback does not affect the engine
 sql(q{SELECT llm_load_lora('red'); BEGIN; SELECT llm_drop_lora('red'); ROLLBACK;
 	BEGIN; SAVEPOINT s; SELECT llm_drop_lora('red'); ROLLBACK TO s; COMMIT});
 is(sql(q{SELECT state FROM llm_loras WHERE name = 'red'}), 'ready', 'a drop that rolls back unloads nothing');
@@ -146,7 +146,7 @@ like((finish($b))[1], qr/42710: adapter "new" already exists/, 'an adapter of th
 like((finish($c))[1], qr/42710: adapter "new" already exists/, '... and a model');
 like((finish($d))[1], qr/2BP01: cannot drop model "base" because other objects depend on it/, '... and dropping its model');
 
-# a cursor has begun; what it has not asked yet is asked as things are then
+# a cursor is open; rows that it has not sent yet use the state at that time
 sql(q{CREATE TABLE many AS SELECT i, CASE i % 3 WHEN 0 THEN 'red' WHEN 1 THEN 'blue' END AS l FROM generate_series(1, 300) i;
 	GRANT SELECT ON many TO reader; SELECT llm_grant('red', 'reader'), llm_grant('blue', 'reader')});
 $a->query_safe(q{SET ROLE reader; SET vllm.batch_window = 4; BEGIN; DECLARE c CURSOR FOR SELECT llm_generate('row ' || i, lora => l) FROM many ORDER BY i});
@@ -165,7 +165,7 @@ is(sql(q{SELECT string_agg(name || ' ' || source, ', ' ORDER BY name) FROM llm_l
 sql(q{SELECT llm_alter_lora('ruby', new_name => 'red')});
 $a->quit;
 
-# a function with its owner's rights, an owner that is gone
+# a function with its owner's rights, and an owner that was dropped
 sql(q{CREATE FUNCTION ask_blue(t text) RETURNS text LANGUAGE sql SECURITY DEFINER AS $$SELECT llm_generate(t, lora => 'blue')$$});
 is(sql(q{SET ROLE reader; SELECT ask_blue('x')}), '[blue] X', 'SECURITY DEFINER');
 sql(q{CREATE ROLE leaver IN ROLE pg_read_server_files; SELECT llm_grant('base', 'leaver'); SET ROLE leaver; SELECT llm_create_lora('left', 'base', '/fake/adapters/left')});
@@ -173,7 +173,7 @@ sql(q{DROP ROLE leaver});
 like(sql(q{SELECT owner FROM llm_loras WHERE name = 'left'}), qr/^\d+$/, 'an owner that is gone is a number');
 is(sql(q{SELECT llm_generate('x', lora => 'left'); SELECT llm_drop_lora('left')}), "[left] X\n", '... and superusers go on');
 
-# ---- rows choose; the same after the engine is killed ----
+# ---- a column chooses the adapter; the same after the engine is killed ----
 my $rows = q{SELECT string_agg(a, ',' ORDER BY i) FROM (SELECT i, llm_generate('row ' || i, lora => l) AS a FROM many) s};
 my $want = join(',', map { ($_ % 3 == 0 ? '[red] ' : $_ % 3 == 1 ? '[blue] ' : '') . "ROW $_" } 1 .. 300);
 is(sql($rows), $want, '300 rows, three choices');

@@ -1,4 +1,4 @@
-# The KV cache with the bundled model: types, memory, prompts that stay computed.
+# The KV cache with the bundled model: types, memory, pinned prefixes.
 use strict;
 use warnings;
 use lib 't';
@@ -72,13 +72,13 @@ is(sql("SELECT max_model_len FROM llm_models WHERE name IN ('windows', 'whole') 
 is(sql("SELECT kv_tokens FROM llm_memory WHERE model IN ('windows', 'whole') ORDER BY model"), "1024\n", '... of any length, where all layers have windows');
 sql("SELECT llm_drop_model('windows'), llm_drop_model('whole')");
 
-# ---- limits, as they are now ----
+# ---- limits in force ----
 sub limit { return sql("SELECT value FROM llm_metrics() WHERE name = 'vllm_pg:max_num_seqs' AND labels->>'model_name' = 'tickets-2m'"); }
 is(limit(), 8, 'the metric tells the sequences of a step');
 sql("SELECT llm_unload_model('tickets-2m')");
 is(limit(), 0, '... nothing of a model that is unloaded');
 
-# the engine hears of settings from its supervisor, a moment later than sessions
+# the engine gets settings from the supervisor, a moment later than sessions
 sub holds
 {
 	my ($setting, $query, $expect) = @_;
@@ -108,7 +108,7 @@ ok(holds('vllm.max_num_batched_tokens = 2', $ask, qr/22023: max_num_batched_toke
 	'limits that contradict each other are an error');
 ok(holds('vllm.max_num_batched_tokens = 0', $ask, qr/^\d+$/), '... until they do not');
 
-# ---- prompts that stay computed ----
+# ---- pinned prefixes ----
 my $text = q{repeat('Our terms of business are these. ', 12)};
 my $fill = q{SELECT llm_generate(i || ' ' || repeat('Other words, again and again. ', 14), max_tokens => 2) FROM generate_series(1, 60) i};
 sub cached { return sql(($_[1] // '') . "SELECT (r.usage).cached_tokens FROM llm_generate_full($text || ' $_[0]', max_tokens => 2) r"); }
@@ -126,7 +126,7 @@ like($long, qr/HINT:  Unpin others with llm_unpin_prefix/, '... and what can be 
 sql("SELECT llm_unpin_prefix($text)");
 sql("SELECT llm_reset_prefix_cache()");
 
-# what chats begin with, as the template writes it
+# the beginning of chats, as the template writes it
 sql(q{SELECT llm_create_model('chats', path, options => '{"kv_cache_memory_bytes": 1048576, "chat_template": "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}\\n{% endfor %}"}') FROM llm_models WHERE name = 'tickets-2m'});
 my $system = '{"role": "system", "content": "You are a careful clerk who thinks of the customers first and never promises what the shop can not do."}';
 my $pinned = sql("SELECT llm_pin_prefix(llm_render_chat('[$system]', add_generation_prompt => false, model => 'chats'), params => '{\"add_special_tokens\": false}', model => 'chats')");
@@ -134,7 +134,7 @@ is(sql("SELECT llm_chat('[$system, {\"role\": \"user\", \"content\": \"Where is 
 	$pinned, "chats find $pinned pinned tokens");
 sql("SELECT llm_drop_model('chats')");
 
-# what several have in common counts once: each of these alone takes a quarter of the cache
+# common blocks count once: each of these alone takes a quarter of the cache
 is(sql("SELECT count(llm_pin_prefix(repeat('Our terms of business are these. ', 12) || repeat(i || ' more. ', 8))) FROM generate_series(1, 5) i"), 5, 'five prompts that begin alike are pinned');
 is(sql("SELECT (SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m') < (SELECT sum(tokens) FROM llm_pinned_prefixes) / 2"), 't', '... in the memory of less than half of them');
 is(sql("SELECT (SELECT pinned_tokens FROM llm_memory WHERE model = 'tickets-2m') = 16 * kv_blocks_used FROM llm_models WHERE name = 'tickets-2m'"), 't', '... as blocks tell');

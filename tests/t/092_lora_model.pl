@@ -1,5 +1,5 @@
-# Adapters of the bundled model, made of random numbers: what is refused, rows that choose, a lost engine,
-# files that change.
+# Adapters of the bundled model, made of random numbers: errors, columns that choose the adapter, a lost
+# engine, files that change.
 use strict;
 use warnings;
 use Cwd qw(abs_path getcwd);
@@ -38,7 +38,7 @@ sub tensor_file
 	close $h;
 }
 
-# an adapter of the bundled model: rank, lora_alpha, and by how much it changes things (0: by nothing)
+# Make an adapter of the bundled model: rank, lora_alpha, and the size of its effect (0: none).
 my %shapes = ('self_attn.q_proj' => [ 256, 256 ], 'self_attn.k_proj' => [ 128, 256 ], 'self_attn.v_proj' => [ 128, 256 ], 'self_attn.o_proj' => [ 256, 256 ],
 	'mlp.gate_proj' => [ 512, 256 ], 'mlp.down_proj' => [ 256, 512 ]);
 sub random_adapter
@@ -108,7 +108,7 @@ ok(until_ready($node, $pid), 'another engine');
 is(sql($chosen), '0', '... and the same answers');
 is(sql(q{SELECT count(*) FROM llm_loras WHERE state = 'ready' AND requests > 0}), '3', 'llm_loras tells who was asked');
 
-# a model with one place for adapters, those of the directory: rows wait for it, the answers are the same
+# a model with one place for adapters, those of the directory: rows wait for it, the outputs are the same
 symlink "$dir/$_", "$dir/other_$_" for qw(a b c);
 sql(q{SELECT llm_create_model('narrow', (SELECT path FROM llm_models), options => '{"max_loras": 1, "max_cpu_loras": 1}')});
 (my $narrow = $chosen) =~ s/lora => l/model => 'narrow', lora => 'other_' || l/;
@@ -118,7 +118,7 @@ is(join(',', map { scalar finish($_) } @h), '0,0,0', '... in three sessions');
 is(sql(q{SELECT count(*) FROM llm_loras WHERE parent = 'narrow'}), '1', '... of which one is left in memory');
 like(error(q{SELECT llm_generate('x', model => 'narrow', lora => 'a')}), qr/^22023 adapter "a" is not one of model "narrow"/, 'a row belongs to its model');
 
-# who may not see where files are is not told by errors either
+# a role that may not see file paths does not get them from errors either
 sql(qq{CREATE ROLE stranger; SELECT llm_create_lora('flawed', 'tickets-2m', '$dir/large'), llm_grant('flawed', 'stranger'), llm_grant('tickets-2m', 'stranger')});
 my $flawed = q{SELECT llm_generate('x', lora => 'flawed')};
 is(error($flawed), qq{54000 adapter "$dir/large" has rank 72, which is above max_lora_rank (64)}, 'an error has the path');
@@ -127,7 +127,7 @@ is(error(q{SET ROLE stranger; SELECT v1_completions('{"model": "flawed", "prompt
 	'... in bodies, too');
 sql(q{SELECT llm_drop_lora('flawed')});
 
-# what else asks a model
+# other functions with adapters
 is(sql(q{SELECT (r).lora, cardinality((r).completions), ((r).completions)[1].logprobs IS NOT NULL FROM (SELECT llm_output('Ticket: x', n => 2, logprobs => 1, temperature => 1, seed => 1, lora => 'a') AS r) s}),
 	'a|2|t', 'several answers with log-probabilities');
 is(sql(q{SELECT count(*) FROM llm_beam_search('Ticket: x', 3, 5, lora => 'b')}), '3', 'a beam search');
@@ -141,7 +141,7 @@ rename "$dir/b", "$dir/a";
 rename "$dir/old", "$dir/b";
 is(sql("SELECT count(*) FROM alone WHERE $ask, lora => 'a') <> b OR $ask, lora => 'b') <> a"), '0', 'files that change places are met by the next call');
 
-# adapters that the Python package peft has made (golden/gen_lora.py): of float and quantized models
+# adapters made by the Python package peft (golden/gen_lora.py): for float and quantized models
 my $fixtures = getcwd() . '/fixtures';
 for my $case ([ 'llama_f32', 'llama_all', 'llama_rslora', 'llama_ends' ], [ 'quant_gptq', 'quant_gptq' ], [ 'quant_awq', 'quant_awq' ], [ 'gemma3_bf16', 'gemma3_all' ])
 {

@@ -1,5 +1,5 @@
-# Models that sleep, with the bundled one: memory really goes, answers come back the same, and
-# whatever is cancelled or killed meanwhile leaves nothing behind.
+# Models that sleep, with the bundled one: memory is really freed, outputs are the same afterwards, and
+# cancels or kills meanwhile leave nothing.
 use strict;
 use warnings;
 use lib 't';
@@ -27,7 +27,7 @@ my $answer = sql($ask);
 sub cached { return sql("SELECT (r.usage).cached_tokens FROM llm_generate_full($prompt, max_tokens => 30, temperature => 0, ignore_eos => true) r"); }
 cmp_ok(cached(), '>', 5, 'the prompt is cached');
 
-# memory: the KV cache is filled, then given back
+# memory: the KV cache is filled, then freed
 sql(q{SELECT count(llm_generate(repeat(md5(i::text) || ' ', 12), max_tokens => 1)) FROM generate_series(1, 1200) i});
 my ($kv, $total) = split /\|/, sql("SELECT kv_bytes, kv_blocks_total FROM vllm.model_list() WHERE kv_bytes IS NOT NULL");
 my $full = rss();
@@ -65,7 +65,7 @@ is(sql("SELECT llm_sleep(1); SELECT llm_wake_up('{}'); SELECT llm_is_sleeping()"
 # modes, in a statement of many rows
 my $many = "SELECT md5(string_agg(llm_generate($prompt || i, max_tokens => 60, temperature => 0, ignore_eos => true), '|' ORDER BY i)) FROM generate_series(1, 200) i";
 my $md5 = sql($many);
-# a statement whose first step takes a while
+# Start a statement whose first step takes a while.
 sub slow
 {
 	sql("SELECT vllm.control('sleep-step 600')");
@@ -98,7 +98,7 @@ for my $level (0 .. 2)
 }
 is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SELECT llm_resume(); SELECT llm_is_paused()"), "\nt|t\n\nf", 'pause and resume');
 
-# a sleep that waits for requests is cancelled: nothing has happened
+# a sleep that waits for requests is cancelled: it has no effect
 {
 	my $b = slow($many);
 	ok(busy(), 'busy');
@@ -110,7 +110,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 }
 
-# level 2, then other files: the new model's answers
+# level 2, then other files: the new model's outputs
 {
 	my $path = File::Spec->rel2abs($node->basedir . '/model');
 	system('cp', '-r', sql('SELECT path FROM llm_models'), $path) == 0 or die;
@@ -125,7 +125,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	read($f, my $head, 8);
 	my $n = unpack('Q<', $head);
 	my $size = -s $file;
-	# the signs of all weights in the middle of the file
+	# flip the signs of all weights in the middle of the file
 	seek($f, 8 + $n + int(($size - 8 - $n) / 2), 0);
 	read($f, my $data, 200000);
 	$data ^= "\x00\x80" x 100000;
@@ -135,7 +135,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sql("SELECT llm_wake_up(model => 'mine')");
 	isnt(sql($mine), $answer, 'other weights, other answer');
 	is(sql($ask), $answer, '... of that model only');
-	# files that are gone: who may wake a model need not know where they were
+	# missing files: a role that may wake a model need not know its path
 	my $long = sql($mine);
 	sql("GRANT EXECUTE ON FUNCTION llm_wake_up TO reader; SELECT vllm.control('sleep-step 2000')");
 	my $kept = bg($node, $mine);
@@ -155,7 +155,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sql("SELECT llm_drop_model('mine')");
 }
 
-# other weights in place: of changed files, of other files, of files that don't fit; with calls in flight
+# new weights: of changed files, of other files, of files that don't fit; with calls in flight
 {
 	my $dir = File::Spec->rel2abs($node->basedir);
 	sub flip
@@ -205,7 +205,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 		is(sql("SELECT path LIKE '%/$path' FROM llm_models WHERE name = 'w'"), 't', '... and the catalog knows');
 	}
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
-	# one statement that runs on: keep leaves it with the old weights
+	# one statement that keeps running: keep leaves it with the old weights
 	my $c = slow("SELECT DISTINCT llm_generate($prompt, model => 'w', max_tokens => 30, temperature => 0, ignore_eos => true) FROM generate_series(1, 3)");
 	until_sql($node, "SELECT count(*) > 0 FROM llm_requests WHERE model = 'w' AND state IN ('waiting', 'running')");
 	sql("SELECT llm_update_weights('w', '$dir/w2', 'keep')");
@@ -217,7 +217,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	sql("SELECT llm_update_weights('w', '$dir/w1', 'abort')");
 	like((finish($c))[1], qr/55000.*was given other weights/s, 'abort: who runs fails');
 	is(sql($w), $answer, '... and others get the new weights');
-	# a pause, other weights, on: who was there keeps the old ones
+	# pause, new weights, resume: requests from before keep the old ones
 	for my $mode ('keep', 'wait')
 	{
 		$c = slow($w);
@@ -235,7 +235,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	is(sql($w), $answer, 'files change, the weights in service do not');
 	sql("SELECT llm_update_weights('w')");
 	is(sql($w), $other, '... until they are read again');
-	# what can't be: the old ones stay
+	# errors: the old weights stay
 	like(error("SELECT llm_update_weights('w', '/nowhere')"), qr/58030|XX001/, 'no such files');
 	is(sql($w), $other, '... the old weights stay');
 	system('cp', '-r', "$dir/w1", "$dir/w3") == 0 or die;
@@ -251,14 +251,14 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	like(error("SELECT llm_update_weights('w', mode => 'now')"), qr/22023.*mode must be/s, 'mode');
 	like(error("SELECT llm_update_weights('tickets-2m', '$dir/w1')"), qr/2BP01/, 'the bundled one stays where it is');
 	like(error("SET ROLE reader; SELECT llm_update_weights('w')"), qr/42501/, 'who may');
-	# not loaded: only the path
+	# not loaded: only the path changes
 	sql("SELECT llm_unload_model('w'); SELECT llm_update_weights('w', '$dir/w2')");
 	is(sql($w), $other, 'an unloaded model has its files at the next call');
 	sql("SELECT llm_drop_model('w'); SELECT llm_drop_model('other')");
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 }
 
-# three models, room for two
+# three models, memory for two
 {
 	sql("SELECT llm_create_model('m$_', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_memory_bytes\": 2000000$_}')") for 1 .. 3;
 	sql("SELECT llm_create_model('huge', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{\"kv_cache_memory_bytes\": 900000000}')");
@@ -287,7 +287,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	is(sql($ask), $answer, 'no limit');
 }
 
-# who may
+# privileges
 like(error("SET ROLE reader; SELECT llm_$_"), qr/42501|permission denied/, "llm_$_")
 	for ('sleep()', 'wake_up()', 'pause()', 'resume()');
 is(sql('SET ROLE reader; SELECT llm_is_sleeping(), llm_is_paused()'), 'f|f', 'everybody may ask');
@@ -296,7 +296,7 @@ like(error("SELECT llm_sleep(1, 'maybe')"), qr/22023.*mode must be abort, wait o
 like(error("SELECT llm_wake_up('{kv}')"), qr/22023.*unknown tag "kv"/s, 'tag');
 like(error("SELECT llm_sleep(model => 'nobody')"), qr/42704/, 'model');
 
-# no room for the weights: an error, and it is awake
+# no space for the saved weights: an error, and the model stays awake
 {
 	sql("ALTER SYSTEM SET vllm.repack_cache = '/nowhere/at/all'");
 	$node->reload;
@@ -327,7 +327,7 @@ for my $how ('asleep', 'falling')
 	is(sql($ask), $answer, '... the next engine is awake');
 }
 
-# storm: sleeps and wakes of many sessions, and calls that wait
+# many sleeps and wakes of many sessions, and calls that wait
 {
 	my $fds = fd_count(engine_pid($node));
 	my @b = map { bg($node, "SET vllm.sleep_requests = 'wait'", "SELECT DISTINCT llm_generate($prompt, max_tokens => 30, temperature => 0, ignore_eos => true) FROM generate_series(1, 40)") } 1 .. 6;
@@ -338,7 +338,7 @@ for my $how ('asleep', 'falling')
 	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left');
 	ok(until_true(sub { fd_count(engine_pid($node)) <= $fds }, 5), 'no descriptor is left');
 }
-# what the offload tier has in memory goes, too; with files it is found again
+# the memory of the offload tier is freed, too; with files its blocks are found again
 for my $files (0, 1)
 {
 	my $dir = File::Spec->rel2abs($node->basedir . '/tier');

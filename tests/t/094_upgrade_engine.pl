@@ -1,5 +1,5 @@
 # llm_engine_upgrade: another engine takes over while calls run, and none of them fails; whatever is killed
-# or cancelled on the way, somebody serves.
+# or cancelled on the way, one of the engines serves.
 use strict;
 use warnings;
 use lib 't';
@@ -25,7 +25,7 @@ my $ask = "SELECT llm_generate($prompt, max_tokens => 30, temperature => 0, igno
 my $answer = sql($ask);
 sql("SELECT llm_generate('a', model => 'second', max_tokens => 1)");
 
-# nothing to do: the models are in service at once
+# an idle engine: the models are in service at once
 my $old = engine_pid($node);
 sql('SELECT llm_engine_upgrade()');
 my $new = engine_pid($node);
@@ -35,7 +35,7 @@ is(sql($ask), $answer, 'the same answer');
 ok(until_true(sub { !is_alive($old) }, 10), 'the old one is gone');
 is(stat_engine($node, 'state, restarts'), 'ready|0', 'no restart');
 
-# a storm of calls, and upgrade after upgrade: nobody fails
+# many calls, and upgrade after upgrade: none fails
 {
 	my $many = "SELECT DISTINCT llm_generate($prompt, max_tokens => 30, temperature => 0, ignore_eos => true) FROM generate_series(1, 60)";
 	my @pids = (engine_pid($node));
@@ -72,12 +72,12 @@ sql("ALTER SYSTEM SET vllm.engine_nice = 3");
 $node->reload;
 sleep 1;
 sql('SELECT llm_engine_upgrade()');
-# (it can't be nicer than who started the server)
+# (it can't be nicer than the process that started the server)
 is((split ' ', (slurp_file('/proc/' . engine_pid($node) . '/stat') =~ /\) (.*)/)[0])[16], getpriority(0, 0) > 3 ? getpriority(0, 0) : 3, 'the new one has the new settings');
 sql('ALTER SYSTEM RESET vllm.engine_nice');
 $node->reload;
 
-# the new one does not come up: the old one stays
+# the new one does not start: the old one stays
 $old = engine_pid($node);
 sql("ALTER SYSTEM SET vllm.engine_path = '/nowhere/vllm_pg_engine'");
 $node->reload;
@@ -95,7 +95,7 @@ sql('ALTER SYSTEM RESET vllm.engine_args');
 $node->reload;
 sleep 1;
 
-# it can't have the models: memory for both, and files that are gone
+# it can't load the models: memory for both, and missing files
 sql("ALTER SYSTEM SET vllm.memory_limit = '100MB'");
 $node->reload;
 sleep 1;
@@ -103,7 +103,7 @@ like(error('SELECT llm_engine_upgrade()'), qr/53200.*there is no room for a seco
 sql('ALTER SYSTEM RESET vllm.memory_limit');
 $node->reload;
 
-# the second engine: its pid while it is being made ready
+# Return the pid of the second engine while it is prepared.
 sub second
 {
 	my $pid;
@@ -112,7 +112,7 @@ sub second
 		defined $pid }, 10);
 	return $pid;
 }
-# loading takes a while: one session makes the loads of the second engine slow
+# loading takes a while: one session makes the second engine's loads slow
 for my $how ('kill', 'cancel', 'terminate', 'kill the old one')
 {
 	$old = engine_pid($node);
@@ -139,7 +139,7 @@ for my $how ('kill', 'cancel', 'terminate', 'kill the old one')
 	$err =~ s/^(psql:.*)?NOTICE:.*\n(LOCATION:.*\n)?//mg;
 	like($err, $how eq 'cancel' ? qr/57014/ : $how eq 'terminate' ? qr/57P01|terminat/ : qr/57P03|58000|^$/, "$how: " . ($err =~ /(ERROR|FATAL): (.*)/ ? $2 : 'in time'));
 	($out, $err) = finish($c);
-	# the second engine may have begun to serve before the kill came
+	# the second engine may have begun to serve before the kill
 	if ($how eq 'kill the old one' || ($how eq 'kill' && stat_engine($node, 'restarts') > $restarts)) { like($err, qr/58000|^$/, '... its calls are lost, as ever'); }
 	else
 	{
@@ -155,7 +155,7 @@ for my $how ('kill', 'cancel', 'terminate', 'kill the old one')
 my $sup = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'");
 ok(until_true(sub { 1 == scalar(my @p = `pgrep -P $sup vllm_pg_engine`) }, 10), 'one engine is left');
 
-# a new supervisor, on whatever side the engine was
+# a new supervisor, whichever side the engine was on
 for my $n (1, 2)
 {
 	sql('SELECT llm_engine_upgrade()') for 1 .. $n;
@@ -169,7 +169,7 @@ for my $n (1, 2)
 }
 $sup = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'");
 
-# a call that takes longer than the old engine has: it is lost, the others are not
+# a call that takes longer than the old engine's time to finish: it is lost, the others are not
 sql("SELECT vllm.control('sleep-step 3000')");
 my $slow = bg($node, $ask);
 until_sql($node, "SELECT count(*) FROM llm_requests WHERE kind = 'generate'", '1');
@@ -179,7 +179,7 @@ is(sql($ask), $answer, 'the new one answers beside it');
 like((finish($slow))[1], qr/58000/, 'a call that outlives the old engine fails as in a crash');
 ok(until_true(sub { !is_alive($old) }, 10), 'the old one is gone');
 
-# who sleeps or is paused does so in the new one, too, and the old one wakes with it: nobody fails
+# a sleeping or paused model is so in the new engine, too, and wakes there: no call fails
 for my $level (0 .. 2)
 {
 	for my $model ('', 'second')
@@ -207,12 +207,12 @@ for my $level (0 .. 2)
 		ok(until_true(sub { !is_alive($old) }, 10), '... the old one is gone');
 	}
 }
-# one of a sleeping engine is awake
+# one model of a sleeping engine is awake
 sql("SELECT llm_sleep(1); SELECT llm_wake_up(model => 'second'); SELECT llm_engine_upgrade()");
 is(sql("SELECT llm_is_sleeping(), llm_is_sleeping('second'), llm_is_sleeping('tickets-2m')"), 't|f|t', 'each as it was');
 sql('SELECT llm_wake_up()');
 is(sql($ask), $answer, 'awake');
-# one that waits for requests while the engine changes is repeated in the new one
+# a sleep that waits for requests while the engine changes is repeated in the new one
 {
 	sql("SELECT vllm.control('sleep-step 2000')");
 	my $busy = bg($node, $ask);
@@ -226,7 +226,7 @@ is(sql($ask), $answer, 'awake');
 	sql('SELECT llm_wake_up()');
 	is(sql($ask), $answer, '... until it wakes');
 }
-# sleepers need no room
+# sleeping models need no memory
 sql("SELECT llm_load_model('second'); ALTER SYSTEM SET vllm.memory_limit = '100MB'");
 $node->reload;
 sleep 1;
@@ -236,7 +236,7 @@ sql('ALTER SYSTEM RESET vllm.memory_limit');
 $node->reload;
 is(sql($ask), $answer, 'awake');
 
-# two at once; who may
+# two at once; privileges
 {
 	my $u = bg($node, 'SET client_min_messages = warning', 'SELECT llm_engine_upgrade() FROM generate_series(1, 3)');
 	my $v = bg($node, 'SET client_min_messages = warning', 'SELECT llm_engine_upgrade() FROM generate_series(1, 3)');
@@ -246,7 +246,7 @@ is(sql($ask), $answer, 'awake');
 like(error('SET ROLE reader; SELECT llm_engine_upgrade()'), qr/42501/, 'who may');
 like(error('SELECT llm_engine_upgrade(-1)'), qr/22023/, 'no negative time');
 
-# and the server stops as ever
+# and the server stops as usual
 sql('SELECT llm_engine_upgrade()');
 my @pids = (engine_pid($node), $sup);
 $node->stop;

@@ -1,5 +1,5 @@
-# What the engine tells of itself: metrics of a workload of known lengths, statistics by query and role, the
-# log of slow requests, profiles, the dashboard.
+# What the engine reports about itself: metrics of a workload of known lengths, statistics by query and
+# role, the log of slow requests, profiles, the dashboard.
 use strict;
 use warnings;
 use lib 't';
@@ -11,7 +11,7 @@ use Exposition;
 use VllmTest;
 use Time::HiRes qw(usleep);
 
-# ---- metrics: the bundled model, every counter to the token ----
+# ---- metrics: the bundled model, every counter exact ----
 
 my $node = PostgreSQL::Test::Cluster->new('observe');
 $node->init;
@@ -29,7 +29,7 @@ is($@, '', 'a model that has done nothing: metrics in order');
 is(sample($m, 'vllm:num_requests_running', model_name => 'tickets-2m'), 0, 'a gauge of it');
 is(sample($m, 'vllm:e2e_request_latency_seconds_count', model_name => 'tickets-2m'), 0, 'a histogram of it');
 
-# prompt, tokens of the answer, answers
+# prompt, output tokens, choices
 my @work = (['Ticket: the kettle is broken.', 5, 1], ['Where is my parcel? It should have come on Monday.', 1, 1], ['I want my money back', 8, 1],
 	['Thanks for the quick help, all is well now!', 3, 2], ['Ticket: the kettle is broken.', 4, 1]);
 my ($prompts, $outputs, $asked, $answers, $intervals, $rows, $cached, $tpot) = (0) x 8;
@@ -93,7 +93,7 @@ $sum += $_->{args}{rows} for @steps;
 my ($request) = grep { $_->{name} eq 'request' && $_->{ph} eq 'b' } @{ $profile->{traceEvents} };
 is($sum, $request->{args}{prompt_tokens} - $request->{args}{cached_tokens} + 11, 'steps have the rows of the prompt and of the answer');
 is("$request->{args}{model} $request->{args}{output_tokens} $request->{args}{finish} $request->{args}{traceparent}", "tickets-2m 12 length $trace_id", 'what it says of the request');
-# parts come behind their step
+# parts follow their step
 my (@parts, $bad);
 for my $e (@{ $profile->{traceEvents} }, { name => 'step', ph => 'X' })
 {
@@ -114,9 +114,9 @@ sql("SELECT llm_generate('What is the time?', max_tokens => 12, ignore_eos => tr
 is(sql("SELECT llm_stop_profile()->'otherData'->>'steps'"), 5, 'some steps are left out, and so many recorded');
 is($node->psql('postgres', "SELECT llm_stop_profile('$file')"), 3, 'nothing is recorded any more');
 
-# ---- the dashboard for Grafana: every name and label in it is there ----
+# ---- the dashboard for Grafana: every name and label in it exists ----
 
-# a model that guesses: positions are told where a draft was right
+# a model that speculates: metrics count the positions at which a draft was right
 sql(q{SELECT llm_create_model('guesses', (SELECT path FROM llm_models WHERE name = 'tickets-2m'),
 	options => '{"speculative_config": {"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_min": 1, "prompt_lookup_max": 4}}')});
 sql(q{SELECT llm_generate(repeat('the same again and ', 20), model => 'guesses', max_tokens => 60, temperature => 0, ignore_eos => true)});
@@ -140,7 +140,7 @@ for my $panel (@{ $dashboard->{panels} })
 is(join(' ', @unknown), '', 'the dashboard asks for metrics and labels that the engine has');
 cmp_ok(scalar keys %used, '>', 25, scalar(keys %used) . ' of them');
 
-# an odd name, and counters that live on without their model
+# an unusual name, and counters that remain without their model
 sql(q{SELECT llm_create_model(E'an "odd"\\\\ \n name', (SELECT path FROM llm_models LIMIT 1), options => '{"max_num_seqs": 3}')});
 sql(q{SELECT llm_generate('x', model => E'an "odd"\\\\ \n name', max_tokens => 2, ignore_eos => true)});
 $m = metrics();
@@ -178,7 +178,7 @@ SKIP:
 	is(sql('SELECT count(*) FROM llm_stat_query WHERE queryid IS NULL'), 0, 'all have identifiers');
 }
 
-# over a restart they stay, with a crash they go
+# they survive a restart, but not a crash
 my $before = sql('SELECT requests, errors, output_tokens, total_time, calls FROM llm_stat_role');
 $node->restart;
 until_ready($node);
@@ -200,7 +200,7 @@ is(sql('SELECT count(*) FROM llm_stat_role'), 0, '... and if nobody wants to kee
 
 sql('SELECT llm_stat_reset()');
 
-# more queries than there is room for: the oldest go, the role stays, and nothing breaks
+# more queries than the table holds: the oldest are dropped, the role stays, and nothing breaks
 sql(join(';', map { "SELECT llm_generate('q') AS q$_, " . join(',', (1) x $_) } 1 .. 130));
 my ($entries, $requests) = split /\|/, sql('SELECT (SELECT count(*) FROM llm_stat_query), (SELECT requests FROM llm_stat_role)');
 cmp_ok($entries, '<=', 99, "not more than vllm.stat_max entries ($entries)");
@@ -247,7 +247,7 @@ unlike(log_since(), qr/throughput/, '... while the engine works');
 sql("ALTER SYSTEM RESET vllm.log_stats_interval");
 $node->reload;
 
-# ---- llm_top: rates between two looks, and without an engine ----
+# ---- llm_top: rates between two calls, and without an engine ----
 
 my $top = sql(q{SELECT count(*) > 5 FROM llm_top(); SELECT llm_generate('one two three four five six'); SELECT pg_sleep(0.2); SELECT line FROM llm_top() line WHERE line ~ '^(Tokens|tickets)'});
 like($top, qr/^Tokens\/s  prompts (?!0,)[\d.]+, answers (?!0,)[\d.]+, steps\/s (?!0 )[\d.]+  \(last 0\.[2-9] s\)$/m, 'what came since the last look');
@@ -263,7 +263,7 @@ sql('ALTER SYSTEM RESET vllm.engine_path');
 $node->reload;
 sql('SELECT llm_engine_restart()');
 
-# nothing is left behind
+# nothing is left
 is(sql('SELECT slots_total - slots_free FROM llm_stat_engine'), 0, 'all slots are free');
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# Speculation from texts with the bundled model: answers are the same with and without, whatever is asked for,
-# its figures, the setting and the model option, and what is refused.
+# Speculation from texts with the bundled model: outputs are the same with and without, whatever the
+# parameters; its metrics, the setting and the model option, and errors.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -32,9 +32,9 @@ my %config = (
 	suffix => '{"method": "suffix", "suffix_decoding_max_spec_factor": 2}');
 sql(qq{SELECT llm_create_model('$_', $path, options => '{"speculative_config": $config{$_}}')}) for keys %config;
 
-# ---- the same answers ----
+# ---- the same outputs ----
 
-# 50 prompts, many alike; and what looks at tokens so far
+# 50 prompts, many alike; and parameters that look at the tokens so far
 my $prompt = q{'Ticket: I ordered the Volt scale ' || i / 4 || ' on 2026-06-0' || i % 9 || ', order number #2223' || i % 10 || '. It is broken. Regards, Marco Koch' || E'\nJSON:'};
 my %asked = (
 	'greedy' => 'temperature => 0',
@@ -62,7 +62,7 @@ my $logprobs = q{SELECT llm_output_json(llm_output(E'Ticket: The Volt scale is b
 my $want = sql(sprintf($logprobs, 'tickets-2m'));
 is(sql(sprintf($logprobs, $_)), $want, "log-probabilities of several answers: $_") for sort keys %config;
 
-# ---- figures ----
+# ---- metrics ----
 
 sub figure
 {
@@ -73,7 +73,8 @@ sub figure
 is(figure('tickets-2m', 'num_draft_tokens_total'), 0, 'no drafts without speculation');
 for (sort keys %config)
 {
-	# how many drafts are worth their rows depends on how long steps take: on a busy machine there may be none for a while
+	# how many drafts are worth their rows depends on the time of steps: on a busy machine there may be none
+	# for a while
 	for my $try (1 .. 20) { last if figure($_, 'num_accepted_tokens_total') > 0; answers($_, 'greedy') }
 	my ($drafts, $tokens, $accepted) = (figure($_, 'num_drafts_total'), figure($_, 'num_draft_tokens_total'), figure($_, 'num_accepted_tokens_total'));
 	ok($drafts > 0 && $tokens >= $drafts && $accepted > 0 && $accepted <= $tokens, "$_: $drafts drafts of $tokens tokens, $accepted were right");
@@ -99,7 +100,7 @@ fails(qq{SELECT llm_create_model('late', $path)}, $wrong, 'a method that nobody 
 sql(q{SELECT llm_unload_model('by_setting')});
 fails(q{SELECT llm_load_model('by_setting')}, $wrong, '... or loaded');
 
-# the postmaster, which has no encoding, checks the setting when it reads its files again
+# the postmaster, which has no encoding, checks the setting when it rereads its files
 sql(q{ALTER SYSTEM SET vllm.speculative_config = '{"method": "caf\u00e9"}'});
 $node->reload;
 ok(VllmTest::until_sql($node, q{SELECT setting ~ 'caf' FROM pg_settings WHERE name = 'vllm.speculative_config'}), 'a text beyond ASCII is taken');
@@ -107,7 +108,7 @@ is(sql('SELECT 1'), 1, '... and the server is there');
 sql('ALTER SYSTEM RESET vllm.speculative_config');
 $node->reload;
 
-# ---- what is refused ----
+# ---- errors ----
 
 for (
 	[ '{"method": "ngram"}', 'key "num_speculative_tokens" must be given' ],

@@ -1,5 +1,5 @@
-# What roles may take, with the bundled model: settings that only a superuser gives, limits over all
-# sessions of a role, and requests in the background.
+# Limits of roles, with the bundled model: settings that only a superuser can set, limits over all sessions
+# of a role, and background requests.
 use strict;
 use warnings;
 use lib 't';
@@ -29,7 +29,7 @@ $node->safe_psql('postgres', q{
 
 sub sql { return $node->safe_psql('postgres', shift); }
 
-# as that role, by login
+# Run as that role, by login.
 sub as_role
 {
 	my ($role, @sql) = @_;
@@ -45,7 +45,7 @@ my $ask = q{SELECT length(llm_generate('Ticket: %s', max_tokens => %d, ignore_eo
 my $long = sprintf($ask, 'long', 400);
 my $short = sprintf($ask, 'short', 3);
 
-# ---- who may set them ----
+# ---- privileges ----
 for my $s (qw(role_weight role_max_requests role_tokens_per_minute role_max_tokens))
 {
 	like(answer('app', "SET vllm.$s = 5"), qr/42501.*permission denied to set parameter "vllm.$s"/s, "$s: not the role itself");
@@ -103,8 +103,7 @@ is(answer('app', $short), 't', 'who waits gets them');
 cmp_ok(time - $begin, '>', 0.3, '... later');
 sql('ALTER ROLE app RESET vllm.role_tokens_per_minute');
 
-# ---- the background ----
-# one session fills the engine with rows that can wait; another's come first
+# ---- the background ---- one session fills the engine with background rows; another's come first
 my $rows = q{INSERT INTO log (what) SELECT '%s' || length(llm_generate('Ticket: ' || i, max_tokens => 60, ignore_eos => true)) * 0 FROM generate_series(1, %d) i};
 my $back = as_role('app', 'SET vllm.background = on', 'SET vllm.batch = on', sprintf($rows, 'b', 300));
 ok(until_sql($node, q{SELECT count(*) > 4 FROM llm_requests}, 't'), 'the background works');
@@ -116,7 +115,7 @@ is($state, 't', sprintf('... is done in %.2f s, before the background is', $fron
 finish($back);
 is(sql(q{SELECT count(*) FROM log WHERE what = 'b0'}), 300, 'the background ends, too');
 
-# ---- by default: a role's futures take neither all seats nor all blocks nor all slots for as long as they last ----
+# ---- by default: a role's futures never hold all seats, all blocks or all slots ----
 $node->append_conf('postgresql.conf', "vllm.max_num_seqs = 64\nvllm.kv_cache_memory_bytes = '4MB'\n");
 $node->restart;
 ok(until_sql($node, q{SELECT length(llm_generate('warm', max_tokens => 1)) >= 0}, 't'), 'the engine is back, with little memory');
@@ -137,11 +136,11 @@ sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid FROM llm
 finish($crowd);
 ok(until_sql($node, q{SELECT count(*) FROM llm_requests}, '0'), 'they end with their session');
 
-# ---- what waits for a limit holds a slot: others have some nevertheless ----
+# ---- requests that wait for a limit hold a slot: others still get some ----
 $node->append_conf('postgresql.conf', 'vllm.max_queued_requests = 8');
 $node->restart;
 ok(until_sql($node, q{SELECT length(llm_generate('warm', max_tokens => 1)) >= 0}, 't'), 'the engine is back, with 8 slots');
-# ... all of them, if it has no limits: but there are spares for roles that have none
+# all slots, if it has no limits: but some are spared for roles that have none
 my @crowd = map { as_role('app', sprintf($futures, 4), 'SELECT pg_sleep(50)') } 1 .. 2;
 ok(until_sql($node, q{SELECT slots_free FROM llm_stat_engine}, '0'), 'one role has all slots');
 like(answer('app', "SET vllm.queue_timeout = '100ms'", $short), qr/53300: too many LLM requests are queued/, '... its next request waits');
@@ -160,7 +159,7 @@ like(answer('app', "SET vllm.queue_timeout = '200ms'", $short), qr/53300: too ma
 is(answer('other', $short), 't', 'others go on') for 1 .. 3;
 is(answer('other', $submit), '4', '... with all the rest');
 is(sql(q{SELECT count(*) FROM llm_requests}), 4, 'the role has what it had');
-# sessions that end give theirs to those of the role that wait
+# sessions that end leave theirs to waiting sessions of the role
 is(sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid FROM llm_requests) x}), 1, 'the first session ends');
 finish(shift @greedy);
 ok(until_sql($node, q{SELECT count(*) FROM llm_requests WHERE pid NOT IN (SELECT pid FROM pg_stat_activity WHERE wait_event = 'VllmSlot')}, '4'),

@@ -1,5 +1,5 @@
-# Each request is counted once, and ends once, wherever one looks: in the engine's figures, the model's, the role's.
-# Whatever becomes of it: refused, past its time, cancelled, left behind by its session.
+# Each request is counted once, and ends once, in each of the engine's metrics, the model's and the role's,
+# however it ends: refused, timed out, cancelled, abandoned by its session.
 use strict;
 use warnings;
 use lib 't';
@@ -19,7 +19,7 @@ $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 sub sql { return $node->safe_psql('postgres', shift); }
 sql("SELECT llm_load_model('tickets-2m')");
 
-# what is told of requests, by all who tell it
+# All counts of requests.
 sub figures
 {
 	my $m = read_exposition(sql('SELECT llm_metrics_text()') . "\n");
@@ -36,8 +36,8 @@ sub figures
 
 sub less { my ($a, $b) = map { [ split / / ] } @_; return join(' ', map { $a->[$_] - $b->[$_] } 0 .. $#$a); }
 
-# what a statement adds: requests of the engine (come, finished, failed, cancelled), of the model (come, ended, of these aborted and failed),
-# of the role (requests, errors, cancelled)
+# Return what a statement adds: requests of the engine (arrived, finished, failed, cancelled), of the model
+# (arrived, ended, of these aborted and failed), of the role (requests, errors, cancelled).
 sub adds
 {
 	my ($statement, $engine, $model, $role, $what) = @_;
@@ -67,7 +67,7 @@ for (['{"model": "tickets-2m", "prompt": "x", "max_tokens": -5}', '1 0 1 0', '0 
 }
 adds("SELECT llm_api('/v1/models')", '0 0 0 0', '0 0 0 0', '0 0 0', 'what no model answers is no request');
 
-# past its time, whoever notices it first, with its tokens
+# timed out, whichever side notices it first, with its tokens
 my $tokens = 0;
 for (1 .. 4)
 {
@@ -78,10 +78,10 @@ is($tokens, 4, '... with the tokens that it got');
 adds("SET statement_timeout = 100; SELECT llm_generate('long', max_tokens => 2000, ignore_eos => true)", '1 0 0 1', '1 1 1 0', '1 0 1', 'so is that of a statement');
 adds("BEGIN; DECLARE c CURSOR FOR SELECT llm_generate_stream('long', max_tokens => 1500, ignore_eos => true); FETCH 2 FROM c; CLOSE c", '1 0 0 1', '1 1 1 0', '1 0 1', 'a cursor that is closed');
 
-# what a session leaves behind, when the engine has it
+# requests that a session abandons when the engine has them
 adds("DO \$\$ BEGIN PERFORM llm_submit('long', max_tokens => 1500, ignore_eos => true); WHILE (SELECT count(*) = 0 FROM llm_requests WHERE output_tokens > 0) LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$", '1 0 0 1', '1 1 1 0', '1 0 1', 'a future that nobody fetches');
 
-# the engine is lost: so are its figures, not those of the role
+# the engine is lost: so are its metrics, but not those of the role
 {
 	my ($before, $victim) = (figures(), bg($node, "SELECT llm_generate('long', max_tokens => 2000, ignore_eos => true) FROM generate_series(1, 3)"));
 	until_sql($node, 'SELECT count(*) = 3 FROM llm_requests WHERE output_tokens > 5');
@@ -93,11 +93,11 @@ adds("DO \$\$ BEGIN PERFORM llm_submit('long', max_tokens => 1500, ignore_eos =>
 	sql("SELECT llm_load_model('tickets-2m')");
 }
 
-# a search for the best answers: the longest of them, not all
+# a beam search: the longest of its outputs counts, not all
 my ($before, $after) = adds("SELECT count(*) FROM llm_beam_search('beam it', beam_width => 3, max_tokens => 4, ignore_eos => true)", '1 1 0 0', '1 1 0 0', '1 0 0', 'a search');
 is($after->{longest} - $before->{longest}, 4, '... of answers of four tokens');
 
-# a request belongs to the session's statement, however deep it is sent: EXECUTE's is the one that was prepared
+# a request belongs to the session's statement, however deep it is called: with EXECUTE, to the prepared one
 sql(q{CREATE FUNCTION loops(n int) RETURNS int LANGUAGE plpgsql AS $$
 	DECLARE r record; c int := 0;
 	BEGIN
@@ -111,7 +111,7 @@ is(sql("SELECT string_agg(calls || ' ' || requests, ', ' ORDER BY requests) FROM
 sql('PREPARE p(text) AS SELECT loops($1::int); EXECUTE p(1)');
 is(sql("SELECT string_agg(calls || ' ' || requests, ', ' ORDER BY requests) FROM llm_stat_query"), '2 2, 3 6', '... in each session');
 
-# a profile's file is left alone if there is no profile
+# an existing file is not touched if there is no profile
 my $file = sql('SHOW data_directory') . '/there.json';
 append_to_file($file, 'already');
 is($node->psql('postgres', "SELECT llm_stop_profile('$file')"), 3, 'no profile');
@@ -120,7 +120,7 @@ sql("SELECT llm_start_profile()");
 sql("SELECT llm_stop_profile('$file')");
 like(slurp_file($file), qr/^\{"displayTimeUnit".*\}\s*$/s, '... until there is one');
 
-# lives of blocks: all of them here, of a cache of few
+# lives of blocks: all of them, in a small cache
 sql(q{ALTER SYSTEM SET vllm.kv_cache_metrics_sample = 1});
 $node->reload;
 sql(q{SELECT llm_create_model('small', (SELECT path FROM llm_models WHERE name = 'tickets-2m'), options => '{"kv_cache_memory_bytes": 1048576, "max_model_len": 128, "max_num_seqs": 4}')});
@@ -137,7 +137,7 @@ cmp_ok($lived, '>', $unused, '... so they have lived longer than nobody wanted t
 sql("SELECT llm_unload_model('small')");
 is((life('lifetime_seconds_count'))[0], $ended, 'a model that is unloaded keeps them');
 
-# what speculation guessed, of each request, by role and model: as many as the metrics have
+# drafts, of each request, by role and model: as many as in the metrics
 sql(q{SELECT llm_create_model('guesses', (SELECT path FROM llm_models WHERE name = 'tickets-2m'),
 	options => '{"speculative_config": {"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_min": 1, "prompt_lookup_max": 4}}')});
 sql('SELECT llm_stat_reset()');
@@ -157,7 +157,7 @@ is(sql(q{SELECT requests || ' ' || finished || ' ' || failed || ' ' || cancelled
 is(sql(q{SELECT bool_and(requests = finished + failed + cancelled) FROM llm_stat_model}), 't', '... of all: each has ended');
 is(sql(q{SELECT mean_queue_ms < mean_ttft_ms AND mean_ttft_ms < mean_e2e_ms AND mean_tpot_ms * 59 < mean_e2e_ms * 1.1 FROM llm_stat_model WHERE name = 'guesses'}), 't', 'means of times');
 
-# estimates of operations and bytes, worked out from the model's config.json
+# estimates of operations and bytes, computed from the model's config.json
 {
 	my $conf = JSON::PP->new->decode(slurp_file(sql(q{SELECT path || '/config.json' FROM llm_models WHERE name = 'tickets-2m'})));
 	my ($h, $inter, $layers, $heads, $kv, $dim, $vocab) = map { $conf->{$_} } qw(hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim vocab_size);

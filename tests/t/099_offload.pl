@@ -23,7 +23,7 @@ $node->safe_psql('postgres', q{
 sub sql { return $node->safe_psql('postgres', shift, @_); }
 sub error { return ($node->psql('postgres', shift))[2]; }
 
-# cached tokens | text
+# Return cached tokens | text.
 sub ask
 {
 	my ($prompt, %o) = @_;
@@ -33,7 +33,7 @@ sub ask
 sub metric { return sql("SELECT coalesce(sum(value), 0) FROM llm_metrics() WHERE name = '$_[0]'"); }
 sub tokens { return sql("SELECT cardinality(llm_tokenize('$_[0]'))"); }
 
-# all that is known has a file
+# Wait until all computed blocks have been written.
 sub written
 {
 	my $last = -1;
@@ -99,7 +99,7 @@ cmp_ok($cached, '>=', $full, "... which has computed nothing of it but the last 
 my $rows = sql("SELECT sum(value) FROM llm_metrics() WHERE name = 'vllm:external_prefix_cache_hits_total'");
 cmp_ok($rows, '>=', $full, '... as the tier had it');
 
-# the last moment
+# at shutdown
 ($cached, my $text2) = ask($others[0]);
 sql('SELECT llm_engine_restart()');
 until_ready($node);
@@ -113,13 +113,13 @@ until_ready($node);
 is($text, $text2, 'the same answer behind a restart of the server');
 cmp_ok($cached, '>=', int((tokens($others[1]) - 1) / 16) * 16, '... without computing');
 
-# who else
+# other owners
 is((ask($prompt, as => 'reader'))[0], 0, 'another role finds nothing');
 is((ask($prompt, more => q{, params => '{"cache_salt": "x"}'}))[0], 0, 'nor another salt');
 written();
 sql('SELECT llm_engine_restart()');
 until_ready($node);
-# (first, while nobody knows that computing so little may be faster)
+# (first, while it is not known that computing so little may be faster)
 cmp_ok((ask($prompt, as => 'reader'))[0], '>=', $full, 'who has asked finds it behind a restart');
 is((ask($prompt, as => 'other'))[0], 0, '... and another role nothing');
 
@@ -175,7 +175,7 @@ until_ready($node);
 is($text, $int8, 'INT8, behind a restart');
 cmp_ok($cached, '>=', $full, '... comes back');
 
-# ---- what goes wrong ----
+# ---- errors ----
 set_and_restart("vllm.kv_offload_directory = '/proc/nowhere'");
 ($cached, $text) = ask($prompt);
 is("$cached $text", "0 $first", 'a directory that can not be made');

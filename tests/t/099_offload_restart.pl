@@ -1,5 +1,5 @@
-# The offload tier over the end of an engine: a restart of the server, another generation, a killed engine; resets, owners,
-# a directory that can't be used.
+# The offload tier beyond the end of an engine: a restart of the server, another generation, a killed
+# engine; resets, owners, an unusable directory.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -36,10 +36,10 @@ sub until_ok
 	return 0;
 }
 
-# a text of about 500 tokens, by number
+# Return text number n, of about 500 tokens.
 sub text { return join(' ', map { "customer $_[0] wrote line $_ about invoice " . ($_ * 37 % 101) } 1 .. 40); }
 
-# tokens of a prompt that were found, and the answer
+# Return the cached tokens of a prompt, and the output.
 sub ask
 {
 	my ($i, $before) = @_;
@@ -74,7 +74,7 @@ is($said, $answer{3}, '... which answers alike');
 ok(metric('vllm:external_prefix_cache_hits_total') > 300, '... and counts it');
 is(join(' ', grep { (ask($_))[1] ne $answer{$_} } 1 .. 6), '', 'so does it for all others');
 
-# another generation waits for the directory until the one before has gone
+# another generation waits for the directory until the previous one has ended
 my $pid = engine_pid($node);
 sql('SELECT llm_engine_upgrade()');
 ok(until_ok(sub { engine_pid($node) != $pid }), 'another generation');
@@ -84,7 +84,7 @@ select undef, undef, undef, 1.5;
 ok($cached > 300, "it finds what the one before has computed: $cached tokens");
 is($said, $answer{5}, '... and answers alike');
 
-# no good-bye: what is there is right
+# killed without a flush: the files that exist are valid
 $pid = engine_pid($node);
 kill 'KILL', $pid;
 ok(until_ready($node, $pid), 'another engine');
@@ -100,7 +100,7 @@ ok(until_ok(sub { files() == 0 }), 'a reset removes the files');
 ($cached, $said) = ask(3);
 is("$cached $said", "0 $answer{3}", '... and nothing is found');
 
-# a directory that others may look into is not used, and that is said
+# a directory that others may read is not used, and a warning is logged
 $node->stop;
 chmod 0755, $dir;
 $node->start;

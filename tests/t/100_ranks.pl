@@ -1,5 +1,5 @@
-# Models that several processes compute together: the same answers, to the bit; ranks that die, stand still or never
-# come; what is refused; nothing that is left behind.
+# Models that several processes compute together: the same outputs, bit for bit; ranks that crash, hang or
+# never start; errors; nothing is left.
 use strict;
 use warnings;
 use lib 't';
@@ -24,8 +24,8 @@ sub error { return error_of($node, shift); }
 
 sub ranks { return engine_ranks($node); }
 
-# What is asked of every group: prompts that begin alike and long ones, one by one and together, several answers of one
-# prompt, beams, log-probabilities of answers and prompts, a grammar.
+# Requests that are sent to every group: prompts with a common prefix and long ones, one by one and
+# together, several choices of one prompt, beams, log-probabilities of outputs and prompts, a grammar.
 my $long = join(' ', map { "Ticket $_: the kettle of order 10$_ arrived broken." } 1 .. 12);
 my @questions = (
 	q{SELECT llm_generate(E'Ticket: My order A-1042 never arrived and nobody answers my mails.\nSentiment:')},
@@ -37,7 +37,8 @@ my @questions = (
 );
 sub answers { return map { sql($_) } @questions; }
 
-# tiny models of other kinds: a mixture, one KV head, recurrent layers beside attention and alone, latents, windows
+# tiny models of other kinds: a mixture, one KV head, recurrent layers next to attention and alone, latents,
+# windows
 my @kinds = qw(mixtral_f16 qwen3_moe_f16 falcon_mqa_f16 granite4_f16 mamba_f16 deepseek3_f16 gpt_oss_f16);
 my $top = abs_path($node->basedir) . '/models';
 mkdir $top or die;
@@ -59,7 +60,7 @@ sql(qq{SELECT llm_create_model('$_->[0]', '$top/$_->[1]', options => '{"kv_cache
 my %kind_alone = map { $_ => sql(kind($_)) } @kinds, qw(scaled scaled_latent);
 isnt($kind_alone{scaled}, $kind_alone{mixtral_f16}, 'an FP8 cache changes answers');
 
-# ... and one that others guess tokens for: by a model of its own, heads, chains that look at its hidden rows, and its own layer
+# and one with drafters: a model of its own, heads, chains that use its hidden rows, and its own layer
 my @drafting = (
 	[ 'draft_model', 'target', 'target' ], [ 'medusa', 'target', 'medusa' ], [ 'mlp_speculator', 'target', 'mlp' ],
 	[ 'eagle', 'target', 'eagle-llama' ], [ 'eagle3', 'target', 'eagle3' ], [ 'mtp', 'target_mtp', '' ],
@@ -111,7 +112,7 @@ for my $shape ([ 2, 1 ], [ 1, 2 ], [ 2, 2 ])
 		is(sql(kind($kind)), $kind_alone{$kind}, "$kind on $tp x $pp ranks");
 	}
 }
-# of the first one: so many lines in a second are not all logged
+# of the first one: not all of so many lines in a second are logged
 ok($node->log_contains(qr/models are shared by 2 ranks: columns by 2, layers by 1/), 'the log tells of the group');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
@@ -129,14 +130,14 @@ is(sql(kind($_)), $kind_alone{$_}, "$_ with experts that are dealt in turn") for
 like(error(q{ALTER SYSTEM SET vllm.expert_placement_strategy = 'random'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to deal them');
 restart_with($node, expert_placement_strategy => 'linear');
 
-# ---- scales of an FP8 cache that are computed ----
+# ---- computed scales of an FP8 cache ----
 
 for my $shape ([ 2, 1 ], [ 2, 2 ])
 {
 	my ($tp, $pp) = @$shape;
 	restart_with($node, tensor_parallel_size => $tp, pipeline_parallel_size => $pp, enable_expert_parallel => 'off');
 	is(sql(kind($_)), $kind_alone{$_}, "$_ with computed scales on $tp x $pp ranks") for qw(scaled scaled_latent);
-	# beside steps of another model
+	# at the same time as steps of another model
 	my $b = bg($node, (kind('qwen3_moe_f16')) x 30);
 	for my $time (1 .. 3)
 	{
@@ -155,7 +156,7 @@ sub guessed { return sql(q{SELECT coalesce(sum(value), 0) FROM llm_metrics() WHE
 for my $where ('auto', 'host', 'moat')
 {
 	restart_with($node, device => $where);
-	# the moat takes its time
+	# the moat is slow
 	for ($where eq 'moat' ? @drafting[0, 1] : @drafting)
 	{
 		my ($method, $target) = @$_;
@@ -172,7 +173,7 @@ restart_with($node, pipeline_parallel_size => 1);
 like(error(q{ALTER SYSTEM SET vllm.tensor_parallel_mode = 'diagonals'}), qr/22023: .*DETAIL:  The value must be/s, 'another way to divide matrices');
 restart_with($node, tensor_parallel_mode => 'rows', enable_expert_parallel => 'off');
 ok($node->log_contains(qr/columns by 2, layers by 1; sums are of parts/), 'the log tells of them');
-# what is greedy is what one process chooses, and all have the same bits at each time
+# a greedy output is that of one process, and all ranks have the same bits each time
 is(sql($questions[0]), $alone[0], 'an answer by partial sums');
 is(sql($adapted), $adapted_alone, '... with an adapter');
 my @summed = answers();
@@ -191,7 +192,7 @@ for my $shape ([ 2, 1, 'host' ], [ 2, 2, 'host' ], [ 2, 1, 'moat' ])
 {
 	my ($tp, $pp, $device) = @$shape;
 	restart_with($node, tensor_parallel_size => $tp, pipeline_parallel_size => $pp, device => $device, enable_expert_parallel => 'off');
-	# the moat takes its time
+	# the moat is slow
 	my @asked = $device eq 'moat' ? (0, 5) : 0 .. $#questions;
 	is(sql($questions[$_]), $alone[$_], "question $_ on $tp x $pp devices \"$device\"") for @asked;
 	is(sql(kind('mixtral_f16')), $kind_alone{mixtral_f16}, "mixtral_f16 on $tp x $pp devices \"$device\"");
@@ -263,7 +264,7 @@ sql("SELECT llm_create_lora('a', 'tickets-2m', '$dir')");
 is(sql($adapted), $adapted_alone, '... that is read again');
 is(sql($call), $alone[0], '... the model alone');
 
-# steps of one model bind threads that must not keep another one from being loaded
+# steps of one model bind threads, which must not keep another model from being loaded
 SKIP:
 {
 	skip 'one CPU', 4 if `nproc` < 2;
@@ -278,7 +279,7 @@ SKIP:
 my $up = sql('SELECT pg_postmaster_start_time()');
 my $engine = engine_pid($node);
 my $rank;
-# one that has to go for the restart may still be there
+# a process that must end for the restart may still exist
 ok(until_true(sub { my @r = ranks(); $rank = $r[0]; @r == 1 }), 'two processes');
 my @calls = map { bg($node, q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 400, ignore_eos => true)) FROM generate_series(1, 300) i}) } 1 .. 4;
 usleep(500000);
@@ -298,13 +299,13 @@ isnt((ranks())[0], $rank, '... and the rank');
 is(sql($call), $alone[0], '... and answers alike');
 ok($node->log_contains(qr/rank 1 of the inference engine ended.*terminated by signal 9/s), '... of which the log tells');
 
-# while nobody asks anything
+# while there are no requests
 $engine = engine_pid($node);
 kill 'KILL', (ranks())[0];
 ok(until_ready($node, $engine), 'kill -9 of an idle rank');
 is(sql($call), $alone[0], '... costs no call');
 
-# ten times: the supervisor has no more files than before, nor are there other processes
+# ten times: the supervisor has no more files than before, and there are no other processes
 sub resources
 {
 	my $supervisor = parent_of(engine_pid($node));
@@ -332,7 +333,7 @@ ok(until_ready($node, $engine), 'kill -9 of the engine');
 ok(until_true(sub { !is_alive($rank) }, 10), '... ends its ranks');
 is(scalar(ranks()), 1, '... and new ones come');
 
-# ---- a rank stands still ----
+# ---- a rank hangs ----
 
 is(sql($call), $alone[0], 'all is well');
 $engine = engine_pid($node);
@@ -346,7 +347,7 @@ is(sql($call), $alone[0], '... the next call works');
 is(sql('SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
-# ... also while a model is loaded
+# also while a model is loaded
 sql(q{SELECT llm_unload_model('mixtral_f16')});
 $engine = engine_pid($node);
 ($rank) = ranks();
@@ -360,7 +361,7 @@ is(sql(kind('mixtral_f16')), $kind_alone{mixtral_f16}, '... the model is loaded'
 
 # ---- a rank that reads another model ----
 
-# /proc/self/cwd leads each process elsewhere
+# /proc/self/cwd is another directory for each process
 my $places = abs_path($node->basedir) . '/places';
 mkdir $_ or die "$_: $!" for $places, "$places/a", "$places/b", "$places/a/model", "$places/b/model";
 for my $place (qw(a b))
@@ -384,7 +385,7 @@ is(engine_pid($node), $same, '... nor is a device taken for lost');
 restart_with($node, engine_path => '', device => 'auto');
 sql(q{SELECT llm_drop_model('two')});
 
-# ---- devices of ranks: of which two can be used ----
+# ---- devices of ranks: two of them can be used ----
 
 SKIP:
 {
@@ -405,7 +406,7 @@ SKIP:
 	sql(q{ALTER SYSTEM RESET vllm.device_library});
 }
 
-# ---- what can't be ----
+# ---- errors ----
 
 like(error(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 0}), qr/22023: 0 is outside the valid range/, 'no ranks at all');
 like(error(q{ALTER SYSTEM SET vllm.pipeline_parallel_size = 17}), qr/22023: 17 is outside the valid range/, 'too many');

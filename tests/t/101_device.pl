@@ -1,5 +1,6 @@
-# Devices besides the CPUs, as the library of them tells: what llm_devices shows, what vllm.device may be, and what an
-# engine gets of the server's environment.  The devices are those of tests/plugins/devices.c; no GPU is needed.
+# Devices other than the CPUs, as their library reports them: llm_devices, the values of vllm.device, and
+# the part of the server's environment that an engine gets.  The devices are those of
+# tests/plugins/devices.c; no GPU is needed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -73,7 +74,8 @@ like(error($load), qr/22023: .*unknown device "cuda:3".*DETAIL:  There are the d
 set('vllm.device', 'cpu');
 is(sql($call), 't', 'back to the CPUs: the failure is forgotten');
 
-# ---- devices that every machine has: the CPUs, strict about what a device promises; moat: the host can't touch its memory ----
+# ---- devices that every machine has: the CPUs, strict about a device's rules; moat: the host can't access
+# its memory ----
 
 my $work = q{SELECT md5(string_agg(x, '|' ORDER BY i, x)) FROM (
 	SELECT i, llm_generate('Ticket ' || i || ': the printer', max_tokens => 12, ignore_eos => true, temperature => i % 2, seed => i) x FROM generate_series(1, 24) i

@@ -1,5 +1,5 @@
-# Several replicas of a model behind one queue: the same answers, to the bit, from whichever; all of them at work;
-# cancelling, limits of roles, priorities, streams, pins, sleep, adapters, and what is refused.
+# Several replicas of a model with one queue: the same outputs, bit for bit, from each of them; all of them
+# work; cancelling, limits of roles, priorities, streams, pins, sleep, adapters, and errors.
 use strict;
 use warnings;
 use lib 't';
@@ -22,7 +22,7 @@ $node->safe_psql('postgres', q{CREATE EXTENSION vllm_pg; CREATE ROLE app LOGIN; 
 sub sql { return $node->safe_psql('postgres', shift); }
 sub error { return error_of($node, shift); }
 
-# CPU time of each of the engine's threads of that name
+# Return the CPU time of each of the engine's threads with that name.
 sub steppers
 {
 	my %us;
@@ -99,7 +99,7 @@ ok($node->log_contains(qr/rank 1 of replica 1 of the inference engine ended/), '
 restart_with($node, data_parallel_size => 2, tensor_parallel_size => 1);
 sql($questions[0]);
 
-# eight places instead of four
+# eight seats instead of four
 my $hold = q{SELECT count(*) FROM llm_completions('Ticket %d:', n => 32, max_tokens => 480, temperature => 1, ignore_eos => true)};
 my @held = map { bg($node, sprintf($hold, $_)) } 1 .. 3;
 ok(until_sql($node, q{SELECT running = 8 FROM llm_stat_model WHERE name = 'tickets-2m'}), 'eight answers are written at once, four by each replica');
@@ -110,14 +110,15 @@ is($cancelled, 3, 'all are cancelled, in whichever replica they are');
 cmp_ok(time - $start, '<', 5, '... at once');
 ok(until_sql($node, q{SELECT running + waiting = 0 FROM llm_stat_model WHERE name = 'tickets-2m'}), '... and are gone');
 
-# a prompt's beginning is computed once
+# a prompt's prefix is computed once
 sql('SELECT llm_reset_prefix_cache()');
 my $head = join(' ', map { "Ticket $_: the kettle of order 10$_ arrived broken." } 1 .. 8);
 my $cached = qq{SELECT (r.usage).cached_tokens > 0 FROM llm_generate_full('$head', max_tokens => 1) r};
 is(sql($cached), 'f', 'a new prompt');
 is(sql($cached), 't', '... is where it was') for 1 .. 4;
 
-# limits of roles hold over both replicas, and who waits in one goes on when the other has done
+# limits of roles hold over both replicas, and a request that waits in one continues when one in the other
+# has ended
 sql('ALTER ROLE app SET vllm.role_max_requests = 2');
 my @limited = map { bg_as($node, 'app', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 40, ignore_eos => true)) FROM generate_series(1, 4) i}) } 1 .. 4;
 my $most = 0;
@@ -131,7 +132,7 @@ is((finish($_))[0], "4", 'a role with a limit') for @limited;
 cmp_ok($most, '<=', 2, '... which holds over all replicas');
 sql('ALTER ROLE app RESET vllm.role_max_requests');
 
-# fair shares: the one with few requests isn't kept waiting by the one with many
+# fair shares: a role with few requests isn't delayed by one with many
 my @crowd = map { bg_as($node, 'app', q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 100, ignore_eos => true)) FROM generate_series(1, 60) i}) } 1 .. 3;
 usleep(300000);
 $start = time;
@@ -177,7 +178,7 @@ sql('SELECT llm_engine_upgrade()');
 is(sql($many), $alone[1], 'behind an upgrade');
 is(sql(q{SELECT requests = finished + failed + cancelled AND finished > 0 FROM llm_stat_model WHERE name = 'tickets-2m'}), 't', 'all requests are counted, once');
 
-# ---- what can't be ----
+# ---- errors ----
 
 like(error(q{ALTER SYSTEM SET vllm.data_parallel_size = 0}), qr/22023: 0 is outside the valid range/, 'no replica at all');
 sql(q{ALTER SYSTEM SET vllm.data_parallel_size = 16});
@@ -190,7 +191,7 @@ like(error($questions[6]), qr/ERROR:  0A000: .*experts can't be dealt to ranks o
 is(sql($questions[0]), $alone[0], '... which a model without experts does not mind');
 restart_with($node, data_parallel_size => 1, tensor_parallel_size => 1, enable_expert_parallel => 'off');
 is(sql($many), $alone[1], 'one replica, as before');
-# a second one makes steps of another model at the same time
+# a second one runs steps of another model at the same time
 is(scalar(keys %{ { steppers() } }), 2, '... with its step threads');
 $node->stop('fast');
 done_testing();

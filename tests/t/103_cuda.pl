@@ -1,5 +1,6 @@
-# Models on a CUDA device, with the library compiled for the CPU (kernels/emu), so that no GPU is needed: the CPUs' answers, the same
-# alone and among others, adapters, prompts that begin alike, sleep, and how the device's memory is divided, runs short and is given back.
+# Models on a CUDA device, with the library compiled for the CPU (kernels/emu), so that no GPU is needed:
+# the CPUs' outputs, the same alone and in a batch, adapters, common prefixes, sleep, and how the device's
+# memory is divided, runs out and is freed.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -24,7 +25,7 @@ sub sql { return $node->safe_psql('postgres', shift); }
 sub error { return error_of($node, shift); }
 sub set { return set_to($node, @_); }
 
-# what the log says from here on
+# log lines from here on
 my $mark;
 sub mark { return $mark = -s $node->logfile; }
 sub logged { my $what = shift; return until_true(sub { substr(slurp_file($node->logfile), $mark) =~ $what }, 5); }
@@ -44,7 +45,7 @@ sub ids
 		FROM generate_series(1, $n) i});
 }
 
-# the log-probabilities of a prompt's tokens, and the greatest difference of two such lists
+# Return the log-probabilities of a prompt's tokens, and the largest difference of two such lists.
 sub lps { return sql(qq{SELECT string_agg(l.logprob::text, ' ' ORDER BY l.pos) FROM unnest((llm_output('a fox and a dog, 17', model => '$_[0]', max_tokens => 1, prompt_logprobs => 0)).prompt_logprobs) l WHERE l.logprob IS NOT NULL}); }
 
 sub distance
@@ -60,7 +61,7 @@ sub distance
 	return $most;
 }
 
-# ---- the CPUs' answers ----
+# ---- the CPUs' outputs ----
 
 my $tickets = q{SELECT string_agg(llm_generate('Ticket: order ' || i || ', the kettle arrived broken.' || E'\nJSON:', temperature => 0, max_tokens => 6), '|' ORDER BY i) FROM generate_series(1, 3) i};
 my %on_cpus = (tickets => sql($tickets), map { $_ => lps($_) } 'f32', 'adapted', 'adapted_too');
@@ -82,7 +83,7 @@ ok(sql($cached) <= 1, 'a prompt that is new');
 ok(sql($cached) > 16, '... and again: its blocks are there');
 unload('tickets-2m', 'f32', 'embed', 'score');
 
-# ---- drafts of what reads the model's hidden rows ----
+# ---- drafters that read the model's hidden rows ----
 
 sql(qq{SELECT llm_create_model('unaided', '$fixtures/drafts/target');
 	SELECT llm_create_model('guessed', '$fixtures/drafts/target', '{"speculative_config": {"method": "eagle3", "model": "$fixtures/drafts/eagle3", "num_speculative_tokens": 3}}')});
@@ -92,7 +93,7 @@ is(ids('guessed', 3), $unaided, 'answers with drafts');
 ok(logged(qr/the model is computed on device "cuda:0"/), '... on the device');
 unload('unaided', 'guessed');
 
-# ---- invariance: alone, and among others that run at once ----
+# ---- invariance: alone, and in a batch with others ----
 
 for my $model ('f16', 'bf16', 'experts', 'latent', 'recurrent', 'quantized')
 {
@@ -103,7 +104,7 @@ for my $model ('f16', 'bf16', 'experts', 'latent', 'recurrent', 'quantized')
 	unload($model);
 }
 
-# ---- recorded steps, and each by itself ----
+# ---- recorded steps, and each one directly ----
 
 mark();
 my @recorded = map { ids($_, 5) } 'bf16', 'experts';
@@ -124,7 +125,7 @@ unload('sizes');
 
 # ---- FP8 by FP8 ----
 
-# a model of FP8 with scales of blocks, of each of which the first is to be the matrix's
+# an FP8 model with a scale for each block, of which the first becomes the matrix's
 my $fp8_dir = getcwd() . '/' . $node->basedir . '/fp8';
 mkdir $fp8_dir;
 for my $file (glob "$fixtures/models/quant_fp8/*")
@@ -135,7 +136,7 @@ for my $file (glob "$fixtures/models/quant_fp8/*")
 	{
 		my $n = unpack('Q<', $text);
 		my $head = substr($text, 8, $n);
-		# no gaps: the others are something else, which nobody looks at
+		# without gaps: the other scales become another, unused tensor
 		$head =~ s/"([^"]*)\.weight_scale_inv":\{"dtype":"F32","shape":\[[^]]*\],"data_offsets":\[(\d+),(\d+)\]/
 			sprintf('"%s.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]},"%s.input_scale":{"dtype":"F32","shape":[%d],"data_offsets":[%d,%d]',
 				$1, $2, $2 + 4, $1, ($3 - $2) \/ 4 - 1, $2 + 4, $3)/ge;
@@ -184,7 +185,7 @@ for my $level (1, 2)
 	sql('SELECT llm_wake_up()');
 	is(lps('f32'), $on_device{f32}, '... and comes back with the same answers');
 }
-# a call that is kept
+# a call that is kept during a sleep
 sub long { return qq{SELECT llm_generate('abc', model => '$_[0]', temperature => 0, max_tokens => 40, ignore_eos => true)}; }
 
 sub kept
@@ -208,7 +209,7 @@ sub kept
 	sql("SELECT llm_sleep(2, 'keep', 'scaled'); SELECT llm_wake_up(model => 'scaled')");
 	is(scalar finish($kept), $answer, '... with scales of K and V that were computed');
 	sql(q{SELECT llm_drop_model('scaled')});
-	# which are those of shorter blocks than there are
+	# blocks of this size are made of the kernels' smaller ones
 	set('vllm.block_size', '64');
 	sql(q{SELECT llm_create_model('scaled', path, options => '{"kv_cache_dtype": "fp8", "calculate_kv_scales": true, "max_model_len": 64}') FROM llm_models WHERE name = 'f32'});
 	ok(ids('scaled', 1) ne '', '... with large blocks');
@@ -229,7 +230,7 @@ ok(until_sql($node, q{SELECT rank = 0 FROM llm_devices WHERE kind = 'cuda'}), '.
 my $much = kv_tokens('f32');
 my $total = sql(q{SELECT memory_total FROM llm_devices WHERE kind = 'cuda'});
 ok(until_sql($node, qq{SELECT memory_total - memory_available BETWEEN 0.8 * $total AND 0.9 * $total FROM llm_devices WHERE kind = 'cuda'}), 'nine tenths of the device are in use');
-# asleep it has given its room to others
+# asleep it has freed its memory for others
 sql(q{SELECT llm_sleep(1, model => 'f32')});
 sql(q{SELECT llm_load_model('bf16')});
 like(error(q{SELECT llm_wake_up(model => 'f32')}), qr/53200: .*the device has no room/, 'a model that sleeps finds no room when it wakes');
@@ -274,7 +275,7 @@ ok(logged(qr/computed on device "cuda:0"/), '... the other one on the device');
 	sql("SELECT llm_wake_up(model => 'bf16')");
 	is(scalar finish($kept), $answer, '... and weights that come back go where they were');
 	unload('bf16');
-	# what is on the CPUs stays there without an error, too
+	# a model on the CPUs stays there without an error, too
 	ids('f32', 1);
 	my $more = sql(long('bf16'));
 	is(sql(q{SELECT llm_update_weights('bf16')}), '', 'auto: other weights of a model on the CPUs');
@@ -290,7 +291,7 @@ set('vllm.device', 'cuda');
 set('vllm.kv_cache_memory_bytes', '4MB');
 sql(q{SELECT llm_drop_model('wide')});
 
-# ---- K and V that are kept are those of these kernels ----
+# ---- KV blocks in the offload tier belong to these kernels ----
 
 unload();
 set('vllm.kv_offload_bytes', '8MB');
@@ -324,7 +325,7 @@ kill 9, $old;
 ok(until_ready($node, $old), 'another engine');
 is(lps('f32'), $on_device{f32}, '... with the same answers');
 
-# ---- ranks, which have a device each here ----
+# ---- ranks, with a device each ----
 
 my %shared = map { $_ => ids($_, 3) } 'bf16', 'experts';
 $old = engine_pid($node);
@@ -338,7 +339,7 @@ is(ids($_, 3), $shared{$_}, "... with one's answers: $_") for 'bf16', 'experts';
 ok(logged(qr/KV cache: \d+ MB of device "cuda:0"/), '... where the memory was divided by what a step took');
 is(engine_pid($node), $old, '... which lives');
 
-# ---- two replicas, and room for one ----
+# ---- two replicas, and memory for one ----
 
 sql('ALTER SYSTEM RESET vllm.tensor_parallel_size');
 set('vllm.device', 'auto');
@@ -349,7 +350,7 @@ mark();
 is(lps('f32'), $on_cpus{f32}, 'auto: the second replica finds no room, and both are computed on the CPUs');
 ok(logged(qr/computed on the CPUs, not on device "cuda:0".*another replica: .*out of memory/), '... as the log says');
 
-# ---- ... and a device for each of them; a third one shares the first one's ----
+# ---- and a device for each of them; a third one shares the first one's ----
 
 set('vllm.kv_cache_memory_bytes', '8MB');
 set('vllm.cuda_visible_devices', '0,1');

@@ -1,5 +1,6 @@
-# Ranks that exchange by NCCL: on devices that are compiled for the CPU (kernels/emu), with a library that moves their memory by way of
-# shared memory.  The bits of one process; ranks that die or stand still; devices and libraries with which it can't be, and what is done instead.
+# Ranks that communicate by NCCL: on devices that are compiled for the CPU (kernels/emu), with a library
+# that copies their data through shared memory.  The bits of one process; ranks that crash or hang; devices
+# and libraries that can't be used, and what is used instead.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -28,14 +29,14 @@ sub error { return error_of($node, shift); }
 sub again { return restart_with($node, @_); }
 sub ranks { return engine_ranks($node); }
 
-# what the log says from here on
+# log lines from here on
 my $mark;
 sub mark { return $mark = -s $node->logfile; }
 sub logged { my $what = shift; return until_true(sub { substr(slurp_file($node->logfile), $mark) =~ $what }, 5); }
 
 sql("SELECT llm_create_model('experts', '$fixtures/models/qwen3_moe_f16')");
 
-# one prompt that takes several steps, and several at once
+# One prompt that takes several steps, and several at once.
 sub asked { return qq{SELECT string_agg(o::text, '|') FROM (SELECT (llm_output(repeat('a b c ', i * 7), model => '$_[0]', max_tokens => 5, ignore_eos => true, temperature => 1, seed => i, logprobs => 2)).completions::text o FROM generate_series(1, 3) i ORDER BY i) s}; }
 my @questions = (q{SELECT llm_generate('Ticket: order 17, the kettle arrived broken.' || E'\nJSON:', temperature => 0, max_tokens => 6)}, asked('tickets-2m'), asked('experts'));
 sub answers { return map { sql($_) } @questions; }
@@ -68,7 +69,7 @@ sql(q{SELECT llm_sleep(1, mode => 'keep', model => 'tickets-2m'); SELECT llm_wak
 is(sql($questions[0]), $alone[0], '... asleep and awake');
 again(enable_expert_parallel => 'on');
 is(sql($questions[2]), $alone[2], 'whole experts');
-# sums of parts are added in the order of ranks: by the library's own they would be others
+# partial sums are added in the order of ranks: the library's own sums would differ
 again(enable_expert_parallel => 'off', tensor_parallel_mode => 'rows');
 my $sums = sql($questions[1]);
 again(nccl_path => 'off');
@@ -96,7 +97,7 @@ for my $victim (1, 0)
 }
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
-# its part of a collective never comes, though the engine's own step counts as one that goes on
+# its part of a collective never comes, though the engine's own step counts as progress
 $engine = engine_pid($node);
 my ($rank) = ranks();
 my $b = bg($node, $many);
@@ -110,7 +111,7 @@ ok(until_ready($node, $engine), '... and a new group takes over');
 ok(until_true(sub { !is_alive($rank) }, 10), '... without it');
 is(sql($questions[0]), $alone[0], '... and answers alike');
 
-# ---- where it can't be ----
+# ---- where it can't be used ----
 
 mark();
 again(device => 'cuda:0,cuda:0');
@@ -122,7 +123,7 @@ again(device => 'cuda', nccl_path => 'off');
 is(sql($questions[0]), $alone[0], 'without NCCL');
 ok(logged(qr/ranks exchange by way of the host: vllm\.nccl_path is off/), '... by way of the host');
 
-# of this machine's own, if it has one, no communicator of such devices can be opened
+# if this machine has a real library, it can't open communicators for such devices
 mark();
 again(nccl_path => '');
 is(sql($questions[0]), $alone[0], 'with what the loader finds');
@@ -136,7 +137,7 @@ ok(logged(qr{NCCL can't be used: /nowhere/libnccl\.so\.2}), '... of which the lo
 is(engine_pid($node), $engine, '... costs nothing but the load');
 like(error(q{ALTER SYSTEM SET vllm.nccl_path = 'libnccl.so'}), qr{ERROR:  22023: .*must be "off" or an absolute path}s, 'no path');
 
-# what goes wrong in the library
+# errors in the library
 sql("ALTER SYSTEM SET vllm.nccl_path = '$nccl'");
 for my $fault ([ 'version', qr/NCCL can't be used: .* is of version 21703, and 21800 or later is needed/ ], [ 'init:0', qr/NCCL could not be opened: unhandled system error/ ],
 	[ 'init:1', qr/NCCL could not be opened: unhandled system error/ ])

@@ -1,5 +1,6 @@
-# Experts that move between ranks while a model answers (vllm.enable_eplb): the answers of one process, to the bit, before and behind
-# it; rounds, their figures and the log; sleep, other weights, cancelled requests, a rank that is killed; devices; what is refused.
+# Experts that move between ranks while a model generates (vllm.enable_eplb): the outputs of one process,
+# bit for bit, before and after; rounds, their metrics and the log; sleep, new weights, cancelled requests,
+# a rank that is killed; devices; errors.
 use strict;
 use warnings;
 use lib 't';
@@ -28,7 +29,7 @@ sql(qq{SELECT llm_create_model('$_', '$fixtures/models/$_', options => '{"kv_cac
 # a step computes its scales when it is loaded
 sql(qq{SELECT llm_create_model('scaled', '$fixtures/models/qwen3_moe_f16', options => '{"kv_cache_memory_bytes": 262144, "max_model_len": 96, "kv_cache_dtype": "fp8", "calculate_kv_scales": true}')});
 
-# many steps: prompts in pieces, answers beside each other
+# many steps: prompts in chunks, requests in one batch
 sub answers
 {
 	my ($kind) = @_;
@@ -57,7 +58,7 @@ sub have_moved
 	return;
 }
 
-# looked at more closely; an adapter of its attention, beside the model alone
+# one kind with more tests; an adapter of its attention, and the model alone
 my $kind = 'qwen3_moe_f16';
 my $adapter = abs_path($node->basedir) . '/adapter';
 make_adapter($adapter, 32, 40);
@@ -179,7 +180,7 @@ SKIP:
 }
 restart(device => 'cpu');
 
-# ---- what can't be ----
+# ---- errors ----
 
 like(error(q{ALTER SYSTEM SET vllm.eplb_config = 'often'}), qr/22023: .*DETAIL:  The value must be a JSON object, or empty/s, 'no object');
 like(error(q{ALTER SYSTEM SET vllm.eplb_config = '{"window": 3}'}), qr/DETAIL:  Key "window" is not known\..*HINT:  Known keys are window_size, step_interval/s, 'no such key');

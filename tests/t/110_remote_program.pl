@@ -1,5 +1,5 @@
-# The remote program as PostgreSQL sees it: a side of its own, its share of the slots, who is killed and who goes on.
-# The fake engine stands in for it: it speaks the same protocol.
+# The remote program as PostgreSQL sees it: its own side, its share of the slots, kills and their effects.
+# The fake engine replaces it: it uses the same protocol.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -30,7 +30,7 @@ my $node = new_node('remote', "vllm.max_queued_requests = 16\nvllm.hang_timeout 
 	. "vllm.allowed_hosts = '127.0.0.1'\n");
 ok(until_ready($node), 'the engine becomes ready');
 
-# a remote model, whatever may be there
+# a remote model, with any options
 $node->safe_psql('postgres', q{
 	INSERT INTO vllm.model (name, path, options, provider, url, owner, grantees, bundled)
 	VALUES ('far', '/nowhere', '{}', 'openai', 'http://127.0.0.1:9/v1', current_user::text::regrole, ARRAY['-'::regrole], false)});
@@ -52,7 +52,7 @@ SKIP:
 	cmp_ok($b->{took}, '<', 5, 'at once');
 }
 
-# the last one that has become ready
+# Return the pid of the program that became ready last.
 sub remote_pid
 {
 	my @pids = slurp_file($node->logfile) =~ /the remote program is ready, pid (\d+)/g;
@@ -82,7 +82,7 @@ is(readlink('/proc/' . remote_pid() . '/fd/0'), '/dev/null', 'it has no standard
 is_deeply([ grep { !m{^(/dev/null|pipe:|socket:|/memfd:vllm_pg arena|anon_inode:)} } map { readlink($_) // () } glob('/proc/' . remote_pid() . '/fd/*') ],
 	[], 'and no file of the server');
 
-# ---- who answers ----
+# ---- which program serves ----
 my $up = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 my $asked = stat_engine($node, 'requests');
 is($node->safe_psql('postgres', far('far away')), 'FAR AWAY', 'a remote model is answered');
@@ -93,7 +93,7 @@ is($node->safe_psql('postgres', $near), 'NEAR', 'a local one is');
 is(stat_engine($node, 'requests'), $asked + 1, 'by the engine');
 is($node->safe_psql('postgres', q{SELECT string_agg(text, '') FROM llm_generate_stream('in parts', model => 'far')}), 'IN PARTS', 'a stream');
 
-# nothing is left of the pool of slots
+# Return the slots in use.
 sub slots_taken
 {
 	my $got;
@@ -166,7 +166,7 @@ is(scalar(grep { /57014/ } cancel_all(@far)), 4, 'they are cancelled as ever');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
-# another engine, and another one: the side of the remote program stays
+# a new engine, twice: the remote program's side stays
 $b = bg($node, far('@hang'));
 running(1, 'far');
 for my $i (1 .. 2)
@@ -181,7 +181,7 @@ ok(running(1, 'far'), 'the request that was under way still is');
 is(remote_pid(), $remote, 'by the same program');
 is(scalar(grep { /57014/ } cancel_all($b)), 1, 'it is cancelled');
 
-# a batch whose rows go here and there
+# a batch whose rows go to both sides
 $b = bg($node, q{SELECT count(*) FROM (SELECT llm_generate('r' || i || CASE WHEN i = 50 THEN '@delay:1500' ELSE '' END, model => CASE i % 2 WHEN 0 THEN 'far' END) AS a FROM generate_series(1, 100) i) s WHERE a LIKE 'R%'});
 is(scalar(finish($b)), 100, 'rows of one statement go to both');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
@@ -199,7 +199,7 @@ ok(until_sql($node, 'SELECT slot_waiters = 1 FROM llm_stat_engine') && running(1
 is(scalar(grep { /57014/ } cancel_all(@far)), 14, 'the rest');
 is(slots_taken(), '0 0 0', 'nothing is left behind');
 
-# the engine's likewise
+# the same for the engine
 $b = bg($node, far('@hang'));
 running(1, 'far');
 @near = map { bg($node, q{SELECT llm_generate('@hang')}) } 1 .. 14;
@@ -209,7 +209,7 @@ is($node->safe_psql('postgres', far('far')), 'FAR', 'endpoints are asked');
 is(scalar(grep { /57014/ } cancel_all(@near, $b)), 15, 'all are cancelled');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
-# those who wait for a slot have lost nothing when the program dies
+# calls that wait for a slot lose nothing when the program crashes
 $remote = remote_pid();
 @far = map { bg($node, far('@hang')) } 1 .. 12;
 running(12, 'far');
@@ -266,7 +266,7 @@ cmp_ok(scalar(() = substr(slurp_file($node->logfile), $log_at) =~ /the remote pr
 $old = use_program(script($node, $stand_in));
 is($node->safe_psql('postgres', far('well')), 'WELL', 'put right');
 
-# ---- a program that has gone mad: it writes over its arena, and the engine and its calls are none the wiser ----
+# ---- a program that overwrites its arena: the engine and its calls are not affected ----
 copy(dirname(abs_path(__FILE__)) . '/mad_engine.pl', $node->basedir . '/mad_engine.pl') or die $!;
 my @asked_far = (far('some words'), q{SELECT count(*) FROM llm_models}, q{SELECT count(*) FROM llm_stat_remote}, q{SELECT * FROM llm_remote}, q{SELECT count(*) FROM llm_stat_model},
 	q{SELECT sum(ttft_ms) FROM llm_requests}, q{SELECT count(*) FROM llm_metrics()}, q{SELECT count(*) FROM llm_generate_stream('a stream', model => 'far')},
@@ -293,7 +293,7 @@ use_program(script($node, $stand_in));
 is($node->safe_psql('postgres', far('sane again')), 'SANE AGAIN', 'sane again');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
-# ---- the supervisor ends, and the server ----
+# ---- the supervisor ends, and then the server ----
 ($engine, $remote) = (engine_pid($node), remote_pid());
 $b = bg($node, far('@hang'));
 running(1, 'far');
@@ -341,7 +341,7 @@ for my $sql ($near, q{SELECT llm_engine_restart()}, q{SELECT llm_engine_upgrade(
 }
 is($node->safe_psql('postgres', q{SELECT count(*) FROM llm_models}), 2, 'the catalog can be read');
 like($node->safe_psql('postgres', 'SELECT llm_version()'), qr/engine off/, 'llm_version()');
-# views and lists don't need one, or say that there is none
+# views and lists don't need an engine, or say that there is none
 for my $what (split /\n/, $node->safe_psql('postgres', q{
 	SELECT o FROM (
 		SELECT c.oid::regclass::text FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e'
@@ -358,7 +358,7 @@ is(scalar(grep { /57014/ } cancel_all(@far)), 17, 'all are cancelled');
 $b = bg($node, q{SELECT count(*) FROM (SELECT llm_generate('r' || i, model => 'far') AS a FROM generate_series(1, 200) i) s WHERE a LIKE 'R%'});
 is(scalar(finish($b)), 200, 'a batch');
 
-# jobs of local models rest, others go on
+# jobs of local models wait, others continue
 $node->safe_psql('postgres', q{
 	INSERT INTO here SELECT i, 'one' FROM generate_series(1, 50) i;
 	INSERT INTO there SELECT i, 'two' FROM generate_series(1, 50) i;

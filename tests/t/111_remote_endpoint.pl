@@ -1,5 +1,5 @@
-# The real remote program and an endpoint that does as it should, or doesn't: answers, faults and what they may cost, cancels, hosts
-# that are allowed no more, and what is left of 10,000 requests.
+# The real remote program and an endpoint that behaves, or doesn't: replies, faults and their cost, cancels,
+# hosts that are no longer allowed, and leaks of 10,000 requests.
 use strict;
 use warnings;
 use FindBin;
@@ -17,7 +17,7 @@ plan skip_all => 'vllm_pg_remote was not built here' if !-x "$ENV{VLLM_PG_LIBDIR
 my $node = new_node('endpoint', "vllm.engine = off\nvllm.allowed_hosts = '127.0.0.1'\nvllm.max_queued_requests = 256\nvllm.hang_timeout = '1s'\n");
 my $ep = Endpoint->new($node->basedir . '/endpoint.log');
 
-# a model of each behaviour; each path has a health of its own
+# a model for each behaviour; each path has its own health
 my @paths = qw(ok lapsed hang begin late cut slam cutstream garbage nothing binary e500 e400 e401 e429 once429 once503 away loris flood missing);
 $node->safe_psql('postgres', join(';', map {
 	sprintf(q{SELECT llm_create_model('%s', provider => 'openai', url => '%s', options => '{"max_retries": 2, "timeout": %d}')}, $_, $ep->url($_), $_ eq 'loris' ? 700 : 20000)
@@ -39,7 +39,7 @@ sub nothing_left
 	return is($got, '0 0 0', "$what: nothing is left behind");
 }
 
-# ---- answers ----
+# ---- replies ----
 
 is($node->safe_psql('postgres', ask('ok', 'far away')), 'FAR AWAY', 'an answer');
 is($node->safe_psql('postgres', q{SELECT count(*), count(DISTINCT a) FROM (SELECT llm_generate('row ' || i, model => 'late') AS a FROM generate_series(1, 500) i) s WHERE a LIKE 'ROW %'}),
@@ -49,9 +49,9 @@ cmp_ok($opened, '<', 140, "over $opened connections");
 is($node->safe_psql('postgres', q{SELECT count(*) FROM (SELECT i, llm_generate('number ' || i, model => 'ok') AS a FROM generate_series(1, 500) i) s WHERE a = 'NUMBER ' || i}), 500, 'each row has its own');
 is($node->safe_psql('postgres', q{SELECT string_agg(text, '|') FROM llm_generate_stream('one two three', model => 'ok') WHERE text <> ''}), 'ONE |TWO |THREE', 'a stream');
 
-# ---- faults: the error, and how often the endpoint was asked ----
+# ---- faults: the error, and the number of calls ----
 
-# without temperature 0 or a seed asking twice may cost twice
+# without temperature 0 or a seed a retry may be charged twice
 my $free = ', temperature => 0';
 for my $t (
 	[ 'e400', '', qr/ERROR:  22023.*not like this/s, 1, 'a bad request' ],
@@ -83,7 +83,7 @@ for my $model ('once429', 'once503')
 	is($node->safe_psql('postgres', ask($model, 'again')), 'AGAIN', "$model: the second call has an answer");
 	is($ep->requests($model), 2, '... of two');
 }
-# what was delivered stays, and nothing is asked again
+# delivered rows stay, and nothing is requested again
 my ($out, $err) = finish(bg($node, q{BEGIN}, q{DECLARE c CURSOR FOR SELECT (llm_generate_stream('x', model => 'cutstream', temperature => 0)).text}, 'FETCH 1 FROM c', 'FETCH 1 FROM c'));
 is($out, 'half ', 'a stream that breaks off: what has come');
 like($err, qr/ERROR:  08/, '... and an error');
@@ -92,7 +92,8 @@ nothing_left('faults');
 
 # ---- cancels: the endpoint's connection is closed at once ----
 
-# $start: a request of that model runs; $stop, which gets its id and pid, ends it (without it $start does, and tells when); ms until the endpoint sees that
+# $start: a running request of that model; $stop, which gets its id and pid, ends it (without it $start ends
+# by itself, and returns when); returns the ms until the endpoint notices
 my $other = $node->background_psql('postgres');
 
 sub closed_after
@@ -121,7 +122,7 @@ for my $way (sort keys %ways)
 {
 	my @ms = map { closed_after(@{ $ways{$way} }) } 1 .. 5;
 	ok(!(grep { !/^[\d.]+$/ } @ms), "$way closes the endpoint's connection (@ms)");
-	# at the quickest of five: a busy machine delays some of them, a wait in the program would delay all
+	# the fastest of five: a busy machine delays some of them, a wait in the program would delay all
 	my ($best) = sort { $a <=> $b } map { /^[\d.]+$/ ? $_ : 1e9 } @ms;
 	cmp_ok($best, '<', 100, '... at once');
 	figure('%s: the endpoint sees it after %.1f ms at best of 5', $way, $best);
@@ -150,7 +151,7 @@ ok(until_true(sub { $still->() == 0 }, 2), '... closes its connections');
 is($node->safe_psql('postgres', ask('ok', 'next')), 'NEXT', 'the next call works');
 isnt(remote_pid(), $old, '... by another program');
 
-# it beats while it waits, and is killed when it doesn't
+# it has a heartbeat while it waits, and is killed when the heartbeat stops
 $old = remote_pid();
 $b = bg($node, ask('hang', 'x'));
 usleep(7_000_000);
@@ -170,7 +171,7 @@ is(remote_pid(), $old, 'by the same program');
 $node->safe_psql('postgres', 'SELECT llm_cancel(id) FROM llm_requests');
 finish($b);
 
-# ---- jobs: what may have cost something is not asked for again and again ----
+# ---- jobs: calls that may have been charged are not repeated again and again ----
 
 my $cut = $ep->requests('cut');
 $node->safe_psql('postgres', q{
@@ -196,7 +197,7 @@ ok(until_sql($node, q{SELECT count(*) = 100 FROM fine WHERE answer = 'AGAIN'}), 
 $node->safe_psql('postgres', q{SELECT llm_drop_job(n) FROM unnest(ARRAY['paid', 'gone', 'bad_key', 'fine']) n});
 nothing_left('jobs');
 
-# ---- the HTTP server in front of endpoints, without an engine ----
+# ---- the HTTP server with endpoints, without an engine ----
 
 SKIP:
 {
@@ -217,7 +218,7 @@ SKIP:
 	like($r->{content}, qr/not like this/, '... with its words') or diag($r->{content});
 }
 
-# ---- 10,000 requests, some of which fail or are given up ----
+# ---- 10,000 requests, some of which fail or are cancelled ----
 
 my $mix = q{DO $$ BEGIN FOR i IN 1..60 LOOP
 	BEGIN PERFORM llm_generate('f' || i, model => (ARRAY['e500', 'cut', 'slam', 'garbage', 'e400', 'nothing'])[i % 6 + 1]); EXCEPTION WHEN OTHERS THEN NULL; END;
@@ -247,7 +248,7 @@ ok(until_true(sub { !is_alive($program) }, 5), 'told to end it does');
 $ep->stop;
 $node->stop('fast');
 
-# ---- a database that asks itself: requests that wait for requests leave these their slots ----
+# ---- a database that is its own endpoint: requests that wait for requests leave slots for these ----
 
 SKIP:
 {

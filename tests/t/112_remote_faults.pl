@@ -1,5 +1,6 @@
-# Answers that aren't what was asked for, and rows that must be right in spite of faults: tests/remote/fake_endpoint.py answers each prompt
-# with its words in reverse, and does what a marker in the prompt says.  No wrong row, no secret in an error, no hang, nothing charged twice.
+# Replies that don't match the request, and rows that must be right in spite of faults:
+# tests/remote/fake_endpoint.py replies to each prompt with its words in reverse, and obeys markers in the
+# prompt.  No wrong row, no secret in an error, no hang, nothing charged twice.
 use strict;
 use warnings;
 use FindBin;
@@ -34,7 +35,7 @@ $node->safe_psql('postgres', "SELECT llm_set_secret(m, '$secret') FROM unnest(AR
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub fails { my ($sql) = @_; return (finish(bg($node, $sql)))[1] }
 
-# ---- what is right ----
+# ---- without faults ----
 
 is(sql(q{SELECT llm_generate('one two three', model => 'm', max_tokens => 9)}), 'three two one', 'a completion');
 is(sql(q{SELECT llm_generate('one two three', model => 'm', max_tokens => 2)}), 'three two', 'max_tokens');
@@ -51,7 +52,7 @@ my $v = q{SELECT md5(string_agg(llm_embed(t || '%s', model => 'm')::text, ',' OR
 my $want = sql(sprintf $v, '');
 is(sql(sprintf $v, ' [[shuffle]]'), $want, 'rows of a shuffled answer find their places');
 is(sql(q{SELECT count(DISTINCT llm_embed('text ' || i, model => 'm')::text) FROM generate_series(1, 40) i}), 40, 'and are different');
-# a breaker that opened by faults is closed again by an answer
+# a breaker that faults have opened is closed again by a reply
 sub recover
 {
 	return until_true(sub { (finish(bg($node, q{SELECT llm_generate('a b', model => 'once') FROM (SELECT llm_embed('a', model => 'once') AS e OFFSET 0) s WHERE e IS NOT NULL})))[0] eq 'b a' }, 10);
@@ -68,7 +69,8 @@ for my $fault (qw(wrong_count extra_count same_index wrong_dim nan))
 	recover();
 }
 
-# a row that the endpoint breaks down over fails alone; of vectors that differ in length nobody knows which are wrong
+# a row that breaks the endpoint down fails alone; if vectors differ in length, it is unknown which are
+# wrong
 for my $case ([ 'status 500' => '4|4' ], [ close => '4|4' ], [ garbage => '4|4' ], [ nan => '4|4' ], [ wrong_dim => undef ])
 {
 	my ($fault, $right) = @$case;
@@ -76,7 +78,8 @@ for my $case ([ 'status 500' => '4|4' ], [ close => '4|4' ], [ garbage => '4|4' 
 		CASE i WHEN 3 THEN ' [[$fault]]' ELSE '' END, model => 'm') AS v FROM generate_series(1, 5) i OFFSET 0) s};
 	my $got = sql("SET vllm.on_error = 'null'; $some");
 
-	# those that went with it have none; on a busy machine rows may have gone alone, and it, too: then there is nothing to compare it with
+	# the rows of the same call have none; on a busy machine rows may have been sent alone, also this one:
+	# then there is nothing to compare it with
 	is($got, $right // ($got =~ /^([0-4])\|\1$/ ? $got : '5|4'), "4 of 5 vectors, or none that is wrong: $fault");
 	recover();
 }
@@ -114,14 +117,14 @@ for my $fault ('cut_stream 2', 'end_stream 2', 'garbage_stream 2', 'error_in_str
 	recover();
 }
 
-# ---- retries: as often as told, when told, and the row is right ----
+# ---- retries: as often as configured, when configured, and the row is right ----
 
 my $t0 = time;
 my $n = $e->log;
 is(sql(q{SELECT llm_generate('p q [[status 429 x2]] [[retry_after 1 x2]]', model => 'm')}), 'q p', '429 twice, then an answer');
 is($e->log - $n, 3, '... three calls');
 cmp_ok(time - $t0, '>=', 1.9, '... Retry-After was waited for');
-# health checks of a breaker that has opened are none of these
+# health checks of an open breaker don't count
 for my $fault ('close', 'cut_body', 'status 500', 'garbage')
 {
 	$n = $e->log('/v1/completions');
@@ -144,7 +147,7 @@ is($right + $null, $all, "1,000 rows with faults: $right right, $null NULL, none
 cmp_ok($right, '>=', 500, '... most of them right');
 ($right, $null, $all) = split /\|/, sql("SET vllm.on_error = 'null'; " . sprintf($rows, $list, scalar @faults, 'two', ', temperature => 0.5'));
 is($right + $null, $all, "that must not be asked twice: $right right, $null NULL, none wrong");
-# with a temperature no prompt was read twice by an endpoint that could have charged it
+# with a temperature, no prompt was read twice by an endpoint that could have charged it
 my %seen;
 for ($e->log('/v1/completions'), $other->log('/v1/completions'))
 {

@@ -1,5 +1,6 @@
-# What an endpoint tells beside texts: log-probabilities, ranks, token ids, several answers, choices, tool calls, labels, bodies.  The
-# same functions over a model here and over the same model behind a second cluster's HTTP server: the same results.
+# What an endpoint returns besides texts: log-probabilities, ranks, token ids, several choices, tool calls,
+# labels, bodies.  The same functions on a local model and on the same model at a second cluster's HTTP
+# server: the same results.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -38,7 +39,7 @@ $b->safe_psql('postgres', qq{
 	SELECT llm_create_model(m, provider => 'openai', url => '$url', options => '{"dialect": "vllm", "max_retries": 0}'), llm_set_secret(m, '$key')
 	FROM unnest('{@{[join ',', @models]}}'::text[]) m});
 
-# the same query in both
+# Run the same query in both.
 sub same
 {
 	my ($name, $sql) = @_;
@@ -48,7 +49,7 @@ sub same
 	isnt($want, '', "$name: something") or diag($why);
 }
 
-# ---- answers ----
+# ---- outputs ----
 
 my $greedy = "model => 'talker', temperature => 0";
 same('ids of an answer', qq{SELECT (r).text, (r).token_ids, (r).finish_reason FROM (SELECT llm_generate_full(prompt, $greedy, max_tokens => 9) r FROM docs ORDER BY id LIMIT 4) s});
@@ -57,7 +58,8 @@ same('several answers', qq{SELECT c.index, c.text, c.token_ids, c.finish_reason,
 	unnest((llm_output(prompt, model => 'talker', temperature => 0.8, seed => 5, n => 3, max_tokens => 8)).completions) c WHERE id < 4 ORDER BY id, c.index});
 same('its prompt', qq{SELECT (o).prompt, (o).prompt_token_ids, ((o).usage).prompt_tokens, ((o).usage).completion_tokens FROM (SELECT llm_output(prompt, $greedy, max_tokens => 2) o FROM docs ORDER BY id LIMIT 3) s});
 
-# tokens of one text are one member of an object: their ranks aren't known; nor are ids but the answer's own
+# tokens with the same text are one member of an object: their ranks are unknown; and so are ids except the
+# output's own
 my $entries = qq{SELECT p.pos, p.token, p.bytes, round(p.logprob::numeric, 3), p.chosen, FILTER FROM docs,
 	unnest((llm_output(prompt, $greedy, logprobs => 3, max_tokens => 6)).completions) c, unnest(c.logprobs) p WHERE id < 4 ORDER BY id, p.pos, p.logprob DESC, p.token};
 (my $own = $entries) =~ s/FILTER/CASE WHEN p.chosen THEN p.token_id END, CASE WHEN p.chosen THEN p.rank END/;
@@ -87,7 +89,7 @@ same('how likely', q{SELECT label, round(prob::numeric, 4), round(logprob::numer
 
 my $tools = q{'[{"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {"id": {"type": "integer"}, "how": {"enum": ["fast", "slow"]}},
 	"required": ["id", "how"], "additionalProperties": false}}}]'};
-# an id is made of the whole prompt and of what asks
+# an id depends on the whole prompt and on the function
 same('a tool call', qq{SELECT c->'finish_reason', c->'content', c->'tool_calls'->0->'type', c->'tool_calls'->0->'function' FROM (SELECT llm_chat('[{"role": "user", "content": "Find 7."}]'::json,
 	$greedy, max_tokens => 60, tools => $tools, tool_choice => '"required"') c) s});
 same('in pieces', qq{SELECT string_agg(t.text, '' ORDER BY seq), max(finish_reason) FROM llm_chat_stream('[{"role": "user", "content": "Hello."}]'::json, $greedy, max_tokens => 20) t});
@@ -97,7 +99,7 @@ same('messages with parts', qq{SELECT llm_chat('[{"role": "user", "content": [{"
 
 same('a vector', q{SELECT llm_embed(prompt, model => 'vectors') FROM docs ORDER BY id LIMIT 40});
 same('scores', q{SELECT llm_score('late parcel', prompt, model => 'pairs') FROM docs ORDER BY id LIMIT 20});
-# an endpoint names the best label alone
+# an endpoint returns only the best label
 same('probabilities', q{SELECT llm_classify_probs(prompt, model => 'classes')::numeric(6, 4)[] FROM docs ORDER BY id LIMIT 20});
 same('labels', q{SELECT c.index, c.label, round(c.prob::numeric, 4) FROM docs, llm_classify(prompt, top => 1, model => 'classes') c ORDER BY id LIMIT 20});
 same('the best label', q{SELECT llm_class(prompt, model => 'classes') FROM docs ORDER BY id LIMIT 20});
@@ -107,7 +109,7 @@ same('the best documents', q{SELECT r.index, r.document, round(r.relevance_score
 same('a vector of each token', q{SELECT llm_embed_multi(prompt, model => 'vectors') FROM docs ORDER BY id LIMIT 4});
 same('a vector by its task', q{SELECT llm_encode(prompt, 'embed', model => 'vectors'), llm_encode(prompt, 'classify', model => 'classes') FROM docs ORDER BY id LIMIT 4});
 
-# ---- what an endpoint can't ----
+# ---- what an endpoint doesn't support ----
 
 for (['llm_beams', q{llm_beams('x', beam_width => 2, max_tokens => 4, model => 'talker')}], ['llm_token_classify', q{t FROM llm_token_classify('x', model => 'classes') t}],
 	['llm_pin_prefix', q{llm_pin_prefix('x', model => 'talker')}])

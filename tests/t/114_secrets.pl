@@ -1,5 +1,6 @@
-# Secrets of remote models are not written to the server's log, shown in a view, or dumped, whatever the server is told to log;
-# and what is hidden is no more than strings of statements that name llm_set_secret(), and words among its arguments.
+# Secrets of remote models are not written to the server's log, shown in a view, or dumped, whatever the
+# server logs; and only strings of statements that name llm_set_secret(), and words among its arguments, are
+# hidden.
 use strict;
 use warnings;
 use lib 't';
@@ -9,7 +10,7 @@ use Test::More;
 use VllmTest;
 
 my $S = 'k3y-zq7';    # each secret begins so; nothing else has it
-# not every server comes with it
+# not every server has it
 chomp(my $libdir = `pg_config --pkglibdir`);
 my $explains = -f "$libdir/auto_explain.so";
 my $counts = -f "$libdir/pg_stat_statements.so";
@@ -35,7 +36,7 @@ debug_print_parse = off
 sub sql { return $node->safe_psql('postgres', shift); }
 sub logged { return slurp_file($node->logfile); }
 
-# What the log gets more while statements run in one session; they may fail.
+# Return what the log gets while statements run in one session; they may fail.
 sub log_of
 {
 	my (@sql) = @_;
@@ -49,7 +50,7 @@ sql(q{SELECT llm_create_model('big', provider => 'openai', url => 'http://127.0.
 	CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN; CREATE ROLE reader LOGIN IN ROLE pg_read_all_data, pg_write_all_data, pg_monitor;
 	GRANT EXECUTE ON FUNCTION llm_create_model(text, text, vllm.json, text, text) TO owner});
 
-# ---- every way in which a statement comes, and fails ----
+# ---- every way to send a statement, with an error ----
 my @ways = (
 	[ 'plain', "SELECT llm_set_secret('big', '$S-1')" ],
 	[ 'named arguments, upper case, a schema', "SELECT Public.LLM_SET_SECRET ( secret => '$S-2', model => 'big')" ],
@@ -107,7 +108,7 @@ for my $w (@ways)
 	pop @sql and $s = quotemeta('k3y$zq7') if $sql[-1] eq 'k3y\$zq7';
 	my ($log) = log_of(@sql);
 	unlike($log, qr/$s/, "$what: not in the log");
-	# its name stands there as it was written, which may be with an escape of the user's choice
+	# its name is logged as it was written, which may be with an escape of the user's choice
 	like($log, qr/llm_set_s(!0065|e)cret/i, '... but the call is');
 }
 
@@ -124,7 +125,7 @@ for my $m ('big', 'none')
 	like($log, qr/llm_set_secret\(\$1, \$2\)/, '... but the statement');
 }
 
-# ---- in a function of the user's own: once llm_set_secret() has run ----
+# ---- in a user's function: once llm_set_secret() has run ----
 $node->safe_psql('postgres', q{CREATE FUNCTION wrap(k text, divisor int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM llm_set_secret('big', k); RETURN 1 / divisor; END $$});
 for my $divisor (1, 0)
 {
@@ -134,7 +135,7 @@ for my $divisor (1, 0)
 	like($log, qr/SELECT 'seen-w'/, '... and the next one as it is');
 }
 
-# ---- statements at random: what stands in a call is not seen ----
+# ---- random statements: arguments of a call are not shown ----
 srand(20261123);
 my @around = ('1', 'a.b', q{'it''s'}, q{"a ""b"}, '/* x /* y */ */', "-- z\n", '$$d$$', '$t$ (e $$ f $t$', q{E'g\\'h'}, '(2)', '$3', 'execute x', ')', '"llm_set_secret"', "'llm_set_secret('");
 my @inside = (q{''}, q{'('}, q{')'}, 'f(1)', '/* ) */', "-- )\n", '$$)$$', '||', '+ (1)', '"("', '::text', "E'\\''", 'x => ');
@@ -156,7 +157,7 @@ my $random_log = substr(logged(), $from);
 cmp_ok(scalar(() = $random_log =~ /LLM_SET_SECRET/gi), '>=', 300, 'random statements');
 unlike($random_log, qr/k3y.zq7/, '... none shows what it gives');
 
-# ---- no more is hidden than that ----
+# ---- nothing else is hidden ----
 my ($log) = log_of("SELECT 'seen-1' AS a, llm_set_secret('big', '$S-30') /* seen-2 */, 'seen-3'");
 like($log, qr/SELECT '\*\*\*' AS a, llm_set_secret\('\*\*\*', '\*\*\*'\) \/\* seen-2 \*\/, '\*\*\*'/, 'the rest of the statement is logged');
 ($log) = log_of("DO \$\$ BEGIN PERFORM seen_1(), llm_set_secret('big', '$S-30'), 'x'; /* seen_2 */ END \$\$");
@@ -173,7 +174,7 @@ like($log, qr/EXECUTE q\('seen-5'\)/, 'other prepared statements are');
 my (undef, $out, $err) = log_of("SELECT llm_set_secret('none', '$S-31')");
 like($err, qr/42704: the model that llm_set_secret\(\) names does not exist/, 'the client is told what is wrong');
 
-# ---- views: a session's own statement, and all that the extension shows ----
+# ---- views: a session's own statement, and everything that the extension shows ----
 sql("SELECT llm_set_secret('big', '$S-40')");
 my $b = bg($node, "SELECT llm_set_secret('big', '$S-42'), pg_sleep(2)");
 until_sql($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query = 'SELECT llm_set_secret(***)'});
@@ -201,7 +202,7 @@ SKIP:
 		my ($o, $e) = finish(bg($node, $utility));
 		is($e, '', $utility);
 	}
-	# nobody knows what the table is for
+	# the purpose of the table is unknown
 	is(finish(bg_as($node, 'reader', "SELECT query FROM pg_stat_statements WHERE query ~ '$left.$right' AND query !~ '^CREATE TEMP TABLE k '")), '',
 		'pg_stat_statements has none of them, nor of those before');
 	is(sql(q{SELECT count(*) > 0 FROM pg_stat_statements WHERE query = 'SELECT llm_set_secret($1, $2)'}), 't', '... but the statement whose constants it replaces');
@@ -243,7 +244,7 @@ for my $role ('', 'reader', 'owner')
 my ($dump) = run_command([ 'pg_dump', '-d', $node->connstr('postgres') ]);
 like($dump, qr/^big\t.*127\.0\.0\.1:8000/m, 'the model itself is dumped');
 
-# what is restored asks for its secrets anew
+# a restored database needs its secrets again
 $node->safe_psql('postgres', 'CREATE DATABASE copy');
 my $dump_file = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('postgres'), '-f', $dump_file ], 'a dump');
@@ -251,7 +252,8 @@ $node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr
 is($node->safe_psql('copy', q{SELECT name, url, has_secret, owner FROM llm_models WHERE provider = 'openai' AND name = 'mine'}), 'mine|http://127.0.0.1:8000/v1|f|owner',
 	'... the models, without secrets');
 
-# ---- texts that are made to keep the log hook busy: it can't be canceled, so it must be quick; in any database ----
+# ---- texts that are meant to keep the log hook busy: it can't be cancelled, so it must be fast; in any
+# database ----
 $node->append_conf('postgresql.conf', "log_min_duration_statement = -1\nlog_duration = off\nlog_min_messages = warning\n");
 $node->reload;
 my @busy = (

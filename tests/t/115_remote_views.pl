@@ -1,5 +1,5 @@
-# What the catalog and views have to do with the remote program: the secret and the headers that go to an endpoint, figures that come back,
-# who sees them, what is forgotten, hosts that are no longer allowed, jobs.
+# The catalog and views of remote models: the secret and the headers that are sent to an endpoint, metrics
+# that come back, who may see them, forgotten models, hosts that are no longer allowed, jobs.
 use strict;
 use warnings;
 use lib 't';
@@ -12,7 +12,7 @@ use VllmTest;
 
 plan skip_all => 'vllm_pg_remote was not built here' if !-x "$ENV{VLLM_PG_LIBDIR}/vllm_pg_remote";
 
-# ---- an endpoint: as `mode` says it answers, or not ----
+# ---- an endpoint: `mode` determines its replies ----
 
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $listen = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 64, ReuseAddr => 1) or die "listen: $!";
@@ -74,7 +74,7 @@ is(finish(bg_as($node, 'owner', qq{SELECT llm_create_model('m', provider => 'ope
 ok(until_sql($node, q{SELECT state = 'ready' AND pid > 0 FROM llm_remote}), 'the program is there');
 is(sql(q{SELECT state FROM llm_models WHERE name = 'm'}), 'untried', 'nobody has asked');
 
-# ---- what goes to the endpoint ----
+# ---- what is sent to the endpoint ----
 sql(q{SELECT llm_load_model('m')});
 like(requests(), qr{^GET /v1/models HTTP}m, 'llm_load_model asks what the endpoint serves');
 sql(qq{SELECT llm_create_model('p', provider => 'openai', url => '$url', options => '{"model": "elsewhere"}')});
@@ -106,7 +106,7 @@ sql(q{SELECT llm_drop_secret('n')});
 sql(q{SELECT llm_generate('x', model => 'n')});
 unlike(requests(), qr/k3y/, '... until it is dropped');
 
-# ---- figures ----
+# ---- metrics ----
 ok(until_sql($node, q{SELECT calls >= 6 AND failures = 0 AND health = 'up' AND in_flight = 0 AND avg_latency_ms > 0 AND last_error IS NULL FROM llm_stat_remote WHERE model = 'm'}), 'calls are counted')
   or diag(sql('SELECT * FROM llm_stat_remote'));
 is(sql(q{SELECT url FROM llm_stat_remote WHERE model = 'm'}), "$url/", '... of the url as it was given');
@@ -117,7 +117,7 @@ is(sql(q{SELECT name, value FROM llm_metrics() WHERE labels->>'model_name' = 'n'
 like(sql('SELECT llm_metrics_text()'), qr/^vllm_pg:remote_calls_total\{engine="0",model_name="n",endpoint="0",url="\Q$url\E"\} 2$/m, '... also as text');
 like(sql('SELECT string_agg(t, E\'\n\') FROM llm_top() t'), qr/^n +ready /m, 'llm_top() has it');
 
-# ---- who sees what ----
+# ---- who may see what ----
 is(finish(bg_as($node, 'owner', 'SELECT model, url, calls > 0 FROM llm_stat_remote')), "m|$url/|t", 'its owner sees a url');
 is(finish(bg_as($node, $_, 'SELECT count(*) FROM llm_stat_remote')), '0', "not $_") for 'other', 'watcher';
 is(finish(bg_as($node, 'other', q{SELECT url IS NULL, options IS NULL FROM llm_models WHERE name = 'm'})), 't|t', '... in llm_models either');
@@ -136,7 +136,7 @@ ok(until_sql($node, q{SELECT throttled > 0 AND failures > 0 AND retry_at > now()
 unlike(sql('SELECT * FROM llm_stat_remote'), qr/k3y/, 'no secret among the errors');
 mode('ok');
 
-# ---- what is forgotten ----
+# ---- forgotten models ----
 sql(qq{BEGIN; SELECT llm_drop_model('n'); SELECT llm_create_model('n', provider => 'openai', url => '$url', options => '{"model": "there", "timeout": 5000}'); COMMIT});
 is(sql(q{SELECT health, calls, retry_at IS NULL FROM llm_stat_remote WHERE model = 'n'}), 'unknown|0|t', 'another model of the name begins anew');
 is(sql(q{SELECT llm_generate('x', model => 'n')}), ' fine', '... with its own limits');
@@ -154,7 +154,7 @@ $node->safe_psql('d', $make);
 ok(until_true(sub { $node->safe_psql('d', 'SELECT calls FROM llm_stat_remote') eq '0' }), '... and DROP EXTENSION forgets all of it');
 is(sql(q{SELECT calls FROM llm_stat_remote WHERE model = 'n'}), '1', '... not of others');
 
-# ---- adapters are the endpoint's ----
+# ---- adapters belong to the endpoint ----
 sql(qq{SELECT llm_create_model('a', provider => 'openai', url => '$url', options => '{"model": "there", "lora_modules": ["french", "sql"]}')});
 requests();
 is(sql(q{SELECT llm_generate('x', model => 'a', lora => 'french')}), ' fine', 'an adapter');
@@ -200,7 +200,7 @@ sql(q{SELECT llm_create_completion_job('doc', '{body}', 'answer', model => 'm')}
 ok(until_sql($node, q{SELECT count(*) = 20 FROM doc WHERE answer = ' fine'}), 'a job') or diag(sql('SELECT * FROM llm_jobs'));
 like(requests(), qr/Bearer k3y-one/, '... with the secret');
 
-# ---- the program's end ----
+# ---- the end of the program ----
 kill 'KILL', sql('SELECT pid FROM llm_remote');
 ok(until_sql($node, q{SELECT state = 'ready' AND restarts = 1 AND last_error IS NOT NULL FROM llm_remote}), 'it is started again');
 is(sql($ask), ' fine', '... and asks');

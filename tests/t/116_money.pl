@@ -1,5 +1,5 @@
-# Accounts, budgets, answers that are kept and fallbacks, with several sessions, kills and restarts, against the fake engine.
-# What an account says is compared with what its tokens cost, and with what each answer's usage has told its session.
+# Accounts, budgets, cached results and fallbacks, with several sessions, kills and restarts, with the fake
+# engine.  An account is compared with the cost of its tokens, and with the usage that each session got.
 use strict;
 use warnings;
 use lib 't';
@@ -23,7 +23,7 @@ sql(q{
 	GRANT ALL ON texts, told TO app, other});
 sql("SELECT llm_grant('$_', 'app'), llm_grant('$_', 'other')") for qw(paid kept lame);
 
-# cost is what the account's tokens cost, nothing is set aside, and purses are the sums of accounts
+# cost equals the cost of the account's tokens, nothing is reserved, and budgets are the sums of accounts
 my $exact = q{
 	SELECT bool_and(cost = CASE model WHEN 'paid' THEN ((prompt_tokens - cached_tokens) * 1.25 + cached_tokens * 0.3 + output_tokens * 7.000001) / 1000000
 		ELSE prompt_tokens * 3 / 1000000.0 END) FROM llm_stat_cost};
@@ -39,7 +39,7 @@ sub balanced
 	is(sql($settled), 't', "$what: nothing is set aside, and purses are the sums");
 }
 
-# ---- what sessions were told is what accounts say ----
+# ---- accounts equal the usage that sessions got ----
 my $usage = q{INSERT INTO told SELECT ((s.r).usage).prompt_tokens, ((s.r).usage).cached_tokens, ((s.r).usage).completion_tokens
 	FROM texts, LATERAL (SELECT llm_generate_full(p, model => 'paid', max_tokens => 1 + i % 6) AS r OFFSET 0) s};
 my @sessions = map { bg_as($node, $_, $usage) } qw(app app other other);
@@ -63,7 +63,7 @@ for my $end (
 	finish(bg_as($node, 'app', $end->[1]));
 	balanced($end->[0]);
 }
-# who is terminated, and an engine that is killed
+# terminated backends, and an engine that is killed
 for my $kill ('terminate', 'engine')
 {
 	my $b = bg_as($node, 'app', q{SELECT count(llm_generate('@delay:' || i % 5 * 400 || ' ' || p, model => 'paid')) FROM texts});
@@ -79,7 +79,7 @@ for my $kill ('terminate', 'engine')
 # ---- a budget of several sessions ----
 sql('SELECT llm_cost_reset()');
 sql('ALTER ROLE app SET vllm.role_max_cost = 0.004');
-# what a prompt's bytes are in tokens is known from the first on
+# the ratio of a prompt's bytes to tokens is known after the first request
 finish(bg_as($node, 'app', q{SELECT llm_generate(p, model => 'paid', max_tokens => 2) FROM texts WHERE i < 4}));
 @sessions = map { bg_as($node, 'app', q{SELECT count(llm_generate(p, model => 'paid', max_tokens => 4)) FROM texts}) } 1 .. 4;
 for my $s (@sessions)
@@ -93,7 +93,7 @@ cmp_ok($spent, '>=', 0.0035, '... and is used');
 balanced('budget');
 like(error_of($node, q{SET SESSION AUTHORIZATION app; SET vllm.role_max_cost = 5}), qr/42501/, 'the role does not raise it');
 is(finish(bg_as($node, 'other', q{SELECT count(llm_generate(p, model => 'paid', max_tokens => 4)) FROM texts WHERE i < 30})), 29, 'others have their own');
-# under a budget, what ends in whatever way is given back
+# with a budget, the reservation is returned however a request ends
 sql('ALTER ROLE app SET vllm.role_max_cost = 100');
 {
 	my $b = bg_as($node, 'app', q{SELECT count(llm_generate('@delay:3000 ' || p, model => 'paid')) FROM texts});
@@ -107,7 +107,7 @@ sql('ALTER ROLE app SET vllm.role_max_cost = 100');
 }
 sql('ALTER ROLE app RESET vllm.role_max_cost');
 
-# ---- answers that are kept: sessions at once, and without an engine ----
+# ---- cached results: sessions at once, and without an engine ----
 my $ask = q{SELECT md5(string_agg(llm_generate(p, model => 'kept', temperature => 0), ',' ORDER BY i)) FROM texts};
 @sessions = map { bg_as($node, $_, $ask) } qw(app other app other);
 my %answers = map { my ($out, $err) = finish($_); is($err, '', 'a session keeps answers'); ($out => 1) } @sessions;
@@ -149,7 +149,7 @@ ok(until_sql($node, q{SELECT count(*) = 21 FROM docs WHERE id >= 100 AND a = upp
 cmp_ok(sql(q{SELECT total FROM llm_stat_budget WHERE role = 'app'}), '<=', 0.00105, '... nor spends more');
 is(sql('SELECT count(*) BETWEEN 1 AND 99 FROM app_docs WHERE a IS NULL'), 't', '... but waits');
 sql(q{SELECT llm_drop_job(name) FROM llm_jobs});
-# a fallback that the budget has no room for: slow answers of others are not asked for again and again
+# a fallback that the budget does not allow: slow results of others are not requested again and again
 my $paid = q{SELECT requests FROM llm_stat_cost WHERE model = 'paid' AND role = current_user};
 sql(q{
 	TRUNCATE app_docs, docs;
@@ -169,7 +169,7 @@ is(sql(q{SELECT count(*) FROM app_docs WHERE a IS NULL}), 5, '... and waits');
 sql(q{SELECT llm_drop_job(name) FROM llm_jobs});
 sql('ALTER ROLE app RESET vllm.role_max_cost');
 balanced('a job with a budget');
-# in a session, too, it is refused while others are in flight, and then once more
+# in a session, too, it is refused while others are in flight, and then tried once more
 for (1 .. 3)
 {
 	like(error_of($node, q{SET vllm.max_cost = 0.002; SELECT llm_generate(CASE WHEN i < 20 OR i % 3 = 0 THEN '@lame ' || repeat('long ', 60) ELSE '@delay:' || i * 7 % 400 || ' ' END || i, model => 'free') FROM texts}),
@@ -177,7 +177,7 @@ for (1 .. 3)
 }
 balanced('fallbacks that are refused');
 
-# ---- jobs: answers that are kept, of rows in many pieces ----
+# ---- jobs: cached results, of rows in many chunks ----
 my $cache = q{SELECT entries || ' ' || misses FROM llm_stat_cache WHERE model = 'kept'};
 my ($entries) = split / /, sql($cache);
 my $right = q{SELECT count(*) > 2 * (SELECT count(*) FROM pages) AND bool_and(chunk IS NOT DISTINCT FROM want AND embedding IS NOT DISTINCT FROM llm_embed(want, model => 'kept')) FROM page_chunks
@@ -202,14 +202,14 @@ sql(q{INSERT INTO pages SELECT i, 'The same beginning. Page number ' || i || '. 
 ok(until_sql($node, $done), 'rows of which a part is known');
 is((split / /, sql($cache))[0] - $entries, sql($distinct) + 1, '... whose rest is kept');
 is(sql($right), 't', '... are right');
-# rows that are asked for again, whose known pieces are not
+# rows that are requested again, except for their cached chunks
 sql(q{INSERT INTO pages SELECT i, 'The same beginning. Page number ' || i || CASE WHEN i % 2 = 0 THEN ' @delay:300' ELSE '' END || '. The same end.' FROM generate_series(201, 220) i});
 my $killed = engine_pid($node);
 kill 'KILL', $killed;
 ok(until_ready($node, $killed), 'an engine that is killed beneath a job');
 ok(until_sql($node, $done), '... which ends');
 is(sql($right), 't', '... whose rows are right');
-# an error of the table that answers are kept in is none of the rows': here when it is to be pruned
+# an error of the cache's table does not fail the rows: here when it is pruned
 sql(q{
 	SELECT llm_create_model('small', '/fake/small', options => '{"result_cache": {"max_bytes": 20000}}');
 	CREATE TABLE lines (id int PRIMARY KEY, body text, e real[]);
@@ -239,7 +239,7 @@ $node->start;
 is(sql($all), $accounts, 'accounts are kept over a crash');
 balanced('after a crash');
 
-# ---- as many roles as there may be ----
+# ---- the maximal number of roles ----
 $node->append_conf('postgresql.conf', "vllm.stat_max = 100\n");
 $node->restart;
 my $ask_paid = q{SELECT llm_generate('x', model => 'paid', max_tokens => 1)};

@@ -1,5 +1,6 @@
-# Costs, budgets, NULLs for errors, fallbacks, cascades and kept answers of remote models: tests/remote/fake_endpoint.py answers
-# with the words in reverse and tells their number; the fake engine beside it answers in capitals.
+# Costs, budgets, NULLs for errors, fallbacks, cascades and cached results of remote models:
+# tests/remote/fake_endpoint.py replies with the words in reverse and reports their number; the fake engine
+# replies in capitals.
 use strict;
 use warnings;
 use FindBin;
@@ -37,7 +38,7 @@ my $exact = q{SELECT bool_and(cost = CASE WHEN model = 'here' THEN (prompt_token
 	FROM llm_stat_cost WHERE charged_tries = 0};
 my $nothing = q{SELECT coalesce(bool_and(reserved = 0), true) FROM llm_stat_budget};
 
-# ---- accounts are what the endpoint has told ----
+# ---- accounts equal what the endpoint has reported ----
 sql('CREATE TABLE told (p bigint, c bigint, o bigint)');
 sql(q{INSERT INTO told SELECT ((s.r).usage).prompt_tokens, coalesce(((s.r).usage).cached_tokens, 0), ((s.r).usage).completion_tokens
 	FROM (SELECT llm_generate_full('row ' || i || ' of many', model => 'paid', max_tokens => 1 + i % 4) AS r FROM generate_series(1, 200) i OFFSET 0) s});
@@ -46,7 +47,7 @@ is(sql($exact), 't', 'accounts are exact');
 sql(q{SELECT llm_generate('one two three four five six seven eight [[no_usage]]', model => 'paid', max_tokens => 9)});
 is(sql(q{SELECT cost > (SELECT sum((p - c) * 2 + c * 0.5 + o * 10) / 1000000 FROM told) FROM llm_stat_cost WHERE model = 'paid'}), 't', 'an answer without usage costs something');
 is(sql($exact), 't', 'accounts are exact');
-# retries that can't be charged cost nothing, those that may be do
+# retries that can't be charged cost nothing, those that may be charged do
 sql('SELECT llm_cost_reset()');
 is(sql(q{SELECT llm_generate('a b [[status 429 x1]]', model => 'paid', max_tokens => 9)}) ne '', 1, 'a retry');
 is(sql(q{SELECT charged_tries FROM llm_stat_cost WHERE model = 'paid'}), 0, '... that is free');
@@ -83,7 +84,7 @@ like(fails(q{SELECT llm_generate('x [[hang]]', model => 'spare', timeout_ms => 4
 cmp_ok(time - $t0, '<', 3, '... in time');
 is(sql($nothing), 't', 'nothing is set aside');
 
-# ---- cascades: by the mean of the tokens whose log-probabilities are told, however many were generated ----
+# ---- cascades: by the mean of the tokens with log-probabilities, however many were generated ----
 my $mean = sql(q{SELECT cumulative_logprob / cardinality(logprobs) FROM llm_completions('some more words', model => 'paid', logprobs => 0, max_tokens => 9)});
 model('doubts', $e->url, sprintf('{"dialect": "vllm", "cascade": {"to": "here", "threshold": %.3f}}', $mean + 0.1));
 model('is_sure', $e->url, sprintf('{"dialect": "vllm", "cascade": {"to": "here", "threshold": %.3f}}', $mean - 0.1));
@@ -93,7 +94,7 @@ for my $mark ('', ' [[hidden 50]]', ' [[no_usage]]')
 	is(sql("SELECT llm_generate('some more words$mark', model => 'is_sure', max_tokens => 9)"), 'words more some', "... and one that is$mark");
 }
 
-# ---- kept answers ----
+# ---- cached results ----
 my $ask = q{SELECT md5(string_agg(llm_generate('row ' || i, model => 'kept', temperature => 0, max_tokens => 9), ',' ORDER BY i)) FROM generate_series(1, 50) i};
 my $first = sql($ask);
 my $asked = $e->log;
@@ -107,7 +108,7 @@ is($e->log - $asked, 50, 'a model that was made anew is asked');
 is(sql(q{SELECT count(llm_result(llm_submit('row ' || i, model => 'kept', temperature => 0, max_tokens => 9))) FROM generate_series(41, 52) i}), 12, 'futures');
 is($e->log - $asked, 52, '... ask for what is not known');
 
-# ---- jobs look for kept answers, and keep theirs ----
+# ---- jobs use cached results, and store theirs ----
 my $done = q{SELECT coalesce(bool_and(queued + in_flight = 0 AND backfill = 'done'), true) FROM llm_jobs};
 sub rows_asked { return scalar grep { ref $_->{body} && ($_->{body}{prompt} // '') =~ /^row \d+$/ } $e->log }
 my ($rows, $misses) = (rows_asked(), sql(q{SELECT misses FROM llm_stat_cache WHERE model = 'kept'}));
@@ -123,7 +124,7 @@ $asked = $e->log;
 is(sql(q{SELECT count(*) FROM generate_series(51, 80) i WHERE llm_generate('row ' || i, model => 'kept', temperature => 0, max_tokens => 9) = i || ' row'}), 30, 'calls find what the job has kept');
 is($e->log, $asked, '... without asking');
 
-# not even a worker that has just had an answer takes it for the one of a model whose answers were cleared
+# not even a worker that has just had a result uses it for a model whose cache was cleared
 $rows = rows_asked();
 sql(q{SELECT llm_cache_clear('kept'); UPDATE texts SET a = NULL; SELECT llm_backfill_job('texts')});
 ok(until_sql($node, $done), 'a job goes over its rows again');
@@ -138,7 +139,7 @@ like(fails(q{SET vllm.max_cost = 0.003; SET vllm.batch_window = 8; SELECT count(
 ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'nothing is under way');
 is(sql(q{SELECT cost BETWEEN 0.0025 AND 0.0031 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... when it is used up');
 is(sql($nothing), 't', 'nothing is set aside');
-# what is known takes no budget, and no endpoint
+# a cached result needs no budget, and no endpoint
 $asked = $e->log;
 sql(q{
 	ALTER ROLE CURRENT_USER SET vllm.role_max_cost = 0.0000001;
@@ -150,7 +151,8 @@ is(sql(q{SELECT count(*) FROM texts WHERE a = id || ' row'}), 80, '... finds wha
 sql('ALTER ROLE CURRENT_USER RESET vllm.role_max_cost');
 is($e->log, $asked, '... without a request');
 like(sql(q{EXPLAIN SELECT llm_generate('row ' || i, model => 'paid', max_tokens => 10) FROM generate_series(1, 1000) i}), qr/LLM Estimate: 1000 calls, \d+ prompt tokens, \d+ output tokens, cost 0\.\d+/, 'an estimate');
-# nobody waits for it any more, but the endpoint was at work: its prompt; not of those that have waited for their turn
+# the request was cancelled, but the endpoint was working: its prompt is charged; not those of requests that
+# waited
 model('single', $e->url, qq({"dialect": "vllm", "max_concurrent_requests": 1, "max_retries": 0, $prices}));
 sql('SELECT llm_cost_reset()');
 like(fails(q{SET statement_timeout = 500; SELECT llm_generate('row ' || i || ' [[delay 30]]', model => 'single', max_tokens => 9) FROM generate_series(1, 3) i}), qr/ERROR:  57014/, 'a cancelled statement');
@@ -168,7 +170,7 @@ like(fails("SET vllm.max_cost = 0.001; $choose"), qr/ERROR:  53400: statement is
 like(fails("SET vllm.max_cost = 0.001; SET vllm.batch_window = 20; $choose WHERE i % 1 = 0"), qr/ERROR:  53400: the cost limit of the statement is reached/, 'a budget holds for choices');
 is(sql(q{SELECT coalesce(sum(cost), 0) <= 0.001 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... and is not overshot');
 
-# ---- who would answer is not there: another one is asked at once, for a call and for a future ----
+# ---- the model is not available: another one is used at once, for a call and for a future ----
 $node->append_conf('postgresql.conf', "vllm.engine = off\n");
 $node->restart;
 ok(until_sql($node, q{SELECT state = 'ready' FROM llm_remote}), 'without an engine');

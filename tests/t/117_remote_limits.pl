@@ -1,4 +1,5 @@
-# Requests on their way to endpoints: what goes together, what models' options, endpoints and roles allow, several urls, and whose turn it is.
+# Requests on their way to endpoints: coalescing, limits of models' options, endpoints and roles, several
+# urls, and fairness.
 use strict;
 use warnings;
 use FindBin;
@@ -34,7 +35,7 @@ model('gone', '"max_retries": 0', 'http://127.0.0.1:1/v1');
 sql(q{CREATE ROLE app LOGIN; CREATE ROLE rest LOGIN; SELECT llm_grant('m', 'public')});
 sql("SELECT llm_generate('warm', model => 'm', max_tokens => 1)");
 
-# ---- what goes together ----
+# ---- coalescing ----
 
 my $embed = q{SELECT count(DISTINCT llm_embed('text ' || i, model => '%s')::text) FROM generate_series(1, %d) i};
 $_->reset for $e, $other;
@@ -48,14 +49,14 @@ $e->reset;
 is(sql(sprintf($embed, 'eight', 100)), 100, '100 vectors of a model with max_batch_inputs 8');
 is(scalar(grep { ref $_->{body}{input} eq 'ARRAY' && @{ $_->{body}{input} } > 8 } $e->log('/v1/embeddings')), 0, '... at most 8 in one');
 
-# a bad row fails alone, when the others may be had
+# a bad row fails alone, if the others succeed
 $e->reset;
 like(error_of($node, q{SELECT llm_embed('text ' || i || CASE i WHEN 17 THEN ' [[status 400]]' ELSE '' END, model => 'm') FROM generate_series(1, 40) i}), qr/ERROR:  22023/,
 	'a bad row among others');
 is(sql(q{SET vllm.on_error = 'null'; SELECT count(v), count(*) FROM (SELECT llm_embed('text ' || i || CASE i WHEN 17 THEN ' [[status 413]]' ELSE '' END, model => 'm') v FROM generate_series(1, 40) i) s}),
 	'39|40', '... fails alone');
 
-# ---- how many at once, and in a minute ----
+# ---- concurrent calls, and calls in a minute ----
 
 my $rows = q{SELECT count(*) FROM generate_series(1, %d) i WHERE llm_generate('row ' || i || ' [[delay 0.02]]', model => '%s', max_tokens => 9) IS NOT NULL};
 $e->reset;
@@ -70,7 +71,7 @@ is(sql(sprintf($rows, 5, 'slowly')), 5, '30 a minute: 3 at once, then one in 2.2
 cmp_ok(time - $t0, '>', 4.3, '... ' . (time - $t0) . ' s');
 cmp_ok(time - $t0, '<', 9, '...');
 
-# what the endpoint says holds for all
+# limits that the endpoint reports apply to all
 $e->reset;
 $e->fault(name => 'status', arg => 429);
 $e->control({ faults => [ { name => 'status', arg => 429 }, { name => 'retry_after', arg => 1 } ] });
@@ -89,7 +90,7 @@ is(scalar($other->log('/v1/completions')), 100, '... all at the other');
 is(sql(q{SELECT url LIKE '%:1/v1', health IN ('down', 'trying'), failures = calls, failures > 4, retries, in_flight, last_error <> '' FROM llm_stat_remote WHERE model = 'dead' AND failures > 0}),
 	't|t|t|t|0|0|t', '... which is seen');
 
-# nobody there: told at once, and once the breaker is open without asking
+# no server: an error at once, and once the breaker is open without a call
 my $gone = q{SELECT llm_generate('x', model => 'gone')};
 for (1 .. 5)
 {
@@ -100,7 +101,7 @@ my $late = bg($node, "SET statement_timeout = '300ms'", $gone);
 like((finish($late))[1], qr/ERROR:  57P03|ERROR:  57014/, 'the breaker is open');
 cmp_ok(time - $t0, '<', 3, '... which takes no time');
 
-# ---- what roles may take ----
+# ---- limits of roles ----
 
 sql('ALTER ROLE app SET vllm.role_max_requests = 3');
 $e->reset;
@@ -113,7 +114,7 @@ $e->reset;
 @b = map { bg_as($node, 'app', sprintf($rows, 20, 'm')) } 1 .. 3;
 finish($_) for @b;
 is($e->stats->{most_at_once}, 3, 'three at once over all sessions of the role');
-# of short requests there may be fewer for a moment, between one's end and the next
+# with short requests there may be fewer for a moment, between one's end and the next
 (my $long = $rows) =~ s/delay 0\.02/delay 2/;
 my $hold = bg_as($node, 'app', sprintf($long, 6, 'm'));
 $e->wait_for(sub { @_ > 62 });

@@ -1,4 +1,5 @@
-# One model's endpoint never answers, and its requests have all slots that there are for endpoints: other models are asked all the same.
+# One model's endpoint never responds, and its requests have all slots that there are for endpoints: other
+# models are served all the same.
 use strict;
 use warnings;
 use FindBin;
@@ -28,7 +29,7 @@ sub running
 
 sub waiting { my ($n) = @_; return until_sql($node, "SELECT slot_waiters = $n FROM llm_stat_engine") }
 
-# It takes a slot while others have all that they may have: at once, and for many rows.
+# It gets a slot while others have their maximum: at once, and for many rows.
 sub quick_answers
 {
 	my ($what) = @_;
@@ -40,7 +41,7 @@ sub quick_answers
 	return;
 }
 
-# What ends all requests, until there are none: how each of the sessions ended
+# End all requests and wait until there are none; returns how each of the sessions ended.
 sub end_all
 {
 	my ($with, @b) = @_;
@@ -64,7 +65,7 @@ sub nothing_left
 	return is($got, '0 0 0 0', "$what: nothing is left behind");
 }
 
-# ---- a model that never answers ----
+# ---- a model that never responds ----
 
 my @slow = map { bg($node, ask('slow')) } 1 .. 20;
 ok(running(16, 'slow'), 'a model alone has all slots');
@@ -74,11 +75,11 @@ my @quick = map { bg($node, q{SET statement_timeout = '20s'}, ask('quick', "q$_"
 is(join(' ', map { scalar finish($_) } @quick), join(' ', map { "Q$_" } 1 .. 20), '... in many sessions');
 ok(running(16, 'slow') && waiting(4), '... and the others wait as they did');
 
-# whose slot is freed has a successor, of its own model too
+# a freed slot gets a successor, also of the same model
 is($node->safe_psql('postgres', q{SELECT llm_cancel(min(id)) FROM llm_requests}), 't', 'one of them ends');
 ok(waiting(3) && running(16, 'slow'), '... and the one that has waited longest has its slot');
 
-# a second one that never answers leaves some to a third
+# a second one that never responds leaves some slots to a third
 my @stuck = map { bg($node, ask('stuck')) } 1 .. 6;
 ok(running(2, 'stuck'), 'a second model has some');
 ok(waiting(7), '... not all');
@@ -102,7 +103,7 @@ nothing_left('futures');
 
 # ---- jobs of one worker ----
 
-# A job whose model never answers, and behind it one whose model does
+# A job whose model never responds, and after it one whose model does.
 sub jobs_go_on
 {
 	my ($rows, $in_flight, $what) = @_;
@@ -123,13 +124,13 @@ jobs_go_on(40, 14, 'jobs');
 cancel_all();
 nothing_left('jobs');
 
-# ---- slots change hands: each claim has its turn ----
+# ---- slots change hands: each claim gets its turn ----
 
 @b = map { bg($node, q{SET statement_timeout = '50s'}, ask('late', "l$_"), ask('quick', "q$_"), ask('late', "m$_")) } 1 .. 40;
 is(join(',', map { scalar finish($_) } @b), join(',', map { "L$_\nQ$_\nM$_" } 1 .. 40), '40 sessions with two models and 16 slots');
 nothing_left('many sessions');
 
-# ---- who holds slots dies ----
+# ---- sessions that hold slots crash ----
 
 @b = map { bg($node, ask('slow')) } 1 .. 20;
 running(16, 'slow');
@@ -138,7 +139,7 @@ ok(running(2, 'stuck'), 'slots of two models');
 my $pid = $node->safe_psql('postgres', 'SELECT pid FROM llm_remote');
 kill 'STOP', $pid;
 @quick = map { bg($node, ask('quick')) } 1 .. 3;
-# their program doesn't let go of what nobody wants any more
+# their program doesn't release slots of cancelled requests
 $node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM llm_requests WHERE model <> 'quick'});
 ok(until_sql($node, 'SELECT zombies >= 16 FROM llm_stat_engine'), 'cancelled while their program sleeps');
 kill 'KILL', $pid;
@@ -176,7 +177,7 @@ push @b, map { bg($node, q{SELECT llm_generate('@hang')}) } 1 .. 5;
 ok(running(4, 'tickets-2m') && waiting(2), 'the quarter that is for the engine is not touched');
 quick_answers('with all slots taken');
 is(scalar(grep { /57014/ } cancel_all(@b)), 20, 'all are cancelled');
-# the engine's requests leave nothing while nobody has asked an endpoint
+# the engine's requests leave no slots while there are no requests for endpoints
 $node->restart;
 ok(until_ready($node), 'an engine alone');
 @b = map { bg($node, q{SELECT llm_generate('@hang')}) } 1 .. 17;

@@ -1,4 +1,5 @@
-# Health checks: one of two urls dies and comes back, and no request fails for it; what nobody asks is asked for its health, or left alone.
+# Health checks: one of two urls goes down and comes back, and no request fails because of it; idle urls are
+# checked, or left alone.
 use strict;
 use warnings;
 use FindBin;
@@ -29,11 +30,11 @@ sub model
 	return;
 }
 
-# of the first url: health, calls, failures, retries
+# Return for the first url: health, calls, failures, retries.
 sub figures { my ($name) = @_; return sql("SELECT health, calls, failures, retries FROM llm_stat_remote WHERE model = '$name' AND url LIKE '%:$port/%'") }
 sub checks { return scalar $_[0]->log('/v1/models') }
 
-# rows, each of which must be right; how many are not
+# Run rows, each of which must be right; returns how many are not.
 my $rows = 0;
 sub wrong
 {
@@ -45,7 +46,7 @@ sub wrong
 model('two', ', "max_retries": 0');
 model('idle', ', "max_retries": 0, "health_check_interval": 1');
 
-# ---- a url that dies ----
+# ---- a url that goes down ----
 
 is(wrong(100, 'two'), 0, 'both answer');
 cmp_ok(scalar($_->log('/v1/completions')), '>', 10, '... each some') for $first, $second;
@@ -88,7 +89,7 @@ is((map { $_->{path} } $first->log)[0], '/v1/models', '... before any request');
 is(checks($second), 0, 'the other one was not asked');
 is((split /\|/, figures('two'))[2], (split /\|/, $was)[2], 'no further failure is counted');
 
-# ---- the one and only url: who comes waits for the check ----
+# ---- a single url: new requests wait for the check ----
 
 sql(sprintf(q{SELECT llm_create_model('one', provider => 'openai', url => '%s', options => '{"max_retries": 0}')}, $first->url));
 sql("SELECT llm_set_secret('one', '$secret')");
@@ -98,7 +99,7 @@ like(figures('one'), qr/^down/, 'down by its answers');
 is(wrong(1, 'one'), 0, 'who waits a second is served');
 is(figures('one'), 'up|6|5|0', '... and nothing else was counted');
 
-# ---- idle ones ----
+# ---- idle urls ----
 
 is(wrong(40, 'idle'), 0, 'a model with health_check_interval');
 $first->stop;

@@ -1,5 +1,6 @@
-# Two clusters: one with the engine and the HTTP server, one without an engine, whose models are the
-# remote ones, at the first.  The same functions, the same answers; limits, errors and cancels go through; nothing is left in either.
+# Two clusters: one with the engine and the HTTP server, one without an engine, with remote models at the
+# first one.  The same functions, the same results; limits, errors and cancels are passed on; nothing is
+# left in either.
 use strict;
 use warnings;
 use Cwd qw(getcwd);
@@ -41,16 +42,16 @@ $b->safe_psql('postgres', qq{
 	SELECT llm_create_model('tickets', provider => 'openai', url => '$url', options => '{"dialect": "vllm", "model": "tickets-2m", "max_concurrent_requests": 16}'),
 		llm_create_model('once', provider => 'openai', url => '$url', options => '{"dialect": "vllm", "model": "tickets-2m", "max_retries": 0}')});
 
-# ---- who may ----
+# ---- authentication ----
 
 my ($rc, $out, $err) = $b->psql('postgres', q{\set VERBOSITY verbose
 	SELECT llm_generate('x', model => 'tickets')});
 like($err, qr/28000.*HINT:.*llm_set_secret/s, 'without a key the endpoint refuses, and the hint says what to do');
 $b->safe_psql('postgres', "SELECT llm_set_secret(m, '$key') FROM unnest(ARRAY['tickets', 'once', 'caller', 'vectors', 'pairs']) m");
 
-# ---- the same answers ----
+# ---- the same results ----
 
-# a query, with the model's names there and here
+# Run a query with the model's name in either cluster.
 sub same
 {
 	my ($name, $sql, %rename) = @_;
@@ -73,7 +74,7 @@ same('a chat', q{SELECT llm_chat('[{"role": "system", "content": "Be brief."}, {
 same('llm_ask', q{SELECT llm_ask('Where is my parcel?', model => 'caller', max_tokens => 16, temperature => 0)});
 same('JSON by a schema', q{SELECT llm_generate_json('Ticket: my parcel is late. JSON: ', schema => '{"type": "object", "properties": {"topic": {"enum": ["parcel", "refund"]}, "urgent": {"type": "boolean"}},
 	"required": ["topic", "urgent"], "additionalProperties": false}', model => 'tickets', max_tokens => 40, temperature => 0)}, %tickets);
-# none of them says how much, and no option tells what there is: the endpoint does
+# none of them gives max_tokens, and no option gives the context length: the endpoint reports it
 same('JSON without max_tokens', q{SELECT llm_generate_json('Ticket: my parcel is late. JSON: ', schema => '{"type": "object", "properties": {"topic": {"enum": ["parcel", "refund"]}, "urgent": {"type": "boolean"}},
 	"required": ["topic", "urgent"], "additionalProperties": false}', model => 'tickets', temperature => 0)}, %tickets);
 same('a row type without max_tokens', q{SELECT llm_generate_as('Ticket: my parcel is late. JSON: ', NULL::ticket, model => 'tickets', temperature => 0)}, %tickets);
@@ -83,7 +84,7 @@ same('token ids, there and back', q{SELECT llm_tokenize('my parcel is late', mod
 same('embeddings', q{SELECT id, llm_embed(prompt, model => 'vectors') FROM docs ORDER BY id});
 same('scores', q{SELECT id, llm_score('late parcel', prompt, model => 'pairs') FROM docs ORDER BY id LIMIT 12});
 
-# ---- errors come as the ones of there ----
+# ---- errors are those of the other cluster ----
 
 ($rc, $out, $err) = $b->psql('postgres', q{\set VERBOSITY verbose
 	SELECT llm_generate('x', model => 'tickets', temperature => -1)});
@@ -97,7 +98,7 @@ $a->safe_psql('postgres', "SELECT llm_revoke('caller', 'app')");
 like($err, qr/42501|42704/, 'a model that the key may not use');
 unlike($err, qr/\Q$key\E/, 'no error tells the key');
 
-# ---- many rows, a cancel, a dead engine there ----
+# ---- many rows, a cancel, a crashed engine at the endpoint ----
 
 is($b->safe_psql('postgres', q{SELECT count(DISTINCT answer), count(*) FROM (SELECT llm_generate(prompt, model => 'tickets', max_tokens => 20, temperature => 0) AS answer FROM docs, generate_series(1, 8)) s}),
 	$a->safe_psql('postgres', q{SELECT count(DISTINCT answer), count(*) FROM (SELECT llm_generate(prompt, model => 'tickets-2m', max_tokens => 20, temperature => 0) AS answer FROM docs, generate_series(1, 8)) s}),

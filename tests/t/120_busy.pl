@@ -1,5 +1,6 @@
-# Texts and statements that are made to keep a backend busy: whatever a function is given, statement_timeout ends it.
-# Each function gets some of the texts; with BUSY_ALL=1 all, and BUSY_MB says how long they are.
+# Texts and statements that are meant to keep a backend busy: whatever the arguments of a function,
+# statement_timeout ends it.  Each function gets some of the texts; with BUSY_ALL=1 all, and BUSY_MB gives
+# their length.
 use strict;
 use warnings;
 use lib 't';
@@ -18,7 +19,7 @@ $node->safe_psql('postgres', q{CREATE EXTENSION vllm_pg; SELECT llm_generate('wa
 	CREATE TABLE t (x text);
 	CREATE TYPE point_of AS (x int, y text)});
 
-# %s is a text of so many MB
+# %s is a text of this many MB
 my %text = (
 	letters => q{repeat('a', %d)}, backslashes => q{repeat('\\', %d)}, quotes => q{repeat('"', %d)}, brackets => q(repeat('[', %d)), braces => q(repeat('{"a":', %d / 5)),
 	lines => q{repeat(E'\n', %d)}, headings => q{repeat(E'# a\n', %d / 4)}, fences => q{repeat('```', %d / 3)}, spaces => q{repeat(' ', %d)}, marks => q{repeat(U&'a\0301', %d / 3)},
@@ -57,7 +58,7 @@ my @calls = (
 	[ 'a tool', q{SELECT llm_chat('[{"role": "user", "content": "x"}]', tools => to_json(%s), max_tokens => 1)} ]);
 my $mb = $ENV{BUSY_MB} // 1;
 
-# JSON that is valid, of n members
+# valid JSON of n members
 my %json = (
 	array => q{(SELECT json_agg(i) FROM generate_series(1, %d) i)}, object => q{(SELECT json_object_agg('k' || i, i) FROM generate_series(1, %d) i)},
 	repeated => q{(SELECT json_object_agg('k', i) FROM generate_series(1, %d) i)}, texts => q{(SELECT json_agg(repeat('\', 20)) FROM generate_series(1, %d) i)},
@@ -136,7 +137,7 @@ for my $c ((map { [ @$_, \%text ] } @calls), (map { [ @$_, \%json ] } @of_json))
 	}
 	cmp_ok($worst, '<', 5, sprintf('%s ends in time: %.2f s (%s)', $name, $worst, $with));
 }
-# while a JSON text is read: what follows would be another error
+# while a JSON text is parsed: the text after it would cause another error
 $node->safe_psql('postgres', q{CREATE UNLOGGED TABLE long AS SELECT ('[' || repeat('1,', 4000000) || '1]')::json AS j});
 for my $call (q{llm_call_tool(j, '{}')}, q{llm_chat_run(j, '{}')})
 {

@@ -1,4 +1,4 @@
-# Several models share the step thread: what llm_stat_model says of it, weights, the background.
+# Several models share the step thread: what llm_stat_model reports, weights, the background.
 use strict;
 use warnings;
 use IPC::Run ();
@@ -41,7 +41,7 @@ for my $bad ('0', '10001', '"much"', '1.5')
 
 is(sql(q{SELECT count(*) FROM llm_stat_model WHERE name IN ('large', 'chat') AND work IS NULL AND waits_for IS NULL AND wait_ms = 0 AND paused_ms = 0}), 2, 'nobody waits when nothing runs');
 
-# ---- a large statement, and calls beside it ----
+# ---- a large statement, and calls at the same time ----
 
 my $statement = start_psql('postgres', "SELECT count(llm_generate(body || ' a b c', model => 'large')) FROM docs", \$out);
 my %seen;

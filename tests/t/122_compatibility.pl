@@ -1,5 +1,5 @@
-# The view llm_compatibility says which features go together: each two are tried, on the bundled model, and what
-# is refused is refused with the error of a feature that is not supported, or a value that is invalid.
+# The view llm_compatibility says which features go together: each pair is tried, on the bundled model, and
+# a refused pair is refused with the error of an unsupported feature, or of an invalid value.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -22,8 +22,8 @@ my $adapter = abs_path($node->basedir) . '/adapter';
 make_adapter($adapter);
 my $path = sql(q{SELECT path FROM llm_models WHERE name = 'tickets-2m'});
 
-# How a call asks for a feature: an option of the model, a member of params, an argument, a setting of the server,
-# or a function of its own.
+# How a call uses a feature: an option of the model, a member of params, an argument, a setting of the
+# server, or a function of its own.
 my %how = (
 	'prefix caching' => { option => '"enable_prefix_caching": true' },
 	'chunked prefill' => { option => '"max_num_batched_tokens": 32' },
@@ -59,7 +59,7 @@ sub model
 	return $model{$options} . ($adapted ? '_a' : '');
 }
 
-# The statement that asks for both; undef: there is no such call.
+# Return the statement that uses both; undef: there is no such call.
 sub statement
 {
 	my @two = map { $how{$_} } @_;
@@ -97,7 +97,7 @@ for my $i (0 .. $#settings)
 	my ($name, $value, $off) = @{ $how{ $settings[$i] }{setting} };
 	restart_with($node, $name => $value);
 	try_two($settings[$i], $_) for @others;
-	# each is a restart of its own
+	# each needs a restart
 	for my $other (($ENV{TEST_EFFORT} // 1) >= 3 ? @settings[ $i + 1 .. $#settings ] : ())
 	{
 		my ($second, $two, $none) = @{ $how{$other}{setting} };

@@ -1,5 +1,5 @@
-# Embeddings pinned to a model's digest, with the real engine: what the digest is made of, a model whose files
-# change where they lie, and what pg_dump makes of generated columns and expressions of indexes.
+# Embeddings pinned to a model's digest, with the real engine: what the digest is computed from, a model
+# whose files change in place, and how pg_dump handles generated columns and expressions of indexes.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -39,7 +39,7 @@ for my $d (values %dir)
 q1('CREATE EXTENSION vllm_pg');
 q1("SELECT llm_create_model('a', '$dir{a}'), llm_create_model('b', '$dir{b}')");
 
-# what it is made of
+# what it is computed from
 my $digest = q1("SELECT llm_model_digest('a')");
 like($digest, qr/^[0-9a-f]{64}$/, 'a digest');
 is(q1("SELECT llm_model_digest('b'), llm_model_digest('tickets-2m')"), "$digest|$digest", 'that of the same files elsewhere');
@@ -70,11 +70,11 @@ like(q1("SET enable_seqscan = off; EXPLAIN " . ($search =~ s/.*; //r)), qr/notes
 is(q1($search), '7', '... finds');
 q1('VACUUM ANALYZE notes; VACUUM ANALYZE docs; REINDEX INDEX notes_v');
 is(q1($search), '7', '... also when it is made anew');
-# the same after a restart, and an unloading
+# the same after a restart, and after unloading
 $node->restart;
 is(q1("INSERT INTO docs VALUES (21, 'word 21') RETURNING v = llm_embed(body, model => 'a')"), 't', 'it is the same model after a restart');
 
-# dump and restore: indexes come when all rows are there, generated columns with their rows
+# dump and restore: indexes are made after all rows, generated columns with their rows
 my $file = "$tmp/dump";
 $node->command_ok([ 'pg_dump', '-Fc', '-d', $node->connstr('postgres'), '-f', $file ], 'pg_dump');
 q1('CREATE DATABASE plain');
@@ -89,7 +89,7 @@ for my $part ([ '--section=pre-data' ], [ '--section=data', '-n', 'vllm' ], [ '-
 is($node->safe_psql('parts', "SELECT count(*) FROM docs WHERE v = llm_embed(body, model => 'a')"), '21', 'models first, then all rows are there');
 is($node->safe_psql('parts', $search), '7', '... and the index');
 
-# other files where the model's have been
+# the model's files were replaced
 my $config = slurp_file("$dir{a}/tokenizer_config.json");
 put("$dir{a}/tokenizer_config.json", "$config\n");
 is(q1("INSERT INTO docs VALUES (22, 'word 22') RETURNING v IS NOT NULL"), 't', 'what is loaded is still the model');
@@ -120,7 +120,7 @@ my $new = q1("SELECT llm_model_digest('a')");
 isnt($new, $digest, 'they have a digest of their own');
 q1(qq{ALTER TABLE docs DROP v; ALTER TABLE docs ADD v real[] GENERATED ALWAYS AS (llm_embed_pinned(body, '$new', 'a')) STORED});
 is(q1("SELECT count(*) FROM docs WHERE v = llm_embed(body, model => 'a')"), '23', 'the column is made anew with the new one');
-# llm_update_weights() is another model, too
+# llm_update_weights() makes another model, too
 q1("SELECT llm_update_weights('a', '$dir{b}')");
 is(q1("SELECT llm_model_digest('a')"), $digest, 'weights that are exchanged in place have the digest of where they are from');
 like(error_of("INSERT INTO docs VALUES (24, 'word 24')"), qr/is not the one that is pinned/, '... and are refused');
@@ -128,7 +128,7 @@ like(error_of("INSERT INTO docs VALUES (24, 'word 24')"), qr/is not the one that
 q1("SELECT llm_sleep(2, model => 'b'); SELECT llm_wake_up(model => 'b')");
 is(q1("SELECT llm_model_digest('b')"), $digest, 'one that has slept without its weights is the same');
 
-# two at once, of a model whose files nobody has read
+# two at once, of a model whose files have not been read
 q1("SELECT llm_unload_model('b')");
 my @h = map { $node->background_psql('postgres') } 1 .. 3;
 $_->query_until(qr//, "SELECT 'got ' || llm_model_digest('b'), llm_embed_pinned('x', '$digest', 'b') IS NOT NULL;\n") for @h;

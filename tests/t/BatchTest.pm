@@ -1,5 +1,5 @@
-# What the tests of the batch node share: many statements through one psql, each with its
-# output, its errors and the engine's request log; comparing logs.
+# Helpers for tests of the batch node: many statements through one psql, each with its output, its errors
+# and the engine's request log; comparison of logs.
 package BatchTest;
 use strict;
 use warnings;
@@ -57,9 +57,9 @@ sub script
 	return $s;
 }
 
-# Run lines ({ at => number, sql => text, writes => does it change the tables? }) in one psql;
-# $settings go before each, $reset after one that writes.  Returns number -> { out, err, log, left }.
-# A line that ends the connection is marked lost and the rest goes on in a new one.
+# Run lines ({ at => number, sql => text, writes => does it change the tables? }) in one psql; $settings go
+# before each, $reset after one that writes.  Returns number -> { out, err, log, left }.  A line that ends
+# the connection is marked lost and the rest runs in a new one.
 sub run_lines
 {
 	my ($node, $lines, $settings, $reset) = @_;
@@ -101,17 +101,17 @@ sub multiset
 	return \%n;
 }
 
-# What one has more than the other, as text; empty if nothing.
+# Return what one log has more than the other, as text; empty if nothing.
 sub difference
 {
 	my ($x, $y) = @_;
 	return join '', map { my $n = $x->{$_} - ($y->{$_} // 0); $n > 0 ? "    $n times: " . substr($_, 0, 120) . "\n" : () } sort keys %$x;
 }
 
-# Is the log of batched execution what the relation allows?  Gives the complaint.
+# Is the log of batched execution one that the relation allows?  Returns the complaint.
 #   same: equal as a multiset; more: nothing is missing; fewer: nothing is added, and
-#   each request is there at least once; subset: nothing is added; any: each is there at least once.
-# With $dedup ('all' or 'greedy', those without a temperature) equal requests may be there once.
+#   each request occurs at least once; subset: nothing is added; any: each occurs at least once.
+# With $dedup ('all' or 'greedy', those without a temperature) equal requests may occur once.
 sub log_relation
 {
 	my ($relation, $off, $on, $dedup) = @_;
@@ -120,7 +120,7 @@ sub log_relation
 
 	if ($dedup)
 	{
-		# the modes may differ in how they say that the temperature is 0
+		# the modes may differ in how they write a temperature of 0
 		s/^(\S+ \S+) 0 /$1 - / for @{ $off = [@$off] }, @{ $on = [@$on] };
 		($x, $y) = (multiset(@$off), multiset(@$on));
 		for my $k (keys %$x)

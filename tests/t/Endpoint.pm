@@ -1,5 +1,6 @@
-# An endpoint with OpenAI's interface that does what the first part of its path says: /hang/v1/completions never answers.  One process,
-# without threads; what it has seen is told in a file, a line each: time, connection, event.
+# An endpoint with OpenAI's interface that does what the first part of its path says: /hang/v1/completions
+# never responds.  One process, without threads; it logs to a file, a line for each event: time, connection,
+# event.
 package Endpoint;
 use strict;
 use warnings;
@@ -42,7 +43,7 @@ sub stop
 
 sub DESTROY { local ($?, $!, $@); $_[0]->stop; return; }
 
-# [time, connection, event, ...]; of an event, and of a path's first part
+# Return [time, connection, event, ...]; filtered by event, and by a path's first part.
 sub events
 {
 	my ($self, $event, $what) = @_;
@@ -132,11 +133,11 @@ sub answer
 	return shut($c, 'end');
 }
 
-# What each path does.
+# The behaviour of each path.
 my %does = (
 	ok => \&answer,
 	hang => sub { },
-	# ... those that ask for it
+	# only prompts that ask for it
 	some => sub { my ($c, $q) = @_; return $q->{prompt} =~ /hang/ ? undef : answer($c, $q); },
 	# a stream that begins, and never ends
 	begin => sub { my ($c, $q) = @_; begin_stream($c); return put($c, piece($q, 'one ', undef) . piece($q, 'two ', undef)); },
@@ -150,7 +151,7 @@ my %does = (
 	e500 => sub { return respond($_[0], 500, fault('inside')); },
 	e400 => sub { return respond($_[0], 400, fault('not like this')); },
 	e401 => sub { return respond($_[0], 401, fault('who are you, Bearer s3cret-of-mine?')); },
-	# the secret was good once
+	# the secret was valid once
 	lapsed => sub { my ($c, $q) = @_; return $seen{lapsed}++ ? respond($c, 401, fault('no more')) : answer($c, $q); },
 	e429 => sub { return respond($_[0], 429, fault('too many'), 'Retry-After: 0'); },
 	# each prompt is refused once

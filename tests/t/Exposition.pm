@@ -1,5 +1,5 @@
-# A reader of Prometheus' text format, version 0.0.4, written from its description: it shares nothing
-# with what writes it.  What is not in order is an exception.
+# A parser of Prometheus' text format, version 0.0.4, written from its description: it shares no code with
+# the writer.  An error is an exception.
 package Exposition;
 use strict;
 use warnings;
@@ -7,7 +7,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(read_exposition sample family_names);
 
-# "a\nb" of a HELP or a label
+# Unescape "a\nb" of a HELP or a label.
 sub unescape
 {
 	my ($s, $quotes) = @_;
@@ -64,7 +64,7 @@ sub check_histogram
 	}
 }
 
-# families by name: type, help, samples (name, labels, value)
+# Return the families by name: type, help, samples (name, labels, value).
 sub read_exposition
 {
 	my ($text) = @_;
@@ -119,7 +119,7 @@ sub sample
 	return @found ? $found[0]{value} : undef;
 }
 
-# Every name that a query may use.
+# Return every name that a query may use.
 sub family_names
 {
 	my ($families) = @_;

@@ -33,7 +33,8 @@ sub can_tls
 	return system('openssl version >/dev/null 2>&1') == 0;
 }
 
-# options: secret, auth_header, models (comma-separated), name, port; tls => 1 (a certificate of its own: ->ca_file)
+# options: secret, auth_header, models (comma-separated), name, port; tls => 1 (a certificate of its own:
+# ->ca_file)
 sub new
 {
 	my ($class, %o) = @_;
@@ -85,7 +86,7 @@ sub log
 	return grep { !defined $path || $_->{path} eq $path } @{ $self->ask('GET', '/_log') };
 }
 
-# Until the code says so of the log, ten seconds at most: its last answer.
+# Wait until the code returns true for the log, ten seconds at most; returns its last result.
 sub wait_for
 {
 	my ($self, $code) = @_;

@@ -1,5 +1,5 @@
-# What the TAP tests share: a server with the fake engine, statements in the
-# background, and a look at what must not leak.
+# Helpers of the TAP tests: a server with the fake engine, statements in the background, and checks for
+# leaks.
 package VllmTest;
 use strict;
 use warnings;
@@ -13,8 +13,8 @@ use Time::HiRes qw(time usleep);
 our @EXPORT = qw(new_node bg bg_as finish error_of set_to restart_with stat_engine engine_pid engine_ranks parent_of until_true until_sql until_ready
   is_alive fd_count rss_kb left_behind make_adapter figure);
 
-# initdb makes the same of the same arguments, so that it runs once: a data directory is a copy of the one that
-# VLLM_PG_TEMPLATE names (scripts/check.sh makes it).
+# initdb gives the same result for the same arguments, so it runs once: a data directory is a copy of the
+# one that VLLM_PG_TEMPLATE names (scripts/check.sh makes it).
 sub copied_initdb
 {
 	my @args = @_;
@@ -33,7 +33,7 @@ sub copied_initdb
 	};
 }
 
-# A started server with the extension in database postgres.
+# Return a started server with the extension in database postgres.
 sub new_node
 {
 	my ($name, $conf) = @_;
@@ -46,14 +46,14 @@ sub new_node
 	return $node;
 }
 
-# Statements in a psql of its own, run one after the other.
+# Run statements in a psql of its own, one after the other.
 sub bg
 {
 	my ($node, @sql) = @_;
 	return start_psql($node->connstr('postgres'), @sql);
 }
 
-# ... of a role
+# The same as another role.
 sub bg_as
 {
 	my ($node, $role, @sql) = @_;
@@ -69,7 +69,7 @@ sub start_psql
 	return $b;
 }
 
-# Its output and its error text (with SQLSTATE).
+# Wait for its end; returns the output and the error text (with SQLSTATE).
 sub finish
 {
 	my ($b) = @_;
@@ -79,7 +79,7 @@ sub finish
 	return wantarray ? ($b->{out}, $b->{err}) : $b->{out};
 }
 
-# The error text of a statement, with SQLSTATE.
+# Return the error text of a statement, with SQLSTATE.
 sub error_of
 {
 	my ($node, $sql) = @_;
@@ -87,7 +87,7 @@ sub error_of
 	return $err;
 }
 
-# A setting that is in force: the engine has what the server has.
+# Set a setting and wait until the engine has it, too.
 sub set_to
 {
 	my ($node, $name, $value) = @_;
@@ -99,7 +99,7 @@ sub set_to
 	return;
 }
 
-# An engine that started with these settings (without their "vllm.").
+# Restart the engine with these settings (without their "vllm.").
 sub restart_with
 {
 	my ($node, %set) = @_;
@@ -121,7 +121,7 @@ sub engine_pid
 	return stat_engine($_[0], 'pid');
 }
 
-# its processes but for the first
+# Return the engine's processes except the first.
 sub engine_ranks
 {
 	my ($node) = @_;
@@ -146,7 +146,7 @@ sub parent_of
 	return $line =~ /\) \S (\d+)/ ? $1 : 0;
 }
 
-# Call $f until it gives true; false after $seconds.
+# Call $f until it returns true; false after $seconds.
 sub until_true
 {
 	my ($f, $seconds) = @_;
@@ -195,7 +195,7 @@ sub rss_kb
 	return $kb;
 }
 
-# Slots in use, zombies, waiters, running and waiting requests, KV blocks; all 0 when nothing is left.
+# Return slots in use, zombies, waiters, running and waiting requests, KV blocks; all 0 if nothing is left.
 sub left_behind
 {
 	my ($node) = @_;
@@ -205,8 +205,8 @@ sub left_behind
 	return $got;
 }
 
-# An adapter in directory $path: of one matrix, whose product is so large that answers change; of tickets-2m, or of rows so wide
-# and a q so wide.
+# Make an adapter in directory $path: of one matrix, whose product is so large that outputs change; for
+# tickets-2m, or for rows and a q of the given widths.
 sub make_adapter
 {
 	my ($path, $in, $out) = (@_, 256, 256);

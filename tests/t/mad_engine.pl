@@ -1,11 +1,10 @@
 #!/usr/bin/perl
-# An engine that has gone mad: says hello and ready, then writes over the arena.
+# A malicious engine: it reports hello and ready, then writes over the arena.
 #
-# Not a test by itself: 007_mad_engine.pl makes it the engine.  The arena is
-# written through its file descriptor (4), which is the memory that the server has
-# mapped.  Two moods in turns: noise, bytes without sense over everything; and
-# malice, words that pass the first check (states, cursors, frame heads).  Ends by
-# standing still.  usage: mad_engine.pl SEED SECONDS
+# Not a test by itself: 007_mad_engine.pl makes it the engine.  The arena is written through its file
+# descriptor (4), which is the memory that the server has mapped.  Two modes alternate: noise, random bytes
+# over everything; and malice, words that pass the first check (states, cursors, frame heads).  At the end
+# it hangs.  usage: mad_engine.pl SEED SECONDS
 use strict;
 use warnings;
 use Time::HiRes qw(time sleep);
@@ -44,7 +43,7 @@ sub noise
 
 sub pick { return $_[ rand @_ ] }
 
-# Bytes without sense: the header with its geometry, statistics, both slot rings, slots.
+# Random bytes: the header with its geometry, statistics, both slot rings, slots.
 sub be_noisy
 {
 	put(0, noise(4096));
@@ -61,7 +60,8 @@ sub field
 	return pack('S S L', $tag, $type, $len // length $bytes) . $bytes . "\0" x (-length($bytes) % 8);
 }
 
-# A frame whose head looks right, of that conversation and place; what it claims to hold may not be there.
+# Make a frame whose head looks valid, of that call and position; the fields that it announces may be
+# missing.
 sub frame
 {
 	my ($gen, $place) = @_;
@@ -70,7 +70,7 @@ sub frame
 	return pack('L3 S S Q', 0x4745534d, $gen, $place, $kind, pick(0, $kind >= 103 ? 1 : 0), pick(length $body, length $body, length $body, 0, 1 << 29, 0xffffffffffffffff)) . $body;
 }
 
-# Words that pass the first check; the real layout is in our variables.
+# Words that pass the first check; our variables have the real layout.
 sub be_malicious
 {
 	put($stats, pack('L L', pick(1, 3, 2), pick(64, 65, 0xffffffff)) . noise(65528));
@@ -87,16 +87,16 @@ sub be_malicious
 			pick($req_head, 0), pick($req_head, $req_head - $ring_size, $req_head + 1, 77),
 			$rep_tail + pick(16, length $frames, $ring_size, $ring_size + 1, -1) & 0xffffffff, $rep_tail));
 		put($slots + 256 * $slot + 60, pack('L', pick($gen, $gen + 1))) if rand() < 0.5;
-		# "wake its owner", of slots that are not there, too
+		# "wake its owner", also for slots that don't exist
 		put($to_worker + 4 * $slot, pack('L', pick($slot, $n_slots, 0xffffffff)));
 	}
-	# to_worker's cursors lie behind to_engine's, each a WireRing of 64 bytes
+	# to_worker's cursors follow to_engine's, each a WireRing of 64 bytes
 	put(192, pack('L2', pick(0, 5, 1 << 20, 0xffffffff), pick(0, 5, 0xffffffff)));
 	syswrite($ctl, "w\n" x pick(0, 1, 100));
 }
 
 syswrite($ctl, "hello $version $$\nready\n");
-# cutting the file would be SIGBUS for everybody who has mapped it
+# truncating the file would cause a SIGBUS in every process that has mapped it
 syswrite(STDERR, truncate($arena, 0) ? "E: the arena could be cut\n" : "I: the arena can't be cut\n");
 my $end = time + $seconds;
 my $rounds = 0;
