@@ -1,13 +1,14 @@
 #!/bin/bash
-# The suite, in three tiers, and its parts (docs/internals/testing.md).
+# Run the test suite, in one of three tiers, or parts of it (docs/internals/testing.md).
 #
 #	scripts/check.sh [--plan] check|full|nightly
 #	scripts/check.sh [--plan] PART ...	lint hardening unit kernels golden san emu cuda fuzz bench regress tap demo soak fuzz_sql pg16 pg18
 #
-# --plan only says what would run.  Every program prints `NAME: N passed, N failed, N skipped` and what it took; the last
-# line adds up.  Variables: PROGRAMS='core/ test_jinja' the C programs, TESTS='110 083_http' the TAP files and regression
-# tests, whose names have or begin with these; TAP_LANES=4; FULL=1 and TEST_EFFORT=1..3 for more; SOAK_MINUTES.
-# Works as root (servers run as user postgres) and as a plain user.
+# --plan only prints what would run.  Every program prints `NAME: N passed, N failed, N skipped` and its
+# time; the last line has the sums.  Variables: PROGRAMS='core/ test_jinja' selects C programs whose names
+# contain one of these words; TESTS='110 083_http' selects TAP files and regression tests whose names equal
+# or begin with one of these; TAP_LANES=4; FULL=1 and TEST_EFFORT=1..3 for more work; SOAK_MINUTES.  Runs as
+# root (servers then run as user postgres) and as a plain user.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 TOP=$PWD
@@ -28,7 +29,7 @@ case ${1:-check} in
 esac
 export TEST_EFFORT=${TEST_EFFORT:-$(case $tier in check) echo 1 ;; nightly) echo 3 ;; *) echo 2 ;; esac)}
 
-# Compilers run through ccache where it is; another checkout's objects are as good.
+# Compile through ccache if it is installed.  CCACHE_NOHASHDIR lets checkouts share cached objects.
 if command -v ccache >/dev/null && [ -z "${CC:-}" ]; then
 	export CC="ccache gcc" FUZZ_CC="${FUZZ_CC:-ccache clang}" CXX="${CXX:-ccache g++}" CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$TOP
 fi
@@ -39,12 +40,12 @@ if [ -z "$plan" ]; then
 	mkdir -p build/check/built
 	touch build/check/times
 	start_ticker
-	# who is interrupted leaves no program behind
+	# When interrupted, end the builds and all programs that run.
 	trap 'stop_builds; kill "$ticker" 2>/dev/null; for p in $(jobs -rp); do pkill -TERM -P "$p"; done' EXIT
 	trap 'exit 130' INT TERM HUP
 fi
 read_how
-# A name that nothing has is a slip of the pen, and no reason to pass.
+# A word that matches no program is a typing mistake: fail instead of passing with nothing run.
 for w in ${PROGRAMS:-}; do
 	case " $(echo $all_programs) " in *"$w"*) ;; *) echo "PROGRAMS: no C program has \"$w\" in its name"; exit 2 ;; esac
 done
@@ -56,13 +57,13 @@ if [ -n "$plan" ]; then
 	plan_of "${@:-check}"
 	exit
 fi
-# the folders of C programs that the parts run: they are built at once
+# Collect the folders of C programs that the parts need, so that one make builds all of them.
 folders=
 for part in "$@"; do case $part in unit | kernels | golden) folders="$folders $part/" ;; esac; done
 for part in "${@:-check}"; do
 	run_part "$part" || { echo "unknown part: $part"; exit 2; }
 done
-# once more at the end, where it is seen
+# Print the failures again at the end, where the user sees them.
 tell_times
 [ -z "$failures" ] || { cat build/check/failed 2>/dev/null; echo "failed:$failures"; }
 echo "$passed passed, $failed failed, $skipped skipped"

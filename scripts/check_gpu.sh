@@ -1,13 +1,16 @@
 #!/bin/bash
-# What needs a GPU: build for it, every kernel against the CPU's reference, whole models, row invariance
-# and wgmma's bits, compute-sanitizer, and what the kernels reach of what the device gives (bench/gpu).
+# Run the tests that need a GPU: build for it, compare every kernel with the CPU's reference, run whole
+# models, check row invariance and wgmma's bits, run compute-sanitizer, and measure the kernels against the
+# device's limits (bench/gpu).
 #
-#	check_gpu.sh [--json FILE] [PART...]	build conform models invariance sanitizer bench; all of them
-#	check_gpu.sh --emu [PART...]	the same programs, fewer, under emulation: is the harness right?
+#	check_gpu.sh [--json FILE] [PART...]	build conform models invariance sanitizer bench (default: all)
+#	check_gpu.sh --emu [PART...]	run fewer of the same programs under emulation, to test this script
 #
-# Needs the source tree, nvcc and a GPU, for models python3, too.  Where the engine's libraries are missing tests/bare stands in for them.  Each program has its time, and all together CHECK_GPU_SECONDS (475): what comes to
-# nothing for want of time is skipped, with a count, and can be run by itself.  Each result is a line of JSON in FILE
-# (build/check/gpu.json).  Ends in `N passed, N failed, N skipped`.  Without a GPU: exit status 2.
+# Needs the source tree, nvcc and a GPU, and python3 for models.  If the engine's libraries are missing,
+# tests/bare replaces them.  Each program has a time limit, and all together have CHECK_GPU_SECONDS (475).
+# A program that no time is left for is skipped and counted; it can be run by itself.  Each result is a line
+# of JSON in FILE (build/check/gpu.json).  The last line is `N passed, N failed, N skipped`.  Without a GPU:
+# exit status 2.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | head -n -1; }
@@ -24,7 +27,7 @@ while [ $# -gt 0 ]; do
 done
 mkdir -p build/check "$(dirname "$json")"
 passed=0 failed=0 skipped=0
-# seconds for all of it; under emulation there is no such limit
+# seconds for all parts together; under emulation there is no limit
 total=${CHECK_GPU_SECONDS:-475}
 [ -z "$emu" ] || total=1000000
 : >"$json"
@@ -37,7 +40,8 @@ result() {	# result PART NAME PASSED FAILED SKIPPED SECONDS [WHY]
 	echo "$1 $2: $3 passed, $4 failed, $5 skipped${7:+ ($7)}"
 }
 
-# run PART NAME SECONDS COMMAND...: a program that ends in `N passed, N failed, N skipped`, or one whose exit status tells
+# run PART NAME SECONDS COMMAND...: run a program and count its line `N passed, N failed, N skipped`, or
+# else its exit status
 run() {
 	local part=$1 name=$2 most=$3 left=$((total - SECONDS)) out t0=$SECONDS st line
 	shift 3
@@ -58,7 +62,7 @@ run() {
 		result "$part" "$name" 0 1 0 $((SECONDS - t0)) "ran longer than $most s"
 	elif [ -n "$line" ]; then
 		set -- $line
-		# a crash behind the last line is a failure, too
+		# a crash after that line counts as a failure, too
 		[ $st = 0 ] || [ "$2" != 0 ] || set -- "$1" 1 "${3:-0}"
 		result "$part" "$name" "$1" "$2" "${3:-0}" $((SECONDS - t0))
 	else
@@ -75,17 +79,17 @@ if [ -n "$emu" ]; then
 	programs="test_norm test_table"
 	target=gpu-programs-emu
 	make=(make -s -j"$(nproc)" $target)
-	# check-emu runs all
+	# a few of each; `make check-emu` runs all
 	models="bare_models mixtral_f16 mamba2_f16 quant_ct_w4a16" encoders="bare_encoders bert nomic_bert_moe" engine="bare_engine bert_score qwen3_embedding"
 else
 	cc=${CUDA_CC:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d '. ')}
 	[ -n "$cc" ] || { echo "check_gpu: there is no GPU here (nvidia-smi finds none)"; exit 2; }
-	# wgmma is the architecture's own
+	# wgmma needs the architecture-specific target sm_90a
 	case $cc in 90) sm=90a ;; *) sm=$cc ;; esac
 	bare=
 	printf '#include <utf8proc.h>\n#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' |
 		cc -E - >/dev/null 2>&1 || bare=1
-	# bench/gpu goes on with what is built there
+	# bench/gpu uses what is built there
 	export BUILD=build/$([ -n "$bare" ] && echo bare || echo engine)
 	dir=$BUILD/gpu
 	models=test_models encoders=test_encoders engine=test_engine
@@ -94,7 +98,7 @@ else
 	[ -n "$(make -s cuda-nvcc)" ] || { echo "check_gpu: nvcc is missing"; exit 2; }
 fi
 
-# what couldn't be built fails by itself
+# A program that could not be built fails when it is run.
 run build all 400 "${make[@]}"
 if wanted conform; then
 	for p in $programs; do run conform "$p" 120 "$dir/$p"; done
@@ -111,8 +115,9 @@ if wanted invariance; then
 fi
 ! wanted bench || run bench gpu 280 bench/gpu ${emu:+--smoke} --json build/check/gpu_bench.json
 [ ! -s build/check/gpu_bench.json ] || ! wanted bench || cat build/check/gpu_bench.json >>"$json"
-# How long the programs take there nobody knows: short ones first, and as many as there is time for.  Not those of calls that
-# fail, and of a library that isn't ours, which the tools would report.
+# Nobody knows how long the programs take under the tools: run short ones first, and as many as the time
+# allows.  Leave out programs whose calls fail on purpose, and those of other libraries: the tools would
+# report their errors.
 if wanted sanitizer; then
 	why=
 	if [ -n "$emu" ]; then

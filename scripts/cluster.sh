@@ -1,9 +1,8 @@
-# cluster.sh: private clusters for the demo and the tests; sourced, not run.
+# cluster.sh: functions for the private clusters of the demo and the tests; sourced, not run.
 #
-# The caller sets PG_CONFIG and calls cluster_base DIR first.  As root the server
-# runs as user postgres, so the cluster must lie where that user can reach it: if
-# DIR can't be reached (a home folder of mode 700, say), a folder under /var/tmp
-# takes its place.  Everything of a cluster lies under $BASE: install/ (a private
+# The caller sets PG_CONFIG and calls cluster_base DIR first.  As root the server runs as user postgres, so
+# that user must be able to reach the cluster's folder: if it can't reach DIR (in a home folder of mode 700,
+# say), a folder under /var/tmp replaces DIR.  All files of a cluster are under $BASE: install/ (a private
 # copy of what `make install` installs), data/, log, the socket.
 
 PG_BIN=$($PG_CONFIG --bindir)
@@ -33,7 +32,7 @@ cluster_base() {	# cluster_base DIR: sets BASE
 		mkdir -p "$BASE"
 		echo "$1 can't be reached by user postgres, the cluster lies in $BASE"
 	fi
-	# sun_path holds 107 bytes
+	# sun_path holds 107 bytes, the socket's name included
 	SOCK=$BASE
 	if [ ${#SOCK} -gt 80 ]; then
 		SOCK=/tmp/vllm_pg-$(echo "$BASE" | cksum | cut -d' ' -f1)
@@ -42,9 +41,10 @@ cluster_base() {	# cluster_base DIR: sets BASE
 	[ "$(id -u)" != 0 ] || chown postgres: "$BASE" "$SOCK"
 }
 
-# Install privately what tests are for, or with CLUSTER_RELEASE=1 a release; sets EXT_CONF, the lines that make the server find it.
+# Install the tests' build privately, or with CLUSTER_RELEASE=1 the release; set EXT_CONF, the settings by
+# which the server finds it.
 cluster_install() {
-	if [ -n "${PG_PREFIX:-}" ]; then	# a PostgreSQL of our own: install into it
+	if [ -n "${PG_PREFIX:-}" ]; then	# a private PostgreSQL: install into it
 		make -s install RELEASE="${CLUSTER_RELEASE:-}" PG_CONFIG="$PG_CONFIG" || return 1
 		EXT_CONF=
 	else
@@ -54,13 +54,13 @@ dynamic_library_path = '$BASE/install$($PG_CONFIG --pkglibdir):\$libdir'"
 	fi
 }
 
-free_port() {	# first port from $1 on that nobody listens on (TCP or our socket)
+free_port() {	# free_port FROM: print the first free port from FROM on (TCP and our socket)
 	p=$1
 	while (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || [ -e "$SOCK/.s.PGSQL.$p" ]; do p=$((p + 1)); done
 	echo "$p"
 }
 
-# cluster_init NAME PORT "EXTRA CONF": initdb $BASE/NAME
+# cluster_init NAME PORT "EXTRA CONF": run initdb for $BASE/NAME
 cluster_init() {
 	rm -rf "${BASE:?}/$1"
 	as_pg "$PG_BIN/initdb" -D "$BASE/$1" -A trust -U postgres -N -E UTF8 --locale=C.UTF-8 >"$BASE/initdb.log" 2>&1 ||
@@ -76,7 +76,7 @@ C
 }
 
 cluster_running() { as_pg "$PG_BIN/pg_ctl" -D "$BASE/$1" status >/dev/null 2>&1; }
-# SERVER_ENV: variables for the server alone, such as LD_PRELOAD
+# SERVER_ENV: environment variables for the server only, such as LD_PRELOAD
 cluster_start() {
 	as_pg env ${SERVER_ENV:-} "$PG_BIN/pg_ctl" -D "$BASE/$1" -l "$BASE/$1.log" -w -t 60 start >/dev/null ||
 		{ tail -n 20 "$BASE/$1.log"; return 1; }

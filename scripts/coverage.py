@@ -22,7 +22,7 @@ import time
 from tree import TOP
 
 COV = os.path.join(TOP, "build", "cov")
-LEFT_OUT = {"kernels/conform"}      # of kernels alone, which are not counted
+LEFT_OUT = {"kernels/conform"}      # tests only kernels, which the coverage does not count
 STRIP = str(len(COV.strip("/").split("/")))
 
 

@@ -28,7 +28,7 @@ def short(names):
     result = {}
     for name, text in zip(names, out.splitlines()):
         text = re.sub(r'\(anonymous namespace\)::|_GLOBAL__N__\w+?::', '', text)
-        text = re.sub(r'\((int|bool|unsigned int|KType|KAct)\)', '', text)    # of template arguments
+        text = re.sub(r'\((int|bool|unsigned int|KType|KAct)\)', '', text)    # casts in template arguments
         depth = 0
         for i, c in enumerate(text):
             depth += (c == '<') - (c == '>')
@@ -147,7 +147,7 @@ def main():
         return write(now)
     golden, release = read_golden()
     sms = {k[2] for k in now}
-    golden = {k: v for k, v in golden.items() if k[2] in sms}    # of a build for fewer capabilities
+    golden = {k: v for k, v in golden.items() if k[2] in sms}    # the build may have fewer capabilities
     serial = {(file, names[name]) for file, name in serial}
     passed, failed = compare(now, golden, serial, release == toolkit())
     if release != toolkit():

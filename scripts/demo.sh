@@ -1,9 +1,9 @@
 #!/bin/bash
-# The demo: a private cluster under demo/, the bundled model, a table of tickets
-# and the first query; a table of 300 short texts and a search by meaning, if the model
-# for that can be had (scripts/minilm).  `demo.sh start` builds, starts or restarts what changed
-# and runs the queries; `demo.sh stop` ends the server.  The user's clusters are not touched.
-# DEMO_DIR names another folder than demo (the suite's).
+# Run the demo: a private cluster under demo/, the bundled model, a table of tickets and the first query;
+# then a table of 300 short texts and a search by meaning, if the model for it can be installed
+# (scripts/minilm).  `demo.sh start` builds, starts or restarts what has changed and runs the queries;
+# `demo.sh stop` ends the server.  The script does not touch the user's own clusters.  DEMO_DIR names
+# another folder than demo (the test suite uses it).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
@@ -11,10 +11,10 @@ export PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/n
 DEMO_DIR=${DEMO_DIR:-demo}
 cluster_base "$DEMO_DIR"
 
-# a line a step, with the seconds since the beginning
+# Print a step's line with the seconds since the start.
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 
-# Build all; says every ten seconds how far it is
+# Build everything; print the progress every ten seconds.
 build() {
 	local mark=$BASE/building told=$SECONDS maker
 	touch "$mark"
@@ -37,7 +37,7 @@ fi
 
 say "building the engine, the HTTP server, the remote program and the module; about a minute the first time"
 build
-# nothing is there before the first run, which is no reason to end
+# Before the first run there are no such files; ignore the error.
 stamp() { { cat "$BASE"/install/"$($PG_CONFIG --pkglibdir)"/vllm_pg{.so,_engine} "$BASE"/install/"$($PG_CONFIG --sharedir)"/extension/vllm_pg* 2>/dev/null || true; } | cksum; }
 before=$(stamp)
 say "installing into $BASE/install"
@@ -82,7 +82,7 @@ rows=$(psql_demo demo -Atc "SELECT count(*) FROM docs")
 awk -v r="$rows" -v t=$((t1 - t0)) -v ns=$((e - s)) \
 	'BEGIN { printf "%d rows, %d tokens, %.2f s, %.0f tokens/s\n", r, t, ns / 1e9, t / (ns / 1e9) }'
 
-# search, with a model that is downloaded
+# search by meaning, with a model that is downloaded
 say "search by meaning: looking for all-MiniLM-L6-v2"
 scripts/minilm
 if [ -f build/minilm/model.safetensors ]; then

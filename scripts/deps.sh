@@ -1,12 +1,11 @@
 #!/bin/sh
-# Install the Debian packages that a target needs, and only those that are missing.
+# Install the Debian packages that a target needs, and only the missing ones.
 #
 #	scripts/deps.sh build	to build, install and run the demo
 #	scripts/deps.sh check	to run the suite as well
 #
-# As a user without root or sudo it prints the one command to run and fails.
-# Elsewhere than on Debian and its relatives nothing is installed: the build says
-# what it misses.
+# Without root or sudo, prints the command to run and fails.  On systems other than Debian and its relatives
+# it installs nothing: the build then reports what is missing.
 set -eu
 
 command -v apt-get >/dev/null 2>&1 || exit 0

@@ -5,7 +5,7 @@ import re
 from tree import code_of, files as tree_files, read
 
 CODE = (".c", ".h", ".def", ".cu", ".cuh")
-# a definition: its type stands on the line before, or before its name
+# a function definition: its return type is on the line before its name, or in front of the name
 FUNCTION = re.compile(r"^([A-Za-z_][\w \t*]*)\n(\w+)\(((?:[^;{}()]|\([^()]*\))*)\)\n\{", re.M)
 LOCAL = re.compile(r"\b(static|inline|INLINE|VEC_INLINE)\b")
 
@@ -43,7 +43,7 @@ def unused():
             if not f.endswith((".h", ".cuh")) or not declares(text, m.start(), m.group(0)):
                 users[m.group(0)].add(f)
     begins, ends = pasted(texts)
-    # the server calls these by name
+    # the server looks these up by name
     called = set(re.findall(r"PGDLLEXPORT \w+ (\w+)\(", "".join(texts.values()))) | {"main", "_PG_init"}
     for f in sorted(texts):
         for m in FUNCTION.finditer(texts[f]) if f.startswith("src/") and f.endswith(".c") else ():

@@ -1,15 +1,16 @@
 #!/bin/bash
-# libFuzzer on everything that reads untrusted bytes, under AddressSanitizer and UBSan:
+# Run libFuzzer on all code that reads untrusted bytes, under AddressSanitizer and UBSan:
 #
 #	scripts/fuzz.sh [-s SECONDS | -f | -b] [-j JOBS] [-r SEED] [TARGET ...]
 #
-# TARGET: fuzz_gguf ..., all of tests/fuzz by default; 60 seconds each, two at a time.
-# The corpora begin with seeds made from the fixtures and stay in build/fuzz/corpus; an
-# input that fails is left in build/fuzz/found.  SEED: of libFuzzer's choices, 0 (default) = a
-# new one.  -f, for make check-full: a fixed number of inputs, the same ones on every machine (about 20
-# seconds each, with FULL=1 a minute), so that what fails once fails again: corpora of their own, addresses not random.
-# -b builds only.
-# Ends in `N passed, N failed, N skipped`.
+# TARGET: fuzz_gguf ..., all of tests/fuzz by default; 60 seconds each, two at a time.  The corpora start
+# with seeds made from the fixtures, and are kept in build/fuzz/corpus; an input that fails is left in
+# build/fuzz/found.  SEED: libFuzzer's seed, 0 (default) = a new one each time.  -f (for make check-full):
+# run a fixed number of inputs, the same ones on every machine (about 20 seconds each, with FULL=1 a
+# minute), so that a failure can be repeated.  -f uses corpora of its own and turns address randomization
+# off.
+# -b: only build.
+# The last line is `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seconds=60 jobs=2 seed=0 fixed= build_only=
@@ -29,7 +30,7 @@ shift $((OPTIND - 1))
 found=build/fuzz/found
 mkdir -p build/fuzz/log "$found"
 
-# a compiler that has libFuzzer
+# find out if the compiler has libFuzzer
 probe=$(mktemp -d)
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return !p || !n ? 0 : 0; }' >"$probe/t.c"
 if ! ${FUZZ_CC:-clang} -fsanitize=fuzzer,address,undefined -o "$probe/t" "$probe/t.c" 2>/dev/null; then
@@ -42,7 +43,7 @@ rm -rf "$probe"
 
 programs=$(printf 'build/engine/tests/fuzz/%s ' "$@")
 targets=$(printf 'build/fuzz/tests/fuzz/%s ' "$@")
-# the programs write the seeds, the targets read them
+# the programs of the plain build write the seeds, the fuzz targets read them
 if ! { make -s -j"$(nproc)" $programs && make -s -j"$(nproc)" FUZZ=1 CC="${FUZZ_CC:-clang}" $targets; } >build/fuzz/log/build 2>&1; then
 	tail -n 30 build/fuzz/log/build
 	echo "0 passed, $# failed, 0 skipped"
@@ -51,7 +52,7 @@ fi
 
 [ -z "$build_only" ] || exit 0
 
-# What a target runs in about 20 seconds, with FULL=1 in a minute.
+# Print how many inputs a target runs in about 20 seconds, or in a minute with FULL=1.
 runs_of() {
 	local minute=5000
 	case $1 in
@@ -64,7 +65,7 @@ runs_of() {
 	echo $((minute / (${#FULL} > 0 ? 1 : 3)))
 }
 
-# No input may hang (a minute is long, but others may use the machine, too), take 256 MB at
+# No input may hang (the limit is a minute, because other processes may use the machine), allocate 256 MB at
 # once or make the process grow to 2 GB.
 run_one() {
 	local t=$1 seconds=$2 seed=$3 fixed=$4 corpus=build/fuzz/corpus/$1 seeds=build/fuzz/seeds/$1 n
@@ -77,7 +78,7 @@ run_one() {
 	mkdir -p "$corpus"
 	rm -rf "$seeds" && mkdir -p "$seeds"
 	"build/engine/tests/fuzz/$t" --seeds "$seeds" || return 1
-	# leaks are looked for at the end of the run
+	# the sanitizer checks for leaks at the end of the run
 	ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 		timeout $limit $setarch "build/fuzz/tests/fuzz/$t" $how -seed="$seed" -max_len=262144 -timeout=60 \
 		-rss_limit_mb=2048 -malloc_limit_mb=256 -artifact_prefix="build/fuzz/found/$t-" \

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Have the built programs and libraries what scripts/harden.mk asks for?  Reads them with readelf and objdump.
+# Check that built files have what scripts/harden.mk asks for.  Reads them with readelf and objdump.
 #
-#	scripts/hardening.sh FILE ...		programs are position-independent executables, *.so libraries
+#	scripts/hardening.sh FILE ...		programs must be position-independent executables; *.so are libraries
 #
 # Prints each offence, then `hardening: N passed, N failed, N skipped`.
 passed=0 failed=0 skipped=0
@@ -39,10 +39,10 @@ look() {	# look FILE
 	ok "$f" 'it has memory that can be written and executed' hasnt "$segments" '^ +LOAD .* RWE '
 	ok "$f" 'its code is relocated (-fPIC)' hasnt "$dynamic" 'TEXTREL'
 	ok "$f" 'no canary is on its stack (-fstack-protector-strong)' has "$symbols" '__stack_chk_(fail|guard)'
-	case $f in *cuda*) return ;; esac	# built by nvcc: no calls that are checked, a path to the toolkit
+	case $f in *cuda*) return ;; esac	# nvcc builds it without checked calls, and with a path to the toolkit
 	ok "$f" 'no call of libc is checked (-D_FORTIFY_SOURCE)' has "$symbols" '_chk@'
 	ok "$f" 'it looks for libraries in places of its own' hasnt "$dynamic" 'RPATH|RUNPATH'
-	# the file's note is no help: it is about libc's own objects, too
+	# The file's property note can't be used: it holds only if libc's own objects have the marks, too.
 	if has "$head" 'Machine: +Advanced Micro Devices X86-64'; then
 		first=main
 		case $f in *.so) first=_PG_init ;; esac

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Install the module, the engine, the HTTP door, the remote program and the GPU's library if they were built, the SQL scripts and the
-# bundled model.
+# Install the module, the engine, the HTTP server, the remote program and the GPU library if they were
+# built, the SQL scripts and the bundled model.
 #
 #	PG_CONFIG=... MODULE=build/release/pg15/vllm_pg.so ENGINE=build/release/vllm_pg_engine HTTP= REMOTE= CUDA= \
 #		[DESTDIR=...] scripts/install.sh
 #
-# Everything that belongs together lies beside the library ($pkglibdir), where the
-# library finds it from its own path, so that a copied tree works too.  Files are
-# replaced by rename, never in place: a running engine keeps its own.
+# The script puts all files that belong together into one folder ($pkglibdir).  The library finds the others
+# from its own path, so that a copied tree works, too.  The script replaces files by rename, never in place,
+# so that a running engine keeps its own.
 set -eu
 lib=${DESTDIR:-}$($PG_CONFIG --pkglibdir)
 ext=${DESTDIR:-}$($PG_CONFIG --sharedir)/extension
@@ -23,7 +23,7 @@ put 755 "$ENGINE" "$lib"
 [ -z "${HTTP:-}" ] || put 755 "$HTTP" "$lib"
 [ -z "${REMOTE:-}" ] || put 755 "$REMOTE" "$lib"
 [ -z "${CUDA:-}" ] || put 755 "$CUDA" "$lib"
-# what a logits processor is compiled with
+# the header that a logits processor is compiled with
 put 644 src/core/sample/vllm_logits_processor.h "${DESTDIR:-}$($PG_CONFIG --includedir-server)/extension/vllm_pg"
 for f in vllm_pg.control vllm_pg_vector.control sql/vllm_pg--*.sql sql/vllm_pg_vector--*.sql; do put 644 "$f" "$ext"; done
 for d in models/*/; do

@@ -18,7 +18,7 @@ INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.M)
 CODE = (".c", ".h", ".def")
 LARGEST = 30
 LONGEST = 10000
-# what people write in a folder of tests
+# the kinds of files that people write in a folder of tests
 TESTS = CODE + (".cu", ".cuh", ".py", ".pl", ".pm", ".sh", ".sql", ".spec")
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a machine can see of the house rules: who may include whom, sizes of files and
-# functions, words that may not occur.  Prints each offence, then `lint: N passed, ...`.
+# Check the house rules that a script can check: which folder includes which, sizes of files and functions,
+# forbidden words.  Prints each offence, then `lint: N passed, ...`.
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0
 rule() {	# rule NAME OFFENCES
@@ -13,7 +13,7 @@ rule() {	# rule NAME OFFENCES
 	fi
 }
 
-# Includes of our own may only point down, and folders are small (scripts/layers.txt).
+# Our own includes may only point down, and folders are small (scripts/layers.txt).
 rule "layers and folders (scripts/layers.py)" "$(scripts/layers.py 2>&1)"
 rule "layers: kernels" "$(grep -rnE '^#include "' kernels --include='*.[ch]' --include='*.cu' --include='*.cuh' |
 	grep -vE '#include "(ref/|cpu/|cuda/|emu/|simde/)' | grep -vE '#include "[a-z0-9_]+\.(h|def)"$')"
@@ -21,7 +21,7 @@ rule "layers: no PostgreSQL header outside src/pg" \
 	"$(grep -rnE '#include "(postgres|fmgr|miscadmin|storage/|utils/|access/)' src kernels | grep -v '^src/pg/')"
 rule "kernels know no request" "$(grep -rniw 'requests\?' kernels --include='*.[ch]' --include='*.cu' --include='*.cuh' --include='*.def')"
 rule "threads and model code stay out of PostgreSQL" "$(grep -rnE 'pthread_|#include <(omp|cblas)' src/pg)"
-# the emulation is in the driver's place, which has its own
+# kernels/emu replaces the CUDA driver, which reads environment variables of its own
 rule "no getenv in the engine" "$(grep -rnw getenv src kernels | grep -v "^kernels/emu/")"
 rule "the forward pass computes by ops alone" "$(grep -rnE '\b(kpool_run|mat_row)\(' src/model --include='*.c' | grep -vE '^src/model/(weights/(pack|pack_cache)|layers/(rope|heads|pooler)|lora/lora|model)\.c')"
 rule "no architecture tests outside arch files" "$(grep -rnE 'strcmp\([^)]*arch' src/backend src/core src/runtime src/server src/model/layers/decoder.c src/model/model.c 2>/dev/null)"
@@ -52,7 +52,8 @@ rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*
 rule "register tiles keep their sums in registers (scripts/tiles.sh)" "$(scripts/tiles.sh 2>&1)"
 rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/init/guc*.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
 	grep -q "$g" docs/*/*.md || echo "$g is not in docs/"; done)"
-# names of a table's rows beside those of a table in the docs, first column: what only one of them has
+# Compare the names of a table's rows with the first column of a table in the docs; diff prints what only
+# one of them has.
 rule "docs/user/models.md has the options of src/runtime/model_options.def" "$(diff \
 	<(sed -nE 's/^(OPT|CALLER_OPTION)\((\w+).*/\2/p' src/runtime/model_options.def src/ipc/caller_options.def | sort) \
 	<(sed -n '/^## Options/,/^###/p' docs/user/models.md | sed -nE 's/^\| (`[^|]*) \|.*/\1/p' | grep -o '[a-z_0-9]*' | sort))"

@@ -21,7 +21,7 @@ TOKEN = re.compile(r"""
   | (?P<dollar>\$(?:[A-Za-z_]\w*)?\$) | (?P<param>\$\d+) | (?P<number>\d+(?:\.\d+)?) | (?P<word>@extschema@|[A-Za-z_]\w*)
   | (?P<cast>::) | (?P<assign>:=) | (?P<punct>[()\[\],;.:]) | (?P<op>[-+*/<>=~!@\#%^&|`?]+) | (?P<other>.)""", re.X | re.S)
 
-# what may stand before a bracket without being a function
+# words that may come before a bracket without being a function
 GRAMMAR = set("""all and any array as atomic by case cast check coalesce conflict cube distinct else elsif except exists extract filter
     from greatest group having if include index intersect into is join key lateral least left limit not offset on only operator or
     order over partition primary returning returns row rows select set setof some table then to union unique update using values
@@ -100,7 +100,7 @@ class Checker:
             if "@extschema@" in text:
                 self.found.append("%s:%d: @extschema@ stands in a string" % (self.name, at))
             head = words[max((i for i, w in enumerate(words) if w == ";"), default=-1) + 1:]
-            # a DO runs while the script does; so does what it executes
+            # a DO block runs while the script runs; so does the SQL that it executes
             if "format" in head:
                 text = FORMATTED.sub("x.y", text).replace("x.y.x.y", "x.y").replace(".x.y", ".y").replace("_x.y", "_y")
             self.check(text, at, runtime or ("do" not in head and "execute" not in head and "format" not in head))
@@ -220,7 +220,7 @@ def check_c(checker, text):
             try:
                 checker.check(sql, joined[1], runtime=True, fragment=True)
             except ValueError:
-                spare.append(joined[1])             # a part of a literal: its rest is elsewhere
+                spare.append(joined[1])             # only a part of a literal: the rest is in another string
 
     for m in C_TOKEN.finditer(text):
         kind, t = m.lastgroup, m.group()

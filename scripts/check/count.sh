@@ -1,23 +1,24 @@
-# count.sh: what the parts of check.sh share: counting, the lanes that programs run in, what took how long.
-# Sourced, not run.  All files are in build/check: NAME.out and NAME.status of a program, `times` and `failed` of the run.
+# count.sh: functions that all parts of check.sh share: counts, parallel lanes, times.  Sourced, not run.
+# All files are in build/check: NAME.out and NAME.status of each program, `times` and `failed` of the run.
 
 passed=0 failed=0 skipped=0
 failures=
 
-# A line of progress.
+# Print a line of progress.
 say() {
 	printf '%s\n' "$*"
 	touch build/check/said
 }
 
-# fail NAME [FILE]: what has no line of its own, such as a build, has failed; the end of FILE says why
+# fail NAME [FILE]: count a failure of something that prints no counts itself, such as a build; print the
+# end of FILE
 fail() {
 	[ -z "${2:-}" ] || tail -n 30 "$2"
 	say "$1: 0 passed, 1 failed"
 	failed=$((failed + 1)) failures="$failures $1"
 }
 
-# tally NAME OUTPUT-FILE STATUS [SECONDS]: count the last `N passed, N failed, N skipped` line
+# tally NAME OUTPUT-FILE STATUS [SECONDS]: add up the last line `N passed, N failed, N skipped`
 tally() {
 	local name=$1 out=$2 status=$3 took=${4:-} line counts
 	line=$(grep -aE '[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1)
@@ -39,7 +40,7 @@ tally() {
 	say "${line/#*: /$name: }${took:+ ($took s)}"
 }
 
-# step NAME COMMAND...: a program of a part's own, with its time
+# step NAME COMMAND...: run one program of a part in the foreground and count its results
 step() {
 	local name=$1 status
 	shift
@@ -49,7 +50,8 @@ step() {
 	return $status
 }
 
-# timed LIMIT NAME COMMAND...: the ticker knows about it, `times` will
+# timed LIMIT NAME COMMAND...: run a command with a time limit; the ticker shows it, and its times go to
+# `times`
 timed() {
 	local name=$2 status
 	touch "build/check/running/$name"
@@ -59,10 +61,10 @@ timed() {
 	return $status
 }
 
-# what a program took: seconds, and seconds of CPU
+# seconds_of NAME: print the seconds and CPU seconds that a program took
 seconds_of() { awk -v n="$1" '$1 == n { s = $2; c = $3 } END { print s " s, CPU " c }' build/check/times; }
 
-# Who has been silent for a minute says what is running.
+# After a minute without output, print which programs run.
 start_ticker() {
 	rm -rf build/check/running
 	mkdir -p build/check/running
@@ -76,9 +78,10 @@ start_ticker() {
 	disown
 }
 
-# run_lanes LANES TELL: the jobs of standard input, a line `KIND NAME COMMAND...` each.  So many at a time compute; one
-# that `waits` runs beside those: it has a limit, and finds a CPU, as they are nicer than it; those `alone`
-# have the machine for themselves at the end.  TELL NAME counts one that has ended.
+# run_lanes LANES TELL: run the jobs on standard input, each a line `KIND NAME COMMAND...`.  LANES jobs
+# compute at a time.  One job of kind `waits` runs beside them at a better priority: it has a time limit,
+# and so it gets CPU time in time.  Jobs of kind `alone` run last, one at a time.  Calls TELL NAME for each
+# job that has ended.
 run_lanes() {
 	local lanes=$1 tell=$2 kind name command
 	local computing=() waiting=() alone=()
@@ -108,7 +111,7 @@ run_lanes() {
 	done
 }
 
-start_job() {	# start_job KIND "NAME COMMAND...", in the background; of run_lanes
+start_job() {	# start_job KIND "NAME COMMAND...": start a job in the background, for run_lanes
 	local job=($2)
 	{
 		[ "$1" != computes ] || [ "$nicer" = 0 ] || renice -n 10 -p $BASHPID >/dev/null
@@ -117,7 +120,7 @@ start_job() {	# start_job KIND "NAME COMMAND...", in the background; of run_lane
 	kind_of[$!]=$1 name_of[$!]=${job[0]}
 }
 
-await_job() {	# for one of run_lanes
+await_job() {	# wait until one of run_lanes's jobs ends
 	local pid
 	wait -n -p pid "${!name_of[@]}"
 	case ${kind_of[$pid]} in
@@ -134,7 +137,8 @@ run_job() {	# run_job NAME COMMAND...
 	echo $? >"$out.status"
 }
 
-# The 20 programs that took most CPU, the tests of C programs that took longest, and the CPU seconds of each part.
+# Print the 20 programs that took most CPU, the longest tests of C programs, and the CPU seconds of each
+# part.
 tell_times() {
 	[ -s build/check/times ] || return 0
 	echo "most CPU (seconds of CPU, seconds, program; all are in build/check/times):"

@@ -15,7 +15,7 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-LINGER = 5      # seconds that what a command leaves behind has to end
+LINGER = 5      # seconds in which the processes that a command leaves behind must end
 
 
 def descendants():

@@ -1,7 +1,7 @@
 # programs.sh: the parts of check.sh that need no PostgreSQL.  Sourced, not run.
 #
-# scripts/check/programs.txt says what is unusual about a C program.  PROGRAMS='core/ test_jinja' chooses those whose
-# names have one of these words in them.
+# scripts/check/programs.txt lists what is unusual about a C program.  PROGRAMS='core/ test_jinja' selects
+# programs whose names contain one of these words.
 
 declare -A how
 
@@ -16,7 +16,8 @@ read_how() {
 has() { case " ${how[$1]:-} " in *" $2 "*) return 0 ;; esac; return 1; }	# has PROGRAM WORD
 value() { echo " ${how[$1]:-} " | sed -n "s/.* $2=\([^ ]*\) .*/\1/p"; }	# value PROGRAM WORD
 
-# The programs that run in a build (plain, asan, tsan), in this tier; of the folder of tests FOLDER alone, if it is given.
+# Print the programs that this tier runs in a build (plain, asan, tsan); with FOLDER, only those in that
+# folder of tests.
 programs_of() {	# programs_of BUILD [FOLDER]
 	local p w
 	for p in $all_programs; do
@@ -36,7 +37,8 @@ programs_of() {	# programs_of BUILD [FOLDER]
 	done
 }
 
-# run_programs BUILD [FOLDER]: what is built of it, two at a time where they don't want the machine for themselves
+# run_programs BUILD [FOLDER]: run the build's programs, as many at a time as there are CPUs; those of kind
+# `alone` run one at a time
 run_programs() {
 	local p kind dir=build/engine prefix= arguments
 	case $1 in
@@ -66,14 +68,14 @@ program() { timed "$2" "$1" "${@:3}"; }	# program NAME LIMIT BINARY ARGUMENT...
 
 tell_program() { tally "$1" "build/check/$1.out" "$(cat "build/check/$1.status")" "$(seconds_of "$1")"; }
 
-# What scripts/harden.mk asks for is in what was built.
+# Check that the built files have what scripts/harden.mk asks for.
 check_hardening() {
 	step hardening scripts/hardening.sh build/engine/vllm_pg_{engine,http,remote} "build/pg$PG_MAJOR/vllm_pg.so" vllm_pg_cuda.so
 }
 
 check_lint() { step lint scripts/lint.sh; }
 
-# Does docs/user/models.md say what the goldens prove?
+# Check that docs/user/models.md claims what the golden tests prove.
 check_tables() {
 	local p
 	for p in models_golden encoders_golden; do
@@ -81,13 +83,13 @@ check_tables() {
 	done
 }
 
-# The suite's programs under sanitizers.
+# Run the suite's programs under sanitizers.
 check_san() {
 	run_programs asan
 	run_programs tsan
 }
 
-# CUDA kernels on the CPU, and the code that is common to both sides through nvcc where there is one.
+# Run the CUDA kernels on the CPU, and compile the code that both sides share with nvcc if it is installed.
 check_emu() {
 	local b n
 	n=$(ls tests/emu/test_*.cu tests/emu/test_*.c | wc -l)
@@ -101,23 +103,24 @@ check_emu() {
 		[ ! -x "$b" ] || [ -d "$b" ] || echo "$(has "emu/${b##*/}" alone && echo alone || echo computes) emu-${b##*/} program emu-${b##*/} 600 $b"
 	done >build/check/programs.emu
 	CHECK_VERBOSE=1 run_lanes "$(nproc)" tell_program <build/check/programs.emu
-	# is the harness of `make check-gpu` right?
+	# check the harness of `make check-gpu` itself
 	[ -z "${FULL:-}" ] || step check_gpu scripts/check_gpu.sh --emu --json build/check/gpu_emu.json
 	step emu-nvcc make -s emu-nvcc
 }
 
-# Skipped well where there is no nvcc; where there is one, the library builds without a warning and its kernels
-# take what is written down.
+# Without nvcc the build must skip the library without an error.  With nvcc the library must build without a
+# warning, and its kernels must use the recorded amounts of registers and shared memory.
 check_cuda() {
 	step cuda_missing tests/cuda_missing.sh
-	# all capabilities every night: one without wgmma and one with it tell of most mistakes
+	# The nightly tier builds all capabilities.  Otherwise one without wgmma and one with it find most
+	# mistakes.
 	local sm=()
 	[ -n "${FULL:-}" ] || sm=("CUDA_SM=80 90a")
 	step cuda make -s -j"$(nproc)" cuda-check "${sm[@]}"
 	step gpu_only make -s -j"$(nproc)" gpu-only "${sm[@]}"
 }
 
-# Changed fixtures with a fixed seed, the same everywhere; then libFuzzer where there is one.
+# Run mutated fixtures with a fixed seed, the same on every machine; then libFuzzer if it is installed.
 check_fuzz() {
 	local b
 	wait_for_build fuzz || return
@@ -129,7 +132,7 @@ check_fuzz() {
 	grep -E '^fuzz_.* executions' build/check/fuzz.out
 }
 
-# The C programs of the benchmarks compile; none is run.
+# Compile the C programs of the benchmarks, but run none.
 check_bench() {
 	wait_for_build bench || return
 	passed=$((passed + 1))

@@ -1,19 +1,19 @@
 # server.sh: the parts of check.sh that need PostgreSQL.  Sourced, not run.
 
-# pg_timed LIMIT NAME FOLDER COMMAND...: as the server's user, in that folder
+# pg_timed LIMIT NAME FOLDER COMMAND...: run a command in that folder as the server's user
 pg_timed() {
 	export -f as_pg
 	export BASE PG_BIN
 	timed "$1" "$2" bash -c 'cd "$1" && shift && as_pg "$@"' as_pg "${@:3}"
 }
 
-# A server for regress and isolation, then pg_regress against it.
+# Start a server for the regression and isolation tests, then run pg_regress against it.
 check_sql() {
 	local tests specs regress isolation st
 	tests=$(cd tests/sql && if [ -n "${TESTS:-}" ]; then for t in $TESTS; do [ ! -f "$t.sql" ] || echo "$t"; done; else ls -- *.sql | sed 's/\.sql$//'; fi)
 	specs=$(cd tests/isolation/specs && if [ -n "${TESTS:-}" ]; then for t in $TESTS; do [ ! -f "$t.spec" ] || echo "$t"; done; else ls -- *.spec | sed 's/\.spec$//'; fi)
 	[ -n "$tests$specs" ] || return 0
-	# the first one makes the extension, which all others use
+	# 01_install creates the extension, which all other tests use
 	case $tests in '' | 01_install*) ;; *) tests="01_install $tests" ;; esac
 	. scripts/cluster.sh
 	cluster_base "build/check/pg$PG_MAJOR"
@@ -38,7 +38,7 @@ statement_timeout = '120s'" && cluster_start regress || return 1
 	fi
 	isolation=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/isolation/pg_isolation_regress
 	if [ -z "$specs" ]; then
-		: # TESTS names none
+		: # TESTS names no isolation test
 	elif [ -x "$isolation" ]; then
 		pg_timed 900 "isolation-pg$PG_MAJOR" "$BASE/out" "$isolation" --inputdir="$BASE/src/isolation" --outputdir="$BASE/out" --bindir="$PG_BIN" \
 			--host="$SOCK" --port="$port" --user=postgres --dbname=isolation_regression $specs >build/check/isolation.raw 2>&1
@@ -51,7 +51,7 @@ statement_timeout = '120s'" && cluster_start regress || return 1
 	cluster_stop regress immediate
 }
 
-count_regress() {	# count_regress NAME RAW STATUS: pg_regress's own lines to ours
+count_regress() {	# count_regress NAME RAW STATUS: count pg_regress's result lines
 	local ok bad
 	ok=$(grep -cE '^(test .*\.\.\. ok|ok [0-9])|^ok ' "$2")
 	bad=$(grep -cE '\.\.\. FAILED|^not ok ' "$2")
@@ -64,7 +64,7 @@ count_regress() {	# count_regress NAME RAW STATUS: pg_regress's own lines to our
 	tally "$1" "build/check/$1.out" "$bad" "$(seconds_of "$1")"
 }
 
-# The Python clients of the HTTP server, into $BASE/clients; without them their tests are skipped.
+# Install the Python clients of the HTTP server into $BASE/clients; without them their tests are skipped.
 find_clients() {
 	[ -d "$BASE/clients/anthropic" ] && return
 	local w pip
@@ -76,19 +76,21 @@ find_clients() {
 	rm -rf "$w"
 }
 
-# What a version of PostgreSQL may change: hooks, planner, triggers, utility statements, logs, the extension's scripts.
-# The engine's own tests need only one version.  FULL=1 runs all.
+# Tests of what may differ between PostgreSQL versions: hooks, planner, triggers, utility statements, logs,
+# the extension's scripts.  The engine's own tests need only one version.  FULL=1 runs all.
 VERSION_TAP='00 03 04 06 07 080 086 114 116 119'
-# What `make check` runs: life and death of the engine, a real model, each kind of SQL function, batches, jobs, HTTP, endpoints.
+# What `make check` runs: start, crash and restart of the engine, a real model, each kind of SQL function,
+# batches, jobs, HTTP, endpoints.
 CORE_TAP='001 003 004 005 009 020 022_chat 028 043 045 050_embed. 060 064 070 071 072 082 085 086 087 098 110 114'
-# Files that take long begin first, so that none of them is alone at the end, and have 600 seconds; others 300.
+# Long files start first, so that none of them runs alone at the end.  Their limit is 600 seconds, that of
+# others 300.
 LONG_TAP='040 083_http 111 023 093 041 064 042 030 110 112'
-# Those that compute with all CPUs, whose faults wait for what the engine does within a second, whose drafts must pay, or
-# that expect tokens within a tenth of a second.
-# 103 to 105 also want the CUDA kernels' emulation, which is built meanwhile.
+# Tests that need the whole machine: they compute with all CPUs, inject faults into what the engine must do
+# within a second, require that drafts gain time, or expect tokens within a tenth of a second.  103 to 105
+# also need the emulation of the CUDA kernels, which is built meanwhile.
 ALONE_TAP='010 096 098 100 103 104 105'
 
-named_by() {	# named_by NAME BEGINNINGS
+named_by() {	# named_by NAME BEGINNINGS: does NAME begin with one of these?
 	local w
 	for w in $2; do case $1. in "$w"*) return 0 ;; esac; done
 	return 1
@@ -104,7 +106,7 @@ wanted_tap() {
 	fi
 }
 
-# The TAP files to run: of each its kind (of run_lanes) and name, the long ones first.
+# Print the TAP files to run, each with its kind (long, short or alone); long files come first.
 tap_files() {
 	local t
 	for t in tests/t/[0-9]*.pl; do
@@ -120,7 +122,7 @@ tap_files() {
 	done | sort -s -k1,1
 }
 
-# What TAP files read, into $BASE.
+# Copy what TAP files read into $BASE.
 prepare_tap() {
 	cp tests/upgrade/*.sql "$([ -n "${PG_PREFIX:-}" ] || echo "$BASE/install")$($PG_CONFIG --sharedir)/extension/" || return 1
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
@@ -137,7 +139,7 @@ prepare_tap() {
 	as_pg env -u LC_ALL -u LANGUAGE LC_MESSAGES=C "$PG_BIN/initdb" -D "$BASE/template" -A trust -N >build/check/template.out 2>&1
 }
 
-# The CUDA kernels on the CPU as a library, which those tests open that run alone.
+# Build and copy the emulated CUDA kernels as a library; tests of kind `alone` load it.
 prepare_tap_emu() {
 	wait_for_build emu-lib
 	make -s emu-lib && mkdir -p "$BASE/hooks/emu" && { [ ! -f build/engine/emu/vllm_pg_cuda.so ] || cp build/engine/emu/vllm_pg_cuda.so build/engine/emu/libnccl_emu.so "$BASE/hooks/emu/"; }
@@ -150,7 +152,7 @@ check_tap() {
 	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
 	cluster_install && prepare_tap || { fail "$prefix" build/check/template.out; return; }
-	# in the environment of PostgreSQL::Test::Utils
+	# environment variables for PostgreSQL::Test::Utils
 	export TAP_CONF="shared_preload_libraries = 'vllm_pg'
 $EXT_CONF" TAP_PERL=$perl
 	tap_files >build/check/tap.files
@@ -170,7 +172,7 @@ tap_file() {	# tap_file NAME
 		prove -v -I "$TAP_PERL" -I "$BASE/t" "$BASE/t/$1.pl"
 }
 
-tell_tap() {	# tell_tap NAME: one that has ended
+tell_tap() {	# tell_tap NAME: count a TAP file that has ended
 	mv "build/check/$1.out" "build/check/$1.raw"
 	count_tap "$1" "build/check/$1.raw" "$(cat "build/check/$1.status")"
 }
@@ -185,7 +187,7 @@ count_tap() {
 	grep -E '^# (ms|figure)' "$2" | head -n 10
 	{
 		grep -E '^not ok' "$2"
-		# the reasons are in the test's own log
+		# the test's own log has the reasons
 		[ "$bad" = 0 ] || grep -aE -A 8 'Failed test' "$BASE/work/tmp_check/log/regress_log_${1#tap-pg*-}" 2>/dev/null |
 			sed -E 's/^\[[0-9:.()s]+\]\([0-9.]+s\) //' | grep -aE '^#  '
 		echo "$1: $((ok - skip)) passed, $bad failed, $skip skipped"
@@ -193,20 +195,20 @@ count_tap() {
 	tally "$1" "${2%.raw}.out" "$bad" "$(seconds_of "$1")"
 }
 
-# What a newcomer does first, from nothing: make the demo, again, connect, stop.
+# Do what a new user does first, from nothing: make the demo, make it again, connect, stop.
 check_demo() {
 	DEMO_DIR=build/check/demo scripts/demo.sh stop >/dev/null 2>&1
 	rm -rf build/check/demo
 	step demo tests/demo.sh build/check/demo
 }
 
-# Many sessions, mixed calls, cancels and kills of the engine.
+# Run many sessions with mixed calls, cancels and kills of the engine.
 check_soak() {
 	STEP_LIMIT=$(((${SOAK_MINUTES:-1} + 10) * 60)) step soak bench/soak --minutes "${SOAK_MINUTES:-1}"
 	grep -E '^(latency|[0-9.]+ minutes)' build/check/soak.out
 }
 
-# Hostile calls of every SQL function by three roles (docs/user/security.md).
+# Run hostile calls of every SQL function as three roles (docs/user/security.md).
 check_fuzz_sql() {
 	step fuzz_sql scripts/fuzz_sql ${FUZZ_SQL:---calls 5000}
 }

@@ -1,6 +1,7 @@
-# tiers.sh: which parts of check.sh a tier has, in which order.  Sourced, not run.
+# tiers.sh: which parts of check.sh each tier runs, and in which order.  Sourced, not run.
 #
-# Tests of the server wait most of their time.  So these come first, and the builds of the other parts run behind them.
+# Tests of the server wait most of their time.  So they come first, and the other parts' builds run in the
+# background.
 
 tier_check() {
 	check_lint
@@ -36,7 +37,8 @@ tier_full() {
 	check_bench
 }
 
-# Everything: all programs plain and under sanitizers, all TAP files everywhere, long simulations, soak and fuzz.
+# Run everything: all programs plain and under sanitizers, all TAP files on all versions, long simulations,
+# soak and fuzz tests.
 tier_nightly() {
 	local version
 	export FULL=1
@@ -76,7 +78,7 @@ run_part() {
 	return 0
 }
 
-# plan_of TIER: what it would run
+# plan_of TIER: print what the tier would run
 plan_of() {
 	local b
 	case $tier in
