@@ -29,7 +29,7 @@ import gen_model  # noqa: E402
 
 NOT_INSTALLED = 3
 
-# name: (file of the model, options of llm_create_model, unit whose peak it is compared with)
+# name: (model file, options of llm_create_model, unit whose measured peak bounds the format)
 FORMATS = {
     "BF16": ("", "", "bf16"),
     "F16": ("f16.gguf", "", "float"),
@@ -239,7 +239,7 @@ class Session:
         try:
             self.p.stdin.close()
         except BrokenPipeError:
-            pass  # it has ended by itself
+            pass  # the process has already ended
         self.p.wait()
 
 
@@ -248,7 +248,8 @@ class Server:
 
     def __init__(self, args, conf="", share=False, name=""):
         self.name = f"scratch{name}{os.getpid()}"
-        # all tokens are to be computed, but where their sharing is the work
+        # Every prompt token must be computed, so prefix caching is off, unless sharing prefixes is what a
+        # benchmark measures.
         caching = "on" if share or "prefix" in getattr(args, "works", ()) else "off"
         lines = [f"vllm.cpu_threads = {args.threads}", "max_connections = 60", "fsync = off",
                  "vllm.engine_timeout = 120s", f"vllm.enable_prefix_caching = {caching}", conf, *getattr(args, "conf", [])]
@@ -317,7 +318,7 @@ class Server:
             raise BenchError(f"{bad} prompts do not have {n} tokens")
 
 
-# ---- peers ----
+# ---- peers: the other engines ----
 
 class Peer:
     """A process (with its children) that only runs while it is on turn."""
@@ -358,7 +359,7 @@ class Peer:
         raise BenchError(f"{what}\n{tail}")
 
 
-# ---- serving: requests of PROMPT_TOKENS + NEW_TOKENS, so many in flight ----
+# ---- serving: requests of PROMPT_TOKENS + NEW_TOKENS, IN_FLIGHT of them at a time ----
 
 PROMPT_TOKENS, NEW_TOKENS, IN_FLIGHT, COMMON = 128, 64, 16, 100
 SERVE_CONF = f"vllm.max_num_seqs = {IN_FLIGHT}"

@@ -63,7 +63,7 @@ def parts(method, n, k):
     if method == "w8a8":
         return [("weight", "I8", (n, k), None), ("weight_scale", "BF16", (n, 1), b"\x80\x39")]
     if method == "fp8":
-        # a byte more than once: no NaN among them
+        # random bytes, repeated to fill the matrix; none of them is a NaN in E4M3
         return [("weight", "F8_E4M3", (n, k), bytes(x for x in random.Random(1).randbytes(1 << 16) if x & 127 != 127)),
                 ("weight_scale_inv", "F32", (-(-n // 128), groups), struct.pack("<f", 0.0002))]
     if method == "nf4":

@@ -40,13 +40,15 @@ SHAPES = {
                  max_position_embeddings=2048, rope_theta=10000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),
 }
 SHAPES["words"] = dict(SHAPES["tiny"], tie_word_embeddings=False, _words=True)
-WORDS_AT = 258  # ids of words begin here
+WORDS_AT = 258  # the first id of a word
 POOL = 64 << 20
-# the one merge, which some readers of vocabularies want to see: two spaces (GPT-2's name of the byte)
+# The only merge rule, because some vocabulary readers reject a file without one: two spaces (in GPT-2's
+# spelling of that byte).
 SPACES, SPACE_MERGE = "\u0120\u0120", "\u0120 \u0120"
 
-# name: (number in GGUF, weights of a block, bytes of a block, halves at offsets, bytes 8..15 in a range)
-# A half is d; where the format has minima, dmin is as many times d as makes the mean 0.
+# name: (type number in GGUF, weights per block, bytes per block, offset and size of each half float, range
+# of scale bytes 8..15) A half is the scale d.  If the format has minima, dmin is the multiple of d that
+# makes the mean 0.
 BLOCKS = {
     "q4_0": (2, 32, 18, {0: 0.004}, None),
     "q4_1": (3, 32, 20, {0: 0.004, 2: -0.03}, None),
@@ -63,7 +65,7 @@ BLOCKS = {
     "mxfp4": (39, 32, 17, {}, (0, 1)),
 }
 PLAIN = {"f32": (0, 4), "f16": (1, 2), "bf16": (30, 2)}
-# files of mixed types: matrices, embedding and head; other types are everywhere
+# Files of mixed types: (matrices, embedding and head).  All other files have one type.
 MIXED = {"q4_k_m": ("q4_k", "q6_k"), "q4_k": ("q4_k", "q6_k"), "q5_k": ("q5_k", "q6_k"), "q2_k": ("q2_k", "q6_k"),
          "q3_k": ("q3_k", "q6_k"), "q4_0": ("q4_0", "q6_k"), "q4_1": ("q4_1", "q6_k"), "q5_0": ("q5_0", "q6_k"),
          "q5_1": ("q5_1", "q6_k"), "iq4_nl": ("iq4_nl", "q6_k"), "iq4_xs": ("iq4_xs", "q6_k"), "mxfp4": ("mxfp4", "q6_k")}
@@ -132,7 +134,8 @@ class Weights:
         rnd = self.rnd
         if kind in PLAIN:
             pool, size = bytearray(rnd.randbytes(POOL)), 2
-            # little-endian: the high byte is the sign and most of the exponent, magnitudes are 2^-8 to 2^-6
+            # little-endian: the high byte holds the sign and most of the exponent, so magnitudes are 2^-8
+            # to 2^-6
             high = (0x3b, 0x3c, 0xbb, 0xbc) if kind == "bf16" else (0x1c, 0x20, 0x9c, 0xa0)
             hi = bytes(rnd.choice(high) for _ in range(1 << 16))
             pool[1::2] = (hi * (POOL // 2 // len(hi) + 1))[: POOL // 2]
@@ -144,7 +147,7 @@ class Weights:
                 lo, hi = struct.pack("<e", value)
                 pool[at::size], pool[at + 1::size] = bytes([lo]) * n, bytes([hi]) * n
             for at in range(*positive) if positive else ():
-                # bytes of scales: 8 to 15, or MXFP4's exponent 2^-8
+                # scale bytes: 8 to 15, or for MXFP4 the exponent 2^-8
                 pool[at::size] = bytes([119]) * n if kind == "mxfp4" else bytes(x & 7 | 8 for x in rnd.randbytes(n))
         self.pools[kind] = bytes(pool), size
         return self.pools[kind]

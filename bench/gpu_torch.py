@@ -39,7 +39,7 @@ def gemm(torch, cuda, smoke):
     sizes = [(40, 72, 64)] if smoke else [(s, s, s) for s in (4096, 8192)] + [(m, n, k) for n, k in LAYER for m in ROWS]
     where = "cuda" if cuda else "cpu"
     for m, n, k in sizes:
-        # so many matrices that no L2 has them
+        # use enough matrices that no L2 cache holds them all
         count = 1 if smoke else (512 << 20) // (2 * n * k) + 1
         x = torch.randn(m, k, device=where, dtype=torch.bfloat16)
         w = [torch.randn(n, k, device=where, dtype=torch.bfloat16) for _ in range(count)]

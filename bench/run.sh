@@ -1,9 +1,9 @@
 #!/bin/bash
-# All benchmarks, one after the other.  Nothing else should run on the machine.
+# Run all benchmarks, one after the other.  Nothing else should run on the machine.
 #
 #	bench/run.sh [--quick]
 #
-# Without the peers when they are not installed (bench/peers-setup).
+# Skips the peers if they are not installed (bench/peers-setup).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 quick=

@@ -1,11 +1,10 @@
 #!/bin/bash
-# What batching across sessions gives: tokens/s of 1, 4 and 16 sessions that each run
-# one statement over the demo's table, row by row, on the bundled model.
+# Measure what batching across sessions gains: tokens/s of 1, 4 and 16 sessions.  Each session runs one
+# statement over the demo's table, row by row, on the bundled model.
 #
 #	make demo && bench/sessions.sh
 #
-# Each row generates 64 tokens.  Prints tokens/s, the average batch and the ratio to
-# one session.
+# Each row generates 64 tokens.  Prints tokens/s, the average batch size and the ratio to one session.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${1:-} in

@@ -1,16 +1,16 @@
 #!/bin/bash
-# What the batch node gives: one session, one statement, many rows.
+# Measure what the batch node gains: one session, one statement, many rows.
 #
 #	bench/statement.sh [fake|overhead|bundled|half|planner ...]		(default: all)
 #
-# fake		320 rows on the fake engine (20 ms a step, 32 at once): off / on
-# overhead	the fake engine at 0 ms: microseconds a row, against row by row
-# bundled	1,000 distinct prompts, bundled model: against vllm_pg_engine --offline on the
-#			same prompts with the same settings; answers are compared
-# half		random BF16 model of the 0.5B shape, 64 requests of 128 + 64 tokens: off / on
+# fake		320 rows on the fake engine (20 ms per step, 32 sequences at once): off / on
+# overhead	the fake engine at 0 ms: microseconds per row, compared with row by row
+# bundled	1,000 distinct prompts on the bundled model, compared with vllm_pg_engine --offline on the
+#			same prompts with the same settings; the answers are compared, too
+# half		a random BF16 model of the 0.5B shape, 64 requests of 128 + 64 tokens: off / on
 # planner	pgbench -S with and without the library, interleaved
 #
-# Starts a server of its own under build/bench.  ROUNDS=3; medians are printed.
+# Starts its own server under build/bench.  ROUNDS=3; prints medians.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
@@ -31,7 +31,7 @@ PORT=$(free_port 55900)
 trap 'cluster_stop bench immediate' EXIT
 
 sql() { as_pg psql -XAtq -h "$SOCK" -p "$PORT" -U postgres -d postgres -v ON_ERROR_STOP=1 "$@"; }
-server() {	# server "CONF": a fresh one
+server() {	# server "CONF": start a new server with these settings
 	cluster_stop bench immediate || true
 	cluster_init bench "$PORT" "max_connections = 20
 fsync = off
@@ -41,12 +41,13 @@ $1"
 	sql -c 'CREATE EXTENSION vllm_pg'
 }
 median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-# ms SETTINGS QUERY: milliseconds until psql has the whole result, which goes to $BASE/answers
+# ms SETTINGS QUERY: print the milliseconds until psql has the whole result; psql writes the result to
+# $BASE/answers
 ms() {
 	printf '%s;\n\\o %s\n\\timing on\n%s;\n' "$1" "$BASE/answers" "$2" | sql -f - |
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n 1
 }
-medians() {	# medians SETTINGS QUERY
+medians() {	# medians SETTINGS QUERY: print the median of the rounds
 	for _ in $(seq "$ROUNDS"); do ms "$1" "$2"; done | median
 }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
@@ -108,7 +109,7 @@ bench_half() {
 	server "vllm.cpu_threads = ${THREADS:-$(nproc)}
 vllm.default_params = '{\"ignore_eos\": true, \"temperature\": 0}'"
 	sql -c "SELECT llm_create_model('half', '$model')" -c "SELECT llm_load_model('half')" >/dev/null
-	# 128 tokens of prompt: cut to measure by the model's own tokenizer
+	# Cut each prompt to 128 tokens with the model's own tokenizer.
 	sql -c "CREATE TABLE h AS SELECT i AS id, llm_detokenize((llm_tokenize(string_agg(md5(i || '-' || j), ' '), false, 'half'))[1:128], false, 'half') AS p
 		FROM generate_series(1, $rows) i, generate_series(1, 12) j GROUP BY i"
 	local q="SELECT count(llm_generate(p, max_tokens => 64, model => 'half')) FROM h"
@@ -123,7 +124,7 @@ bench_planner() {
 	server "" && as_pg "$PG_BIN/pgbench" -q -i -s 5 -h "$SOCK" -p "$PORT" -U postgres postgres 2>/dev/null
 	run() { as_pg "$PG_BIN/pgbench" -n -S -c 1 -T "${SECONDS_A_RUN:-5}" -h "$SOCK" -p "$PORT" -U postgres postgres 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p'; }
 	for r in $(seq "${PAIRS:-6}"); do
-		# the order changes from pair to pair
+		# alternate the order from pair to pair
 		for i in $([ $((r % 2)) = 0 ] && echo with without || echo without with); do
 			cluster_stop bench fast
 			[ $i = with ] && l=vllm_pg || l=
