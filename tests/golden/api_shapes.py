@@ -64,7 +64,7 @@ CHUNKS = {
     "/v1/messages": at.RawMessageStreamEvent,
     "/v1/responses": orr.ResponseStreamEvent,
 }
-# endpoints that neither package knows
+# endpoints that neither client package knows
 OWN = {"/tokenize", "/detokenize", "/classify", "/pooling", "/score", "/rerank"}
 
 def type_of(path, stream, body, answer):

@@ -39,7 +39,7 @@ def answer(name):
             gap = min(gap, float(two.values[0] - two.values[1]))
             ids.append(int(two.indices[0]))
             x = torch.cat([x, layer(torch.tensor([ids[-1:]])).float()], 1)
-        # rounding shall not decide
+        # take only texts whose best two tokens differ clearly, so that rounding can't decide
         if gap > CLOSE:
             return rows, ids
     raise SystemExit(name + ": no clear answer")

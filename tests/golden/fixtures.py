@@ -27,7 +27,8 @@ import tarfile
 ARCHIVES = "tests/fixtures"
 FOLDERS = "build/fixtures"
 
-# numbers of two and four bytes: literals by their place in these
+# The files hold numbers of two and four bytes, so let the literal coder use the byte's position in them
+# (lp).
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26, "lc": 0, "lp": 2, "pb": 2}]
 
 

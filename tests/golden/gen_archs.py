@@ -166,7 +166,7 @@ class Gguf:
         a = np.ascontiguousarray(a.float().numpy() if isinstance(a, torch.Tensor) else a)
         stem, suffix = name.rsplit(".", 1)
         name = raw_name or self.names.get_name(name) or self.names.get_name(stem) + "." + suffix
-        # as llama.cpp's converter has it
+        # llama.cpp's converter leaves the same tensors in F32
         exact = a.ndim < 2 or stem.endswith("norm") or name == "position_embd.weight" or ".ssm_conv1d." in name \
             or ".ssm_norm." in name or name.endswith((".ssm_a", ".ssm_d"))
         kind = gguf.GGMLQuantizationType.F32 if exact else self.kind
@@ -233,7 +233,7 @@ def make(name, a):
         out = Gguf(os.path.join(gm.FIXTURES, stem + ".gguf"), arch, config, qtype)
         a["gguf"](out, config, {k: v.float() for k, v in model.state_dict().items()})
         out.close()
-        # half precision: the file holds the same weights; the reference is the same
+        # The half-precision GGUF file holds the same weights, so the expected result is the same.
         assert qtype == {"float16": "F16", "bfloat16": "BF16"}[dtype]
         gm.write_expected(stem, prompt, tokens, logits, positions)
     if "stored" in a:

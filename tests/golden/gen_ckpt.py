@@ -583,7 +583,7 @@ def fp8_cases():
         s, s64 = c.scales(3, down, 1, dtype=torch.float32)
         c.add(module, {"": q.reshape(3, 24, 40), "_scale_inv": s, "_activation_scale": torch.ones(3)},
               v * s64.reshape(-1, 1).repeat(24 // down, 0), "BF16", BF16)
-    # every code there is, but NaN
+    # all codes but NaN
     q = torch.tensor([[b for b in range(256) if b & 127 != 127]], dtype=torch.uint8).view(torch.float8_e4m3fn)
     c.add("m.all", {".weight": q, ".weight_scale": torch.tensor(1.0)}, q.double().numpy(), "BF16", 0.0)
     c.write()
@@ -866,7 +866,7 @@ def hqq_cases():
     hqq(c, "m.small", 7, 96, 3, 32, 1, "Q4_1", ZERO)
     hqq(c, "m.two", 32, 320, 2, 32, 1, "Q4_1", ZERO)
     hqq(c, "m.ternary", 32, 64, 1.58, 64, 1, "Q4_1", ZERO)
-    # a code may lie next to its zero point, and a block have no other
+    # with one bit, a code may lie next to its zero point, and a block may have only one code
     hqq(c, "m.one", 32, 128, 1, 64, 1, "Q4_1", 2.0 ** -4)
     c.write()
     c = Case("hqq_axis0", {"quant_method": "hqq", "skip_modules": [], "quant_config": config(4, 64, 0)})

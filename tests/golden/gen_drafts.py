@@ -52,7 +52,7 @@ MTP = dict(TARGET, model_type="glm4_moe", num_hidden_layers=2, moe_intermediate_
            routed_scaling_factor=1.5, norm_topk_prob=True, use_qk_norm=True, attention_bias=True, partial_rotary_factor=0.5,
            num_nextn_predict_layers=1)
 MIMO = dict(TARGET, model_type="qwen2", num_hidden_layers=2, rms_norm_eps=1e-6)
-# a draft's own: other sizes than the target's
+# the draft model's sizes differ from the target's
 EAGLE = dict(model_type="llama", vocab_size=gm.VOCAB, hidden_size=HIDDEN, intermediate_size=40, num_hidden_layers=1,
              num_attention_heads=4, num_key_value_heads=2, head_dim=8, hidden_act="silu", max_position_embeddings=64,
              rms_norm_eps=1e-6, rope_theta=10000.0, torch_dtype="float16")
@@ -248,7 +248,7 @@ def eagle(name, target, bias, norms):
     c = LlamaConfig(**{**EAGLE, "attention_bias": False})
     c._attn_implementation = "eager"
     layer = fill(LlamaDecoderLayer(c, 0), g, 0.5)
-    # no norm comes before the head
+    # there is no norm before the head
     fc = fill(nn.Linear(2 * HIDDEN, HIDDEN, bias=bias), g, 0.5)
     w = {f"layers.0.{k}": v for k, v in layer.state_dict().items() if "input_layernorm" not in k}
     w.update({f"fc.{k}": v for k, v in fc.state_dict().items()})

@@ -84,7 +84,7 @@ def hidden(model, ids, types):
         return model.base_model(**args).last_hidden_state[0].numpy()
 
 
-# ---- Jina's ----
+# ---- Jina ----
 
 def slopes(n):
     """Of ALiBi: a geometric series for a power of two; heads beyond it take every other one of the next."""
@@ -168,7 +168,7 @@ def jina(c, w, ids, types):
     return x.numpy()
 
 
-# ---- Nomic's second ----
+# ---- Nomic, version 2 ----
 
 def nomic2_weights(c, seed):
     g = torch.Generator().manual_seed(seed)
@@ -238,7 +238,7 @@ def nomic2(c, w, ids, types):
     return x.numpy()
 
 
-# ---- other layouts ----
+# ---- other checkpoint layouts ----
 
 def nomic_stored(c, w):
     """As the first checkpoints are: q, k and v in one, other names, other keys."""
@@ -394,7 +394,7 @@ def gguf_nomic2(out, c, w):
     out.out.add_expert_count(c["num_experts"])
     out.out.add_expert_used_count(c["moe_top_k"])
     for name, t in w.items():
-        # converters leave out the experts' bias, which is zero
+        # converters leave out the experts' bias, because it is zero
         if ".experts.mlp." in name:
             t = t.view(c["num_experts"], -1, c["n_embd"])
             out.tensor(name + ".weight", t.transpose(1, 2) if name.endswith("w2") else t)
@@ -457,11 +457,12 @@ ENCODERS = {
                                  num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, mask_token_id=3,
                                  max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=2),
                      longest=100, gguf=gguf_euro, gguf_arch="eurobert"),
-    # behind the others, whose seeds are their places
+    # Keep these after the others: a model's place in this table is its seed.
     "nomic_bert_moe": dict(config={**NOMIC2, "seed_bias": 1}, longest=60, weights=nomic2_weights, reference=nomic2),
     "nomic_bert_moe_zero": dict(config={**NOMIC2, "seed_bias": 0}, longest=60, weights=nomic2_weights, reference=nomic2,
                                 gguf=gguf_nomic2, gguf_arch="nomic-bert-moe"),
-    # rows of whole blocks of 32, for formats that have such; other families: pools/initialized.py
+    # rows are multiples of 32, as the formats with blocks of 32 need; pools/initialized.py has other
+    # families
     "ernie_wide": dict(config={**BERT, "model_type": "ernie", **WIDE}),
     "jina_bert_wide": dict(config={**JINA, "feed_forward_type": "geglu", "kind": "", **WIDE}, reference=jina),
     "jina_v3_wide": dict(config={**ROPE, "model_type": "jina_embeddings_v3", "type_vocab_size": 1, **WIDE}),

@@ -36,8 +36,8 @@ EXPECTED = "tests/golden/lora_expected"
 ATTN = ["q_proj", "k_proj", "v_proj", "o_proj"]
 ALL = ATTN + ["gate_proj", "up_proj", "down_proj"]
 
-# base: a fixture of models; dtype: what the weights are stored as; save: with the embedding, and the head, that are
-# added to, as peft does of its own accord; the rest are peft's keys
+# base: a model of the fixtures; dtype: the type of the stored weights; save: also store the whole embedding
+# and head that the adapter adds to, as peft does by default; all other keys are peft's
 CASES = {
     "llama_all": dict(base="llama_f32", r=8, lora_alpha=16, target_modules=ALL),
     "llama_rslora": dict(base="llama_f32", r=16, lora_alpha=8, use_rslora=True, target_modules=["q_proj", "v_proj"],
@@ -188,7 +188,7 @@ def make(name):
     gm.EXPECTED = EXPECTED
     gm.write_expected(name, prompt, [], logits, positions)
     gm.EXPECTED = "tests/golden/models_expected"
-    # a head that is tied can't be merged without changing the embedding, too
+    # a tied head can't be merged without changing the embedding, too
     tied = getattr(model.config, "tie_word_embeddings", False) and {"lm_head", "embed_tokens"} & set(case["target_modules"])
     merged = np.nan if tied else np.abs(gm.logits_of(model.merge_and_unload(), prompt) - logits).max()
     assert tied or merged < 1e-3, merged

@@ -19,7 +19,7 @@ import sys
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
-# how alike two texts are by a reader's judgement, from 5 (the same) to 0 (nothing in common)
+# how similar a human reader finds two texts, from 5 (same meaning) to 0 (nothing in common)
 PAIRS = [
     (5.0, "A man is playing a guitar.", "A man plays the guitar."),
     (5.0, "How do I reset my password?", "What are the steps to reset a password?"),

@@ -52,8 +52,8 @@ MARGIN = 2e-3
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 
-# old: the configuration in the style before transformers 5 (rope_theta at the top,
-# rope_scaling, torch_dtype); otherwise rope_parameters and dtype.
+# old: write the configuration in the style before transformers 5 (rope_theta at the top, rope_scaling,
+# torch_dtype); otherwise with rope_parameters and dtype.
 MODELS = {
     "llama_f32": dict(kind="llama", dtype="F32", hidden=48, heads=3, kv=1, hd=16, inter=80,
                       layers=2, gguf=["F32"]),
@@ -314,7 +314,8 @@ def write_gguf(file, m, w, qtype):
         k = kind if a.ndim == 2 else gguf.GGMLQuantizationType.F32
         data = gguf.quants.quantize(a, k)
         out.add_tensor(names.get_name(stem) + "." + suffix, data, raw_dtype=k)
-        # the reference takes q and k unpermuted: quantization is by row, so it commutes
+        # The reference uses q and k before the permutation.  That is right because quantization works by
+        # rows, and the permutation moves whole rows.
         back[name] = torch.from_numpy(gguf.quants.dequantize(gguf.quants.quantize(t.float().numpy(), k), k))
     out.write_header_to_file()
     out.write_kv_data_to_file()

@@ -156,7 +156,7 @@ class Reference:
         with torch.no_grad():
             return self.model(**x).logits[0].double().numpy()
 
-    # ---- one function a task ----
+    # ---- one function per task ----
 
     def embed(self, case):
         if self.st is None:

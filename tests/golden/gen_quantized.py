@@ -181,7 +181,7 @@ MODELS = {
     "quant_torchao": (torchao, {"quant_method": "torchao", "quant_type": {"default": {
         "_type": "Int8WeightOnlyConfig", "_version": 2, "_data": {"group_size": None}}}}),
 }
-# where the configuration is, if not in config.json
+# file of the quantization's configuration, if that is not config.json
 FILES = {"quant_awq": "quant_config.json", "quant_nvfp4": "hf_quant_config.json"}
 
 
@@ -217,7 +217,8 @@ def int8_groups(a):
     return torch.cat(out, -1)
 
 
-# inputs rounded as the engine does it, where all quantized matrices hold their values exactly
+# Expected results with inputs rounded as the engine rounds them, for models whose quantized matrices all
+# hold their values exactly.
 ROUNDED = {"quant_ct_w4a16": ("_int8", gm.int8), "quant_gptq_3bit": ("_int8", gm.int8),
            "quant_ct_w8a8": ("_int8", int8_groups), "quant_fp8": ("_bf16", gm.bf16)}
 

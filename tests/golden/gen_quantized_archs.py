@@ -71,7 +71,7 @@ def fp8_together(stored, tensors, values):
 
 SMALL = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              head_dim=16, tie_word_embeddings=False)
-# all experts for each token: which are chosen is tested elsewhere, and may change with a rounding
+# Every token uses all experts.  Other tests check the choice of experts, and a rounding may change it.
 MOE = dict(num_experts_per_tok=4, norm_topk_prob=True, moe_intermediate_size=64)
 QWEN3_MOE = dict(SMALL, model_type="qwen3_moe", num_experts=4, **MOE)
 QWEN3_MOE["tie_word_embeddings"] = True
@@ -84,9 +84,10 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
 LAYERS = r"\.layers\..*(proj|proj_with_mqa|\.w\d)$"
 
-# left: modules that stay as they are; layers: those that don't, else; rounded: the ending and the
-# rounding of an expectation with rounded inputs, where all quantized matrices hold their values; exact: the ending
-# of an expectation for kernels that keep matrices as they are, and the method whose values these are
+# layers: modules that are quantized, LAYERS by default; left: those of them that stay as they are; rounded:
+# suffix and rounding function of an expected result with rounded inputs, if all quantized matrices hold
+# their values; exact: suffix of an expected result for kernels that keep matrices unconverted, and the
+# method that gives these values
 MODELS = {
     "quant_qwen3_moe_gptq": dict(config=QWEN3_MOE, method=gptq, quantization=dict(GPTQ, dynamic={"-:.*mlp\\.gate$": {}}),
                                  rounded=("_int8", gm.int8)),

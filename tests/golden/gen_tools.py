@@ -30,7 +30,7 @@ import gen_models as gm  # noqa: E402
 
 HIDDEN, INTER = 64, 384
 SEED = 1
-# of models whose activations round badly with that
+# another seed for models whose activations round badly with SEED
 SEEDS = {"tool_autoround_gptq": 2}
 
 

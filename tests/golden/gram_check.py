@@ -22,7 +22,7 @@ PROGRAM = "build/engine/tests/unit/grammar/test_gram_walk"
 
 def check_json(schema, text, memo):
     if schema not in memo:
-        # doubles would round: 1226.679 is a multiple of 0.9973
+        # Decimal, because doubles would round: 1226.679 is a multiple of 0.9973
         s = json.loads(schema, parse_float=decimal.Decimal)
         cls = jsonschema.validators.validator_for(s, default=jsonschema.Draft202012Validator)
         memo[schema] = cls(s, format_checker=cls.FORMAT_CHECKER)

@@ -954,7 +954,7 @@ STATEMENTS = [
 ]
 
 
-# Texts, and the arguments of wordwrap that each is tried with.
+# Texts, and the arguments of wordwrap that each text is tested with.
 WRAP = [
     "", " ", "   a   b   ", "Look, goof-ball -- use the -b option!", "Hello there -- you goof-ball, use the -b option!", "a-b-c-d-e-f", "em-dash--like this---or that----then", "what--?", "--option --long-option=value -x",
     "well-known state-of-the-art X-ray T-shirt e-mail 3-4 a1-b2 x-1 ab-cd", "averyveryverylongwordwithoutanybreak", "very-very-very-long-word-with-hyphens and more", "-----------------", "a----------------", "ab cd ------ ef",

@@ -17,7 +17,7 @@ CONTAINERS = ("safetensors", "gguf")
 def table(lines):
     cells = {}
     for line in lines:
-        # another stream's line may have got in front of it
+        # a line of another output stream may come before "cell" on the same line
         at = line.find("cell ")
         if at < 0 or len(line[at:].split()) != 5:
             continue

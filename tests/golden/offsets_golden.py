@@ -20,7 +20,7 @@ TEXTS = [
     "a\r\nb", "q" * 120, "مرحبا بالعالم", "नमस्ते दुनिया", "<|im_start|>user text", "wort [MASK] x", "½ ﷺ Ⅳ",
 ]
 
-# of CR LF, a grapheme to the library, what stands behind gets places that are off by one
+# The library treats CR LF as one grapheme, so its offsets after it are wrong by one.
 SKIP = [("metaspace", "a\r\nb"), ("t5", "a\r\nb")]
 
 
@@ -33,7 +33,8 @@ def main():
             for text in TEXTS:
                 if (name, text) in SKIP:
                     continue
-                # the post-processor trims offsets, so it must run; what it adds has no place in the text
+                # The post-processor must run because it trims offsets.  The tokens that it adds have no
+                # place in the text.
                 e = tok.encode(text)
                 rows = [(i, a, b) for i, (a, b), m in zip(e.ids, e.offsets, e.special_tokens_mask) if not m]
                 plain = tok.encode(text, add_special_tokens=False)

@@ -38,19 +38,19 @@ import gen_models as gm
 
 T = gguf.GGMLQuantizationType
 NONE = 0xffffffff
-# offsets of the scales in a block
+# byte offsets of the two scales in a block
 KINDS = {
     "Q8_0": (0, NONE), "Q4_0": (0, NONE), "Q4_1": (0, 2), "Q5_0": (0, NONE), "Q5_1": (0, 2),
     "Q2_K": (80, 82), "Q3_K": (108, NONE), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208, NONE),
     "IQ4_NL": (0, NONE), "IQ4_XS": (0, NONE), "MXFP4": (NONE, NONE),
 }
-# root of the mean square of a weight with scale 1 (and the minimum's share of it)
+# root mean square of a weight if the scale is 1 (and the minimum has its proportion)
 SIZES = {
     "Q8_0": 74, "Q4_0": 4.6, "Q4_1": 4.6, "Q5_0": 9.2, "Q5_1": 9.2, "Q2_K": 12, "Q3_K": 42, "Q4_K": 280,
     "Q5_K": 560, "Q6_K": 1370, "IQ4_NL": 70, "IQ4_XS": 1300, "MXFP4": 5.6,
 }
 FINITE = np.array([h for h in range(65536) if h & 0x7c00 != 0x7c00], dtype="<u2")
-SWEEP_STEP = 4096               # blocks at once
+SWEEP_STEP = 4096               # blocks per call
 
 MIXED = dict(kind="llama", dtype="F32", hidden=256, heads=2, kv=1, hd=32, inter=64, layers=2)
 MIXED_TYPES = {

@@ -80,7 +80,7 @@ def filters(p, z):
         z = np.where(z < kth, F(-np.inf), z)
     top_p = p.get("top_p", 1)
     if top_p < 1:
-        # ascending; of equals the lower ids come last, so they stay
+        # Sort ascending.  Of equal logits the lower id comes last, so it is kept.
         order = np.lexsort((-np.arange(n), z))
         cum = np.cumsum(softmax(z)[order].astype(np.float64))
         if np.any(np.abs(cum[:-1] - (1 - top_p)) < EDGE):

@@ -82,7 +82,7 @@ class Maker:
         s["pattern"] = self.rnd.choice(PATTERNS)
 
     def k_format(self, s, d):
-        # draft 7 has no "uuid"
+        # draft 7 does not define the format "uuid"
         s["format"] = self.rnd.choice([f for f in FORMATS if f != "uuid" or self.draft == 2020])
 
     def k_items(self, s, d):
@@ -90,7 +90,8 @@ class Maker:
             r = self.rnd.random()
             s.pop("additionalItems", None)
             s["items"] = self.schema(d) if r < 0.5 else [self.schema(d) for _ in range(self.rnd.randint(1, 3))]
-            # beside a single schema it says nothing, and jsonschema fails where that is a boolean
+            # Beside a single schema in "items" this keyword has no effect, and jsonschema fails if that
+            # schema is a boolean.
             if r >= 0.5 and self.rnd.random() < 0.6:
                 s["additionalItems"] = self.schema(d)
             return
@@ -166,7 +167,8 @@ class Maker:
     def whole(self):
         s = self.schema(3)
         s = s if isinstance(s, dict) else {"allOf": [s]}
-        # a reference that comes back does so below a member or an item: in place it would have no meaning
+        # A recursive reference must lie below a member or an item: a schema that refers to itself in place
+        # has no meaning.
         s[self.defs] = {"x": self.leaf(), "y": {"type": ["object", "array", "integer"], "properties": {"a": {"$ref": f"#/{self.defs}/y"}, "b": self.leaf()},
                                                 "items": {"$ref": f"#/{self.defs}/y"}}}
         s["$schema"] = "https://json-schema.org/draft/2020-12/schema" if self.draft == 2020 else "http://json-schema.org/draft-07/schema#"
@@ -239,7 +241,7 @@ def main():
         for line in r.stdout.split("\n")[:-1]:
             o = json.loads(line)
             key = json.dumps(json.loads(o["spec"]), sort_keys=True) if o["kind"] == "json" else None
-            # numbers that no double holds are rounded by jsonschema
+            # jsonschema rounds numbers that a double can't hold
             if key in validators and not ("multipleOf" in o["spec"] and re.search(r"\d{16}|\d[.\d]{15}", o["text"])):
                 texts += 1
                 error = jsonschema.exceptions.best_match(validators[key].iter_errors(json.loads(o["text"])))

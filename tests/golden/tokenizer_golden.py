@@ -38,7 +38,7 @@ QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
           r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
-ADDED = [  # of every kind; "wort" and friends are plain words with flags
+ADDED = [  # one of each kind; "wort" and the like are plain words with flags
     AddedToken("<|im_start|>", special=True, normalized=False),
     AddedToken("<|im_end|>", special=True, normalized=False),
     AddedToken("<tool_call>", special=False, normalized=False),
@@ -103,14 +103,14 @@ def bos_template(t):
 def spm(vocab, legacy, words=True):
     t = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
     special = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % i for i in range(256)]
-    # words keep their U+2581 while training; afterwards a text is one word
+    # While training, words start with U+2581; afterwards the whole text is one word.
     t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
     if words:
         t.pre_tokenizer = pre.Split("\u2581", "merged_with_next")
     t.train_from_iterator(corpus(), trainers.BpeTrainer(
         vocab_size=vocab, show_progress=False, special_tokens=special, limit_alphabet=110))
     d = json.loads(t.to_str())
-    # byte tokens are the model's, not added ones
+    # byte tokens belong to the model, they are not added tokens
     d["added_tokens"] = [a for a in d["added_tokens"] if not a["content"].startswith("<0x")]
     if legacy:
         d["pre_tokenizer"] = None
@@ -285,11 +285,12 @@ def record_unicode():
         for i in range(0, len(cps), 4096):
             left |= set(n.normalize_str("".join(map(chr, cps[i:i + 4096]))))
         put(name, [c for c in cps if chr(c) not in left])
-    # \w as the flag single_word sees it (another regex engine)
+    # what \w matches in single_word, which uses another regex engine
     put("word", word_chars(cps))
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
         n = getattr(normalizers, form)()
-        # except in NFC, the library's older Unicode shows outside these ranges (docs/internals/tokenizers.md)
+        # Outside these ranges the library has an older Unicode version; NFC is compared everywhere
+        # (docs/internals/tokenizers.md).
         out = [(c, n.normalize_str(chr(c))) for c in cps
                if form == "NFC" or c < 0x3200 or 0xF900 <= c < 0x10000]
         lines.append("%s %d %s" % (form, sum(chr(c) != s for c, s in out), fnv("\n".join(s for _, s in out).encode())))

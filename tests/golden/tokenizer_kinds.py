@@ -309,7 +309,7 @@ def plamo_tokens():
     out += [("<0x%02X>" % i, 0.0, 6) for i in range(256)]
     r = random.Random(12)
     for i, s in enumerate(frequent(1200)):
-        # few different scores: many paths cost the same
+        # use few different scores, so that many paths cost the same
         out.append((s, r.choice([-2.0, -4.0, -4.5, -7.25, -round(3 + i / 200, 4)]), 1))
     out += [("zzzz", -2500.0, 1), ("zz", -1500.0, 1), ("[PAD1]", -1000.0, 5)]
     return out
@@ -463,7 +463,7 @@ class Hugging:
         return e.ids, e.type_ids
 
     def decode(self, ids):
-        # letters of Latin-1 in added tokens are read as bytes there (docs/internals/tokenizers.md)
+        # the library reads Latin-1 letters in added tokens as bytes (docs/internals/tokenizers.md)
         if self.latin and not self.latin.isdisjoint(ids):
             return None
         try:
@@ -481,7 +481,8 @@ class Piece:
         return set()
 
     def skip(self, s):
-        # what the rules leave nothing of is a space there; GGUF has a prefix behind added tokens
+        # If the rules remove the whole text, the library keeps a space.  The GGUF tokenizer puts a prefix
+        # after added tokens.
         return s.strip(" ") != "" and self.sp.normalize(s).strip("\u2581") == "" or self.gguf and "<tool_call>" in s
 
     def encode(self, a, b=None):
@@ -490,7 +491,7 @@ class Piece:
 
     def decode(self, ids):
         if self.sp.unk_id() in ids:
-            return None     # is " ?? " there
+            return None     # the library gives " ?? "
         s = self.sp.decode(ids)
         return None if "\ufffd" in s else (s, s)
 
@@ -580,7 +581,7 @@ class Plamo(Plain):
                 self.score[t], self.id[t] = round(score * 1e4), i
                 for k in range(1, len(t)):
                     self.score.setdefault(t[k:], None)
-        # of each suffix, what of its beginnings is a suffix, too: longest first
+        # for each suffix: its prefixes that are suffixes of tokens, too, longest first
         self.rows = {s: [s[:k] for k in range(len(s), 0, -1) if s[:k] in self.score] for s in self.score}
 
     def words(self, s):

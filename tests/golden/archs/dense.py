@@ -170,7 +170,7 @@ def cfg(model_type, **config):
     return dict(config=dict(model_type=model_type, **config))
 
 
-# a model with a vision part has the text part's configuration apart
+# Models with a vision part have no text options at the top: their text part has its own configuration.
 NONE = {k: ... for k in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
                          "num_key_value_heads", "max_position_embeddings")}
 ARCHS = {

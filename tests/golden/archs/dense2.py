@@ -82,7 +82,7 @@ def gguf_internlm2(out, c, w):
         out.tensor(name, pairs(c)(name, t), *qkv.values())
 
 
-# ---- architectures that transformers lacks: the same as Llama under other names ----
+# ---- architectures that transformers lacks: Llama with other tensor names ----
 
 def rename(weights, table):
     out = {}

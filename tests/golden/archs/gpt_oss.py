@@ -40,7 +40,7 @@ def gguf_gpt_oss(out, c, w):
 def biases(model, g):
     for name, p in model.named_parameters():
         if name.endswith("proj_bias"):
-            # large ones of the gate, so that it is clamped now and then
+            # large weights for gate and up, so that some values are clamped
             p.mul_(3 if "gate_up" in name else 0.3)
 
 
@@ -75,7 +75,7 @@ def mxfp4_stored(path, model):
         codes, e = mxfp4_codes(t.transpose(1, 2))
         blocks = (codes[..., ::2] | codes[..., 1::2] << 4).to(torch.uint8)
         scales = (e + 127).to(torch.uint8)
-        # as the reference unpacks it
+        # the reference must unpack the same values
         assert torch.equal(convert_moe_packed_tensors(blocks, scales, dtype=torch.float32), t.float())
         out[name + "_blocks"], out[name + "_scales"] = blocks, scales
     save_file(out, file, metadata={"format": "pt"})

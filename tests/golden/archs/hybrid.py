@@ -141,7 +141,7 @@ ARCHS = {
                                   num_attention_heads=2, num_key_value_heads=1, mamba_dt_rank=5, mamba_d_conv=3,
                                   mamba_conv_bias=False, mamba_proj_bias=True, mamba_expand=1, rms_norm_eps=1e-4,
                                   tie_word_embeddings=True), embed=0.4),
-    # powers of two: exact in half precision as parts of the weights, too
+    # multipliers are powers of two, so that they stay exact when merged into half-precision weights
     "falcon_h1_f16": dict(falcon(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, mamba_d_ssm=48,
                                  mamba_n_heads=3, attention_in_multiplier=0.5, key_multiplier=2.0,
                                  attention_out_multiplier=0.5, ssm_in_multiplier=2.0,

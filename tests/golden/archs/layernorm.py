@@ -118,7 +118,7 @@ def theta_old(c):
 
 ARCHS = {
     "gpt2_f16": dict(config=dict(GPT2, model_type="gpt2", n_inner=80), gguf=gguf_gpt2),
-    # n_inner by default; scores scaled by layer, not by head size
+    # n_inner has its default; scores are scaled by the layer's number instead of the head size
     "gpt2_scaled_f16": dict(config=dict(GPT2, model_type="gpt2", n_embd=32, scale_attn_by_inverse_layer_idx=True,
                                         scale_attn_weights=False, activation_function="relu",
                                         tie_word_embeddings=False)),
@@ -159,7 +159,7 @@ ARCHS = {
                                                 num_ln_in_parallel_attn=1), gguf=gguf_falcon),
     "falcon_serial_f16": dict(config=dict(FALCON, hidden_size=32, parallel_attn=False, multi_query=False,
                                          bias=True)),
-    # as Falcon-RW
+    # like Falcon-RW
     "falcon_alibi_f16": dict(config=dict(FALCON, hidden_size=32, alibi=True, parallel_attn=False, multi_query=False,
                                          bias=True), reference=once),
     "bloom_f16": dict(config=dict(model_type="bloom", hidden_size=48, n_layer=2, n_head=6, seq_length=128,

@@ -7,16 +7,16 @@ def long(model_type, prompt, **config):
 
 
 ARCHS = {
-    # several blocks of KV lie before the window, others across its edge
+    # some KV blocks lie entirely before the window, others contain its edge
     "mistral_long_f16": long("mistral", 220, head_dim=8, max_position_embeddings=512, sliding_window=70,
                              rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
-    # a window in three layers of four, and no positions in the fourth
+    # three of four layers have a window; the fourth has no positions
     "cohere2_long_f16": long("cohere2", 200, num_hidden_layers=4, sliding_window=45, logit_scale=0.8, max_position_embeddings=512),
-    # the factors for long texts, by transformers' own choice
+    # transformers chooses the factors for long texts
     "phi3_long_f16": long("phi3", 150, max_position_embeddings=256, original_max_position_embeddings=128,
                           rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 1.0,
                                            "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [1.5, 2.0, 4.0, 6.0]}),
-    # theta as transformers computes it for a text of just the full length, to which no token can be added
+    # Transformers computes theta for a text of exactly this length, so no token may be added.
     "rope_dynamic_full_f16": dict(long("llama", 128, head_dim=16, max_position_embeddings=64,
                                        rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}), greedy=0),
 }

@@ -24,7 +24,7 @@ def experts(out, c, w, change=lambda name, t: t):
         elif ".experts.down_proj" in name:
             out.tensor("x.weight", t, f"blk.{name.split('.')[2]}.ffn_down_exps.weight")
         elif name.endswith(("mlp.gate.weight", "router.weight")):
-            # a router stays in float
+            # the router stays in float
             n = int(name.split(".")[2])
             out.out.add_tensor(f"blk.{n}.ffn_gate_inp.weight", t.float().numpy())
         elif name.endswith("e_score_correction_bias"):
@@ -106,7 +106,7 @@ def gguf_sigmoid(out, c, w):
     moe_keys(out, c, c.n_routed_experts, c.moe_intermediate_size)
     if c.model_type == "glm4_moe":
         o.add_rope_dimension_count(c.head_dim // 2)
-        # the layer that guesses a token ahead counts
+        # the block count includes the MTP layer, which predicts one more token
         o.add_block_count(c.num_hidden_layers + 1)
         o.add_nextn_predict_layers(1)
         out.tensor("x.weight", torch.zeros(4, 8), f"blk.{c.num_hidden_layers}.nextn.eh_proj.weight")
@@ -199,7 +199,7 @@ ARCHS = {
                                                         original_max_position_embeddings=128))),
     "phimoe_plain_f16": dict(config=dict(SMALL, model_type="phimoe", num_local_experts=4, num_experts_per_tok=2,
                                          intermediate_size=20)),
-    # experts in layers 1 and 3 but for those listed
+    # layers 1 and 3 have experts, unless they are listed
     "qwen2_moe_f16": dict(config=dict(SMALL, model_type="qwen2_moe", num_hidden_layers=5, num_experts=6,
                                       num_experts_per_tok=3, moe_intermediate_size=20,
                                       shared_expert_intermediate_size=28, decoder_sparse_step=2, mlp_only_layers=[3],

@@ -57,7 +57,7 @@ def reranked(ref, case):
 
 def templated(ref, case):
     if "truncate" in case:
-        # the document's first tokens that leave room for the rest
+        # truncate the document to its longest prefix that leaves room for the rest of the template
         plain_case = {k: v for k, v in case.items() if k != "truncate"}
         doc = ref.tok(case["pair"], return_offsets_mapping=True)
         for n in range(len(doc["input_ids"]), -1, -1):
@@ -86,7 +86,7 @@ PAIRS = [dict(task="score", text=QUERY, pair=TEXT), dict(task="score", text=QUER
          dict(task="score", text=QUERY, pair=OTHER, instruction="Judge.")]
 
 
-# ---- reward models, which transformers doesn't know ----
+# ---- reward models, which transformers does not know ----
 
 def reward_head(outputs, width=64):
     g = torch.Generator().manual_seed(7)

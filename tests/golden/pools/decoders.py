@@ -68,7 +68,7 @@ POOLERS = ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lastto
 POOLS = {
     "qwen3_embedding": dict(
         config=dict(model_type="qwen3", head_dim=16, tie_word_embeddings=True), post=gp.append_eos,
-        # as it is published: a class with a head, tensors without
+        # like the published checkpoint: the class name has a head, the file has no head tensor
         config_json=lambda c: c.update(architectures=["Qwen3ForCausalLM"], matryoshka_dimensions=[16, 32]),
         tok_config=dict(model_max_length=80),
         st=dict(pooling="lasttoken", normalize=True, bert=dict(max_seq_length=80),

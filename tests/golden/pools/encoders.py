@@ -36,7 +36,7 @@ def as_gguf(path, model):
         vocab = json.load(f)["model"]["vocab"]
     tokens = sorted(vocab, key=vocab.get)
     config = model.config
-    # RoBERTa's table is cut
+    # RoBERTa's position table begins with rows for padding, which are cut off
     first = config.pad_token_id + 1 if config.model_type == "roberta" else 0
     out = gen_archs.Gguf(path + ".gguf", "bert", config, "F16")
     gen_encoders.keys(out, config.to_dict(), config.max_position_embeddings - first, config.type_vocab_size,
@@ -88,7 +88,7 @@ POOLS = {
                         cases=embeds() + [dict(task="token_embed", text=TEXTS[0])]),
     "xlm_roberta_embed": entry("xlm-roberta", config=ROBERTA, st=dict(pooling="cls", normalize=True), cases=embeds()),
     "distilbert_embed": entry("distilbert", "bert", config=DISTIL, st=dict(pooling=["mean", "cls"]), cases=embeds()),
-    # its class takes token 1 for padding, here [UNK]: texts without
+    # MPNet's class takes token 1 for padding.  Here that is [UNK], so use texts without it.
     "mpnet_embed": entry("mpnet", "bert", config=dict(max_position_embeddings=259), st=MEAN, cases=embeds()[::2] + embeds()[3:]),
     "modernbert_embed": entry("modernbert", config=MODERN, st=dict(pooling="cls", normalize=True), cases=embeds()),
     "nomic_embed": entry("nomic_bert", "bert", cases=embeds(prompt_name="query"), st=dict(

@@ -6,7 +6,7 @@ The others' weights are larger, so that errors show: they make of a rounding up 
 import torch
 from pools import classifiers, decoders, encoders
 
-# norms behind each part of a layer keep nothing but sums of what was rounded
+# These models normalize the output of each part of a layer, which makes rounding errors larger.
 AMPLIFIES = {"embeddinggemma": 2.5, "gemma2_score": 2}
 HEADS = ("score", "classifier", "pre_classifier")
 

@@ -129,7 +129,7 @@ VARIANTS = {
         "modules.json": modules(FIRST, ("Pooling", "1_Pooling"), ("Dense", "2_Dense")),
         **{k: {x: v[x] for x in v if x not in ("bias", "activation_function")} if k.endswith("config.json") else v
            for k, v in dense(48, 12, "2_Dense").items()}}, cases=embeds()),
-    # small numbers, of which the norm's epsilon is a part
+    # small values, so that the norm's epsilon matters
     "layer_norm": dict(base="bert_embed", files={
         "modules.json": modules(FIRST, ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("LayerNorm", "3_LayerNorm"), ("Dense", "4_Dense")),
         **scaled(dense(48, 8, "2_Dense", "Identity", bias=False), 0.01), "3_LayerNorm/config.json": {"dimension": 8},
@@ -149,7 +149,7 @@ VARIANTS = {
     "truncate_dim": dict(base="bert_embed", files={"config_sentence_transformers.json": {"truncate_dim": 10}},
                          cases=embeds() + embeds(TEXT, use_activation=True) + [
                              dict(task="score", text=SHORT, pair=TEXT), dict(task="token_embed", text=SHORT)]),
-    # ---- what a tokenizer says ----
+    # ---- tokenizer settings ----
     "lower_special": dict(base="bert_lower", cases=embeds("The [MASK] QUICK <|im_start|> Fox", "[MASK]", "İ [SEP] I")),
     "lower_offsets": {"base": "unigram_offsets", "as": "hf", "auto": "AutoModelForTokenClassification", "reference": lowered,
                       "files": {"sentence_bert_config.json": {"do_lower_case": True}},
@@ -210,12 +210,12 @@ VARIANTS = {
         **longer(16384, 16384), "config.json": lambda c: {**c, "max_position_embeddings": 16384}, "modules.json": modules(FIRST),
         "config_sentence_transformers.json": {**PYLATE, "do_query_expansion": False}}, cases=[
             score("a" * 14000, "b" * 14000, error="too long to compare each token with each")]),
-    # ---- lengths and defaults ----
-    # steps in pieces, which a cancel may stop
+    # ---- lengths and defaults ---- a text so long that the engine computes it in pieces, between which a
+    # cancel can stop it
     "modernbert_long": dict(base="modernbert_embed", files={
         "config.json": lambda c: {**c, "max_position_embeddings": 8192}, "sentence_bert_config.json": {"max_seq_length": 8192},
         "tokenizer_config.json": tokenizer(model_max_length=8192)}, cases=embeds("a fox jumps over what it can. " * 140)),
-    # tables of 259 positions, of which the padding token and those before it have none
+    # Position tables of 259 rows.  The rows up to the padding token's hold no positions.
     "roberta_end": dict(base="xlm_roberta_embed", files=longer(512), cases=at_end("a" * 254, 256, "b")),
     "mpnet_end": dict(base="mpnet_embed", files=longer(512), cases=at_end("a " * 255, 257)),
     "nomic_trained": dict(base="nomic_embed", files={"config.json": lambda c: {**c, "max_trained_positions": 30}},
@@ -224,7 +224,7 @@ VARIANTS = {
         "config.json": without("rope_parameters", "local_attention", "layer_types")}),
     "nomic_defaults": dict(base="nomic_embed", cases=embeds(TEXT * 5), files={"config.json": without("rope_parameters")}),
     "gte_defaults": dict(base="gte_embed", cases=embeds(TEXT * 5), files={"config.json": without("rope_parameters")}),
-    # a decoder with windows that was trained to look ahead
+    # a decoder with windows, trained with attention in both directions
     "both_ways_window": dict(base="e5_mistral", cases=embeds(TEXT, LONG), files={"config.json": lambda c: {**c, "is_causal": False}}),
     # ---- scores ----
     "cross_identity": dict([("as", "cross")], base="bert_score", cases=[score(), score("a", "b")], files={
@@ -238,7 +238,7 @@ VARIANTS = {
         "config.json": lambda c: {**c, "sbert_ce_default_activation_function": "torch.nn.modules.activation.Sigmoid"}}),
     "cross_tanh": dict(base="bert_score", refused='activation function "Tanh" behind a score', files={
         "config.json": lambda c: {**c, "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}}),
-    # the padding token is one with which texts end: the token before it counts
+    # Texts end in the token that is also the padding token: the token before it counts.
     "padding_at_end": {"base": "llama_classify", "as": "hf", "auto": "AutoModelForSequenceClassification",
                        "files": {"config.json": lambda c: {**c, "pad_token_id": 49}}, "cases": [
                            dict(task="classify", text=t) for t in (TEXT, "dog...", "a", "...", "dog. ")]},
