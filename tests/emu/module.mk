@@ -1,12 +1,13 @@
-# tests/emu: CUDA kernels on the CPU (kernels/emu).  The .cu files are compiled with the calls that
-# -fsanitize=thread puts before every access, and linked without its library: cemu_mem.c takes them.
+# tests/emu: CUDA kernels on the CPU (kernels/emu).  The .cu files are compiled with -fsanitize=thread, so
+# that the compiler puts a call before every memory access.  They are linked without its library: cemu_mem.c
+# has these functions.
 
 EMU_DIR = $(BUILD)/emu
 EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c kernels/emu/*.S))
-# files of wgmma and bulk copies, too: cemu_async.c has both
+# wgmma and bulk copies are included: cemu_async.c emulates both
 EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu kernels/cuda/*/*.cu)) \
 	$(patsubst %.c,$(BUILD)/%.o,$(wildcard kernels/cuda/*.c))
-# what of the CPU's kernels the tests compare with
+# the CPU kernels that the tests compare with
 EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref ref/ref2 route) $(BUILD)/src/model/layers/pooler.o
 EMU_TEST_BIN = $(patsubst tests/emu/%.cu,$(EMU_DIR)/%,$(wildcard tests/emu/test_*.cu))
 CXXFLAGS_EMU = -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -fno-exceptions -fno-rtti \
@@ -24,7 +25,7 @@ $(EMU_DIR)/%.cu.o: kernels/cuda/%.cu
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS_ENGINE) $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
 
-# tests call the reference, whose operands are floats
+# the tests call the reference kernels, whose operands are floats
 $(EMU_DIR)/%.test.o: tests/emu/%.cu
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS_ENGINE) -DK_OP_FLOAT $(CXXFLAGS_EMU) -MMD -MP -c -o $@ $<
@@ -32,7 +33,7 @@ $(EMU_DIR)/%.test.o: tests/emu/%.cu
 $(EMU_TEST_BIN): $(EMU_DIR)/%: $(EMU_DIR)/%.test.o $(EMU_CU_OBJ) $(EMU_OBJ) $(EMU_REF_OBJ)
 	$(CXX) -pthread -o $@ $(filter %.o %.a,$^) $(EMU_LIBS) -lm -ldl
 
-# the engine's own sampler, in C
+# the engine's own sampler, in C, to compare with
 $(EMU_DIR)/test_sample: $(EMU_DIR)/smp_ref.o $(LIB)
 $(EMU_DIR)/test_sample: EMU_LIBS = $(LDLIBS_ENGINE)
 
@@ -40,7 +41,8 @@ $(EMU_DIR)/smp_ref.o: tests/emu/smp_ref.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<
 
-# Libraries of tests, which have no calls of the emulation before their accesses and use the program's emulation.
+# Fake libraries for tests.  They are built without the emulation's call before each access, and use the
+# program's emulation.
 EMU_FAKES = $(EMU_DIR)/libcublaslt_emu.so $(EMU_DIR)/libnccl_emu.so
 
 $(EMU_DIR)/libcublaslt_emu.so: tests/emu/fake_blaslt.cc
@@ -57,8 +59,9 @@ $(EMU_DIR)/test_blaslt $(EMU_DIR)/test_nccl: EMU_LIBS = -rdynamic -Wl,-rpath,'$$
 
 .PRECIOUS: $(EMU_DIR)/%.test.o
 
-# The same as a library behind the door of the real one (kernels/device.h), for engines and whole models: nothing is
-# looked for.  Its one device is a 9.0 with 512 MB.
+# The emulated kernels as a library with the interface of the real one (kernels/device.h), for engines and
+# whole models.  It does not look for races or wrong accesses.  Its only device has capability 9.0 and
+# 512 MB.
 EMU_LIB = $(EMU_DIR)/vllm_pg_cuda.so
 EMU_LIB_FLAGS = -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -DCEMU_FAST
 EMU_LIB_OBJ = $(patsubst $(EMU_DIR)/%.o,$(EMU_DIR)/lib/%.o,$(EMU_OBJ) $(filter %.cu.o,$(EMU_CU_OBJ)))
@@ -79,13 +82,13 @@ $(EMU_LIB): $(EMU_LIB_OBJ) $(CUDA_C_OBJ)
 	$(CXX) -shared -pthread -o $@.new $^ -Wl,--exclude-libs,ALL,-z,defs -lm -ldl
 	mv -f $@.new $@
 
-# whole models and the core by it; the programs are the engine's side
+# tests of whole models and the core with that library; these programs contain the engine's side
 EMU_MODELS = $(addprefix $(EMU_DIR)/,test_models test_encoders test_engine test_drafts)
 
 $(EMU_MODELS): $(EMU_DIR)/%: tests/emu/%.c $(LIB) $(EMU_LIB) | $(FIXTURES)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -DDEVICE_LIB='"$(EMU_LIB)"' -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
 
-# the same without the engine's libraries, as check-gpu has them where these are missing
+# the same without the engine's libraries, as check-gpu builds them where these are missing
 EMU_BARE = $(addprefix $(EMU_DIR)/,bare_models bare_encoders bare_engine)
 
 $(EMU_BARE): $(EMU_DIR)/bare_%: tests/emu/test_%.c $(LIB) $(BARE_OBJ) $(EMU_LIB) | $(FIXTURES)
@@ -95,7 +98,8 @@ emu-lib: $(if $(filter x86_64,$(shell uname -m)),$(EMU_LIB) $(EMU_DIR)/libnccl_e
 
 emu-tests: $(if $(filter x86_64,$(shell uname -m)),$(EMU_TEST_BIN) $(EMU_MODELS))
 
-# What the tests' kernels show of common.cuh and mma.cuh, for each generation that they tell apart.
+# Compile the code of common.cuh and mma.cuh that the tests' kernels use, for each GPU generation for which
+# it differs.
 EMU_SM = 75 80 90 100
 
 emu-nvcc:
@@ -108,7 +112,7 @@ else
 	@echo 'emu-nvcc: $(words $(EMU_SM)) passed, 0 failed, 0 skipped'
 endif
 
-# The same tests for a GPU: what the emulation does is what the device does.
+# The same tests on a GPU: they show that the emulation does what the device does.
 GPU_TEST_BIN = $(patsubst %,$(BUILD)/gpu/%,$(filter-out test_faults,$(patsubst tests/emu/%.cu,%,$(wildcard tests/emu/test_*.cu))))
 
 $(GPU_TEST_BIN): $(BUILD)/gpu/%: tests/emu/%.cu $(wildcard tests/emu/*.h tests/emu/*.cuh) $(CUDA_OBJ) $(CUDA_C_OBJ) $(EMU_REF_OBJ)
