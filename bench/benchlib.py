@@ -1,10 +1,10 @@
 """What the benchmarks of this directory share: options, models, a scratch server,
 probes of the machine, tables.  Standard library only.
 
-Every script: --help, --json (the same figures as JSON), --quick (fewer rounds, less
-work), --rounds N, --threads N, --models DIR (where model files are made and kept).
-Progress goes to stderr, the table or JSON to stdout.  Exit status: 0 done, 1 failed,
-2 bad usage, 3 something that is needed is not installed.
+Every script has --help, --json (the same figures as JSON), --quick (fewer rounds, less
+work), --rounds N, --threads N, --models DIR (where it makes and keeps model files).
+Progress goes to stderr, the table or JSON to stdout.  Exit status: 0 success, 1 failure,
+2 bad usage, 3 something that the benchmark needs is not installed.
 """
 import argparse
 import json
@@ -100,7 +100,7 @@ def parse(p, argv=None):
 
 
 def run(main):
-    """The script's main function, with errors as one line."""
+    """Run a script's main function; print errors as one line."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()
@@ -114,7 +114,8 @@ def run(main):
 # ---- the machine ----
 
 def build():
-    """Releases are measured, without assertions; the probes of the machine lie beside the tests' build."""
+    """Build the release, which has no assertions, to be measured, and the probes of the machine, which are
+    in the tests' build."""
     for target in ("release", "build/engine/bench/limits"):
         r = subprocess.run(["make", "-s", f"-j{os.cpu_count()}", target, f"PG_CONFIG={pg_config()}"], cwd=TOP, stdout=sys.stderr)
         if r.returncode != 0:
@@ -129,12 +130,12 @@ def pg_config():
 
 
 def bandwidth(threads):
-    """Read bandwidth now, bytes/s."""
+    """Measure the read bandwidth now, in bytes/s."""
     return 1e9 * float(subprocess.run([LIMITS, "-b", "-q", "-t", str(threads)], check=True, capture_output=True, text=True).stdout)
 
 
 def limits(threads):
-    """Bandwidth and peaks of that many threads: dict of *_gflop_s, read_gb_s."""
+    """Measure bandwidth and peaks with that many threads: dict of *_gflop_s, read_gb_s."""
     out = subprocess.run([LIMITS, "--json", "-q", "-t", str(threads)], check=True, capture_output=True, text=True).stdout
     return json.loads(out)[-1]
 
@@ -158,7 +159,8 @@ def machine_line():
 # ---- models ----
 
 def model_path(args, fmt, gguf=False):
-    """The file or directory of a format, made when missing; gguf: as a GGUF file even if the format has a directory."""
+    """Return the file or directory of a model in that format; make it if it is missing.  gguf: as a GGUF
+    file, even if the format has a directory."""
     name = FORMATS[fmt][0] or ("bf16.gguf" if gguf else "")
     path = os.path.join(args.models, args.shape + ("." + name if name else ""))
     if not os.path.exists(path if name else os.path.join(path, "model.safetensors")):
@@ -169,7 +171,8 @@ def model_path(args, fmt, gguf=False):
 
 
 def cost(shape):
-    """FLOP of a prompt token's matrices, of a logits row, and of a (query, position) pair in attention."""
+    """Return the FLOPs of a prompt token's matrices, of a row of logits, and of a (query, position) pair in
+    attention."""
     c = gen_model.SHAPES[shape]
     head = c["vocab_size"] * c["hidden_size"]
     body = sum(d[0] * d[1] for n, d in gen_model.tensors(c) if len(d) == 2) - head * (1 if c["tie_word_embeddings"] else 2)
@@ -183,7 +186,7 @@ def prefill_flop(shape, n):
 
 
 def prompt(n, seed, prefix=""):
-    """n ASCII characters, which are n tokens of the generated models' tokenizer."""
+    """Return n ASCII characters, which are n tokens in the generated models' tokenizer."""
     rnd = random.Random(f"{seed}")
     words = prefix
     while len(words) < n:
@@ -192,7 +195,8 @@ def prompt(n, seed, prefix=""):
 
 
 def prompts(count, n, common=0, seed=0):
-    """Distinct prompts, with so many tokens in common at the front; other ones for another seed."""
+    """Return distinct prompts with a common prefix of that many tokens; another seed gives other
+    prompts."""
     head = prompt(common, f"prefix {seed}") if common else ""
     return [prompt(n, f"{seed}-{i}", head) for i in range(count)]
 
@@ -204,7 +208,7 @@ def literal(s):
 # ---- a scratch server ----
 
 class Session:
-    """A psql that stays; one query at a time."""
+    """A psql process that stays connected; runs one query at a time."""
 
     MARK = "-- end of answer --"
 
@@ -215,7 +219,7 @@ class Session:
         self.query("SET client_min_messages = warning")
 
     def query(self, sql):
-        """Rows, as lists of text."""
+        """Return the rows, as lists of text."""
         try:
             self.p.stdin.write(f"{sql};\n\\echo '{self.MARK}'\n")
             self.p.stdin.flush()
@@ -244,7 +248,7 @@ class Session:
 
 
 class Server:
-    """A cluster of its own under build/bench, removed at the end; use with `with`."""
+    """A private cluster under build/bench; `with` removes it at the end."""
 
     def __init__(self, args, conf="", share=False, name=""):
         self.name = f"scratch{name}{os.getpid()}"
@@ -292,7 +296,7 @@ class Server:
         return self.sql.query(sql)[0][0]
 
     def create(self, args, fmt):
-        """Registers and loads the model of a format; its name."""
+        """Register and load the model of a format; return its name."""
         name = fmt.lower()
         options = FORMATS[fmt][1]
         self.sql.query(f"SELECT llm_create_model('{name}', {literal(os.path.abspath(model_path(args, fmt)))}"
@@ -312,7 +316,7 @@ class Server:
         self.sql.query("INSERT INTO prompts VALUES " + ", ".join(f"({i}, {literal(t)})" for i, t in enumerate(texts)))
 
     def check_tokens(self, name, n):
-        """Every prompt of the table has n tokens."""
+        """Check that every prompt of the table has n tokens."""
         bad = self.one(f"SELECT count(*) FROM prompts WHERE llm_count_tokens(p, '{name}') <> {n}")
         if bad != "0":
             raise BenchError(f"{bad} prompts do not have {n} tokens")
@@ -321,7 +325,7 @@ class Server:
 # ---- peers: the other engines ----
 
 class Peer:
-    """A process (with its children) that only runs while it is on turn."""
+    """A process (with its children) that is stopped while another engine is measured."""
 
     def __init__(self, cmd, env=None, **kw):
         self.log = tempfile.NamedTemporaryFile("w+", prefix="vllm_pg-peer-", suffix=".log", delete=False)
@@ -366,7 +370,7 @@ SERVE_CONF = f"vllm.max_num_seqs = {IN_FLIGHT}"
 
 
 def in_statement(server, name, texts):
-    """Seconds for all requests in one statement."""
+    """Return the seconds for all requests in one statement."""
     server.put(texts)
     t, rows = server.sql.timed(f"SELECT count(*), sum(((r).usage).completion_tokens), sum(((r).usage).prompt_tokens) FROM (SELECT llm_generate_full(p, "
                                f"model => '{name}', max_tokens => {NEW_TOKENS}, temperature => 0, ignore_eos => true) AS r FROM prompts OFFSET 0) q")
@@ -376,7 +380,8 @@ def in_statement(server, name, texts):
 
 
 def in_sessions(server, name, texts):
-    """Seconds for all requests over IN_FLIGHT sessions; each asks for one after the other."""
+    """Return the seconds for all requests over IN_FLIGHT sessions; each session sends its requests one
+    after the other."""
     while len(server.sessions) < IN_FLIGHT + 1:
         server.session()
     todo, tokens, failed = list(texts), [], []
@@ -418,8 +423,9 @@ def spread(values):
 
 
 def probed(probe, work, rounds, tolerance=0.10, tries=4):
-    """Runs work() between two probes of a limit until `rounds` rounds are good: probes that differ by less than the tolerance.
-    Gives (result, limit) of each good round, and how many rounds were run; after tries * rounds it takes what it has."""
+    """Run work() between two probes of a limit, until `rounds` rounds are good: their probes differ by less
+    than the tolerance.  Return (result, limit) of each good round, and the number of rounds run.  After
+    tries * rounds, take what there is."""
     good, n = [], 0
     before = probe()
     while len(good) < rounds and n < tries * rounds:
@@ -433,7 +439,7 @@ def probed(probe, work, rounds, tolerance=0.10, tries=4):
 
 
 def table(head, rows):
-    """Columns by width; numbers to the right."""
+    """Print columns as wide as their contents; numbers are aligned to the right."""
     cells = [[str(c) for c in row] for row in [head, *rows]]
     width = [max(len(r[i]) for r in cells) for i in range(len(head))]
     for n, row in enumerate(cells):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Make a quantized checkpoint of a real shape with random codes, to measure how fast it loads.
+"""Make a quantized checkpoint of a real model's shape with random codes, to measure how fast it loads.
 
     bench/gen_ckpt.py SHAPE METHOD OUT
 
-SHAPE as for gen_model.py.  METHOD: gptq | act (GPTQ with columns in disorder) | asym (GPTQ with
+SHAPE as for gen_model.py.  METHOD: gptq | act (GPTQ with its columns in another order) | asym (GPTQ with
 zero points) | awq | w4a16 | w8a8 (compressed-tensors) | fp8 (blocks of 128) | nf4 | hqq.  Groups
-have 128 columns, HQQ's and NF4's 64.  The matrices of the layers are quantized, all else is BF16.
-Then, twice, so that the file is in the page cache:
+have 128 columns, those of HQQ and NF4 64.  The layers' matrices are quantized; all other tensors are BF16.
+Then run this twice, so that the second time the file is in the page cache:
 
     vllm_pg_engine --offline --model OUT --random-prompts 1,4 --max-tokens 1 --stats
 
@@ -45,7 +45,7 @@ CONFIGS = {
 
 
 def parts(method, n, k):
-    """(ending, dtype, shape, bytes that are repeated, or None: random) of a matrix."""
+    """Return (suffix, dtype, shape, bytes to repeat, or None for random bytes) of a matrix's tensors."""
     groups = -(-k // 128)
     if method in ("gptq", "act", "asym"):
         order = [i // 128 for i in range(k)]

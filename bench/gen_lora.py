@@ -1,4 +1,4 @@
-"""Adapters of random numbers, in peft's format. Standard library only."""
+"""Make adapters of random numbers, in peft's format. Standard library only."""
 import json
 import os
 import random
@@ -6,7 +6,7 @@ import struct
 
 
 def sizes(shape):
-    """inputs and outputs of a layer's projections"""
+    """Return the inputs and outputs of a layer's projections."""
     h, inter = shape["hidden_size"], shape["intermediate_size"]
     dim = shape.get("head_dim", h // shape["num_attention_heads"])
     q, kv = dim * shape["num_attention_heads"], dim * shape["num_key_value_heads"]
@@ -16,7 +16,8 @@ def sizes(shape):
 
 
 def write_adapter(path, shape, modules, rank, seed, spread=0.02):
-    """A new directory; shape is a config.json of a model like Llama, modules of sizes(). Returns the weights' bytes."""
+    """Write a new adapter directory.  shape: the config.json of a Llama-like model; modules: names of
+    sizes().  Return the bytes of its weights."""
     rng = random.Random(seed)
     pool = b"".join(struct.pack("<e", rng.gauss(0, spread)) for _ in range(1 << 16))
     header, at, parts = {}, 0, []

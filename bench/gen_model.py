@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Make a model of a real shape with random weights (seeded, nothing is downloaded).
+"""Make a model of a real model's shape with random weights (from a seed, nothing is downloaded).
 
     bench/gen_model.py SHAPE OUT [TYPE]
 
-SHAPE: qwen2.5-0.5b | llama-3.2-1b | llama-3.1-8b | tiny | words.  OUT is a directory in Hugging Face layout,
-in BF16, or a file that ends in .gguf, whose TYPE is the word before that
-(m.q4_0.gguf) or the third argument: bf16, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_m,
-q4_k, q5_k, q6_k, q2_k, q3_k, iq4_nl, iq4_xs, mxfp4.
+SHAPE: qwen2.5-0.5b | llama-3.2-1b | llama-3.1-8b | tiny | words.  OUT is a directory in Hugging Face
+layout, in BF16, or a file that ends in .gguf, whose TYPE is the word before that (m.q4_0.gguf) or the third
+argument: bf16, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_m, q4_k, q5_k, q6_k, q2_k, q3_k, iq4_nl, iq4_xs,
+mxfp4.
 
-Speed does not depend on the values.  Weights come from pools of random blocks, read at
-changing offsets, of mean 0 and a standard deviation of 0.01 to 0.02; norms are 1,
-biases 0.  Which matrix gets which type in a GGUF file of mixed types is what
-llama-quantize does: a tied embedding is the head, so Q6_K; q4_k_m has half of attn_v
-and ffn_down in Q6_K; rows that are no multiple of 256 make Q5_0 of Q4_K and Q8_0 of
-Q6_K.  The tokenizer has the 256 bytes, an end token, two spaces and names that no text
-becomes for all other ids: a prompt of n ASCII characters without two spaces is n tokens.
-`words` is tiny with a head of its own that only ever chooses words, and surely: for
+Speed does not depend on the values.  The script reads weights from pools of random blocks, at
+varying offsets; they have a mean of 0 and a standard deviation of 0.01 to 0.02.  Norms are 1,
+biases 0.  In a GGUF file of mixed types each matrix has the type that
+llama-quantize would give it: a tied embedding is the head, so Q6_K; q4_k_m has half of attn_v
+and ffn_down in Q6_K; if rows are no multiple of 256, Q5_0 replaces Q4_K and Q8_0 replaces
+Q6_K.  The tokenizer has the 256 bytes, an end token, two spaces, and for all other ids names that no text
+contains: a prompt of n ASCII characters without two adjacent spaces is n tokens.
+`words` is like tiny, but its head chooses only words, each with a clear margin: for
 comparisons of greedy texts between engines.  Standard library only.
 """
 import json
@@ -73,7 +73,7 @@ NARROW = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k"
 
 
 def tensors(c):
-    """(name, shape) of every tensor, in file order."""
+    """Yield (name, shape) of every tensor, in file order."""
     h, f = c["hidden_size"], c["intermediate_size"]
     d = c.get("head_dim", h // c["num_attention_heads"])
     q, kv = c["num_attention_heads"] * d, c["num_key_value_heads"] * d
@@ -105,7 +105,7 @@ def gguf_name(name):
 
 
 def gguf_type(c, kind, name, dims):
-    """The type of a tensor in a file of that kind."""
+    """Return the type of a tensor in a file of that kind."""
     if len(dims) == 1:
         return "f32"
     kind_of, head = MIXED.get(kind, (kind, kind))
@@ -128,7 +128,7 @@ class Weights:
         self.pools = {}
 
     def pool(self, kind):
-        """A pool of random elements or blocks; returns it and the size of one."""
+        """Make a pool of random elements or blocks; return it and the size of one."""
         if kind in self.pools:
             return self.pools[kind]
         rnd = self.rnd
@@ -162,7 +162,7 @@ class Weights:
             nbytes -= part
 
     def write_words(self, f, kind, c):
-        """A head: nothing for bytes, numbers of a deviation of 0.3 for words."""
+        """Write a head: zeros for bytes, numbers with a standard deviation of 0.3 for words."""
         if kind not in PLAIN:
             raise SystemExit(f"bench/gen_model.py: no type \"{kind}\" for words")
         rows = bytearray()
@@ -174,7 +174,7 @@ class Weights:
 
 
 def byte_tokens():
-    """GPT-2's printable name of each byte."""
+    """Return GPT-2's printable name of each byte."""
     keep = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
     names, n = {}, 0
     for b in range(256):
@@ -184,7 +184,7 @@ def byte_tokens():
 
 
 def token_names(c):
-    """A name for every row of the head: an engine may leave ids without one out of its choice."""
+    """Return a name for every row of the head: an engine may exclude ids without a name from its choice."""
     names = byte_tokens()
     rest = [f"<|unused{i}|>" for i in range(WORDS_AT, c["vocab_size"])]
     if c.get("_words"):
@@ -194,7 +194,7 @@ def token_names(c):
 
 
 def write_safetensors(out, tensors, data):
-    """model.safetensors of (name, dtype, shape, bytes); data(f, name) writes one."""
+    """Write model.safetensors from (name, dtype, shape, bytes); data(f, name) writes a tensor's bytes."""
     header, offset = {}, 0
     for name, dtype, shape, n in tensors:
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + n]}
@@ -226,7 +226,7 @@ def write_hf(c, out):
 
 
 def write_files(c, out):
-    """What a model has beside its weights."""
+    """Write the files that a model has beside its weights."""
     vocab = {t: i for i, t in enumerate(token_names(c)) if i != 256}
     tok = {"version": "1.0", "added_tokens": [{"id": 256, "content": "<|end|>", "special": True, "single_word": False,
                                                "lstrip": False, "rstrip": False, "normalized": False}],
@@ -247,7 +247,7 @@ def gguf_string(s):
 
 
 def gguf_keys(c, name):
-    """The metadata, each as the bytes of a key and its value."""
+    """Yield the metadata, each item as the bytes of a key and its value."""
     def key(k, code, v):
         return gguf_string(k) + struct.pack("<I", code) + v
 

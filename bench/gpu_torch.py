@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What torch and transformers reach on the same GPU: what bench/gpu compares with.
+"""What torch and transformers reach on the same GPU; bench/gpu compares with it.
 
     bench/gpu_torch.py [--smoke] gemm|hf...
 
-gemm: products of BF16 of the sizes that bench/gpu has, operations a second.  hf: a random model of Llama 3.1
-8B's shape answers 256 prompts of 512 tokens with 128 each as one static batch, tokens a second.  Lines of
-a name, a tab and a number, or `skipped`, a tab and why.  --smoke: tiny, on the CPU.
+gemm: BF16 products of the sizes that bench/gpu uses, in operations per second.  hf: a random model of Llama
+3.1 8B's shape answers 256 prompts of 512 tokens with 128 each as one static batch, in tokens per second.
+Prints lines of a name, a tab and a number, or `skipped`, a tab and the reason.  --smoke: tiny shapes, on
+the CPU.
 """
 import sys
 import time
@@ -19,7 +20,7 @@ def tell(name, value):
 
 
 def timed(torch, cuda, f):
-    """Seconds of one call: the median of 7, each of a millisecond or more."""
+    """Return the seconds of one call: the median of 7 measurements, each of a millisecond or more."""
     def run(n):
         if cuda:
             torch.cuda.synchronize()

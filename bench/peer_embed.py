@@ -3,9 +3,10 @@
     peer_embed.py ENGINE MODEL THREADS WORK
 
 ENGINE: st-float32, st-bfloat16 (sentence-transformers), ort-float32, ort-int8 (onnxruntime on a graph that
-is exported here; int8 by onnxruntime's dynamic quantization).  Reads jobs from stdin, a line of JSON each:
-{"texts": [...]}; writes a line "BENCH {json}" for the start and for each job: seconds, and the vectors of
-the first texts.  All of them sort by length, pad to the longest of a batch of 32, and tokenize in the timed part.
+this script exports; int8 by onnxruntime's dynamic quantization).  Reads jobs from stdin, a line of JSON
+each: {"texts": [...]}; writes a line "BENCH {json}" at the start and for each job: seconds, and the vectors
+of the first texts.  All engines sort by length, pad to the longest text of a batch of 32, and tokenize
+within the measured time.
 """
 import json
 import os
@@ -29,7 +30,7 @@ def sentence_transformer(model, dtype):
 
 
 def export(model, work, int8):
-    """The encoder as an ONNX graph; its last hidden state is the output."""
+    """Export the encoder as an ONNX graph; its output is the last hidden state."""
     import torch
     import transformers
 

@@ -3,7 +3,7 @@
     peer_vllm.py MODEL THREADS SEQS BLOCK_SIZE DTYPE
 
 Reads jobs from stdin, a line of JSON each: {"prompts": [[ids]], "tokens": N}; writes a line
-"BENCH {json}" for the start and for each job: seconds, and the tokens that came out.
+"BENCH {json}" at the start and for each job: seconds, and the generated tokens.
 """
 import json
 import sys

@@ -1,6 +1,6 @@
-"""libpq by ctypes: a connection that lives through errors, and a cancel from another thread.
+"""libpq by ctypes: a connection that survives errors, and a cancel from another thread.
 
-What bench/soak and scripts/fuzz_sql have in common.  Standard library only.
+bench/soak and scripts/fuzz_sql use it.  Standard library only.
 """
 import ctypes
 import ctypes.util
@@ -26,7 +26,7 @@ def load_libpq():
 
 
 class Failed(Exception):
-    """An error of a statement: its SQLSTATE ("" when the connection was lost) and text."""
+    """A statement's error: its SQLSTATE ("" if the connection was lost) and text."""
 
     def __init__(self, state, text):
         super().__init__(f"{state} {text.strip()}")
@@ -54,7 +54,7 @@ class Connection:
         self.c = self.cancel_key = None
 
     def query(self, sql):
-        """Rows, as tuples of text or None."""
+        """Return the rows, as tuples of text or None."""
         r = self.pq.PQexec(self.c, sql.encode())
         try:
             if not r or self.pq.PQresultStatus(r) not in (1, 2):
@@ -66,14 +66,14 @@ class Connection:
             self.pq.PQclear(r)
 
     def open_transaction(self):
-        """In a transaction block, failed or not."""
+        """Return true inside a transaction block, failed or not."""
         return self.pq.PQtransactionStatus(self.c) in (2, 3)
 
     def cancel(self):
         self.pq.PQcancel(self.cancel_key, ctypes.create_string_buffer(256), 256)
 
     def cut(self):
-        """What the server sees of a client that is gone."""
+        """Close the socket, as a crashed client does."""
         fd = self.pq.PQsocket(self.c)
         if fd >= 0:
             s = socket.socket(fileno=os.dup(fd))

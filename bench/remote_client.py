@@ -1,11 +1,13 @@
-"""The other side of bench/remote: a tuned asyncio client of an endpoint; runs in a peer's virtual environment, which has aiohttp.
+"""The other side of bench/remote: a tuned asyncio client of an endpoint; runs in a peer's virtual
+environment, which has aiohttp.
 
     remote_client.py BASE_URL MODEL TOKENS IN_FLIGHT PARAMS [KEY]
 
-PARAMS: a JSON object of further members of the body.  KEY: an API key.
+PARAMS: a JSON object with more members of the body.  KEY: an API key.
 
-One session whose connections are kept, a semaphore, uvloop where it is installed.  Reads jobs from stdin, a line of JSON
-each: {"prompts": [...]}; writes a line "BENCH {json}" for the start and for each job: seconds and the answers' texts.
+It uses one session that keeps its connections, a semaphore, and uvloop if it is installed.  Reads jobs from
+stdin, a line of JSON each: {"prompts": [...]}; writes a line "BENCH {json}" at the start and for each job:
+seconds and the answers' texts.
 """
 import asyncio
 import json
