@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""House rules that not all of the code keeps yet: each has a number in scripts/baseline.txt that may only become smaller.
-A rule that is made stricter gets another name.
+"""House rules that some code still breaks: scripts/baseline.txt has the number of offences of each rule,
+which may only become smaller.  A rule that is made stricter gets a new name.
 
-	baseline.py			prints the rules that are broken more often than that, with the places of their files
+	baseline.py			prints the rules with more offences than that, with the files
 	baseline.py RULE	prints every place where RULE is broken
-	baseline.py --shrink	writes the numbers of today into scripts/baseline.txt, where they are smaller
+	baseline.py --shrink	writes today's numbers into scripts/baseline.txt, where they are smaller
 	baseline.py --counts	prints all numbers
 """
 import collections
@@ -26,12 +26,12 @@ WORDS_OF_DOCS = re.compile(r"(?:^|[.:;] +|\| )Who(?:ever)?\b|" + TERMS + r"|\b[K
 
 
 def without_comments(text):
-    """The text with comments and the contents of strings blanked, its lines kept."""
+    """Return the text with blanked comments and string contents; lines stay."""
     return TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
 
 
 def functions(text):
-    """(name, first line, lines, parameters) of each function definition."""
+    """Yield (name, first line, lines, parameters) of each function definition."""
     for m in re.finditer(r"^(\w+)\(([^;{}]*?)\)\n\{\n(.*?)^\}", text, re.M | re.S):
         params = 0 if m.group(2).strip() in ("", "void") else len(re.sub(r"\([^()]*\)", "", m.group(2)).split(","))
         yield m.group(1), text.count("\n", 0, m.start()) + 1, m.group(3).count("\n") + 2, params
@@ -57,7 +57,8 @@ def long_files(files):
 
 
 def types_of(text):
-    """Names and numbers of fields of the structs, unions and enums that a text defines, on however many lines."""
+    """Yield the names and field counts of the structs, unions and enums that a text defines, on any number
+    of lines."""
     for m in re.finditer(r"^(typedef )?(?:struct|union|enum)\b[ \t]*(\w*)\s*\{", text, re.M):
         at, depth = m.end(), 1
         while depth > 0 and at < len(text):
@@ -141,7 +142,8 @@ def git(*args):
 
 
 def grown():
-    """Numbers of scripts/baseline.txt that a commit since GUARDED, or the working tree, has made larger."""
+    """Return the numbers of scripts/baseline.txt that the working tree or a commit since GUARDED has made
+    larger."""
     commits = git("log", "--reverse", "--first-parent", "--format=%h", f"{GUARDED}..HEAD", "--", "scripts/baseline.txt").split()
     was = numbers(git("show", f"{GUARDED}:scripts/baseline.txt"))
     for commit in commits + [""]:

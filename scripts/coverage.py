@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Lines of src/ that the suite's C programs cover: as all of them run every night, against as check-full runs them.
+"""Lines of src/ that the suite's C programs cover: as the nightly tier runs them, compared with check-full.
 
 	coverage.py [--jobs N] [--limit SECONDS] [--minutes N] [--without NAME,...]
 
-Builds them with --coverage (make COV=1, build/cov) and runs each plain, with all arguments: with TEST_EFFORT=3, and
-those whose tests ask for it (check_effort() of tests/unit/check.h) once more with TEST_EFFORT=2.  What does not depend
-on it is the same in both: check-full runs each program once, plain or under a sanitizer.  Those with two runs come
-first, goldens last; after --minutes no further one begins.  Prints the sums, the files with the largest differences, and
-what was left out; build/cov/lines.json has all files.
+Builds the programs with --coverage (make COV=1, build/cov) and runs each without sanitizers, with all
+arguments, with TEST_EFFORT=3.  Programs whose tests use the effort (check_effort() of tests/unit/check.h)
+run once more with TEST_EFFORT=2.  For all others both tiers are equal: check-full runs each program once,
+plain or under a sanitizer.  Programs with two runs come first, goldens last; after --minutes the script
+starts no further one.  Prints the sums, the files with the largest differences, and what was left out;
+build/cov/lines.json has all files.
 """
 import collections
 import concurrent.futures
@@ -32,7 +33,7 @@ def programs():
 
 
 def asks_effort(program):
-    """Do its tests look at TEST_EFFORT?"""
+    """Return true if the program's tests look at TEST_EFFORT."""
     source = os.path.join(TOP, "tests", program.removesuffix("_device") + ".c")
     text = open(source, encoding="utf-8").read()
     folder = os.path.dirname(source)
@@ -61,7 +62,7 @@ def run(program, effort, folder, limit, until):
 
 
 def lines_of(folder):
-    """{file of src: {line: covered}} of what was written into build/cov/FOLDER."""
+    """Return {file of src: {line: covered}} from the data in build/cov/FOLDER."""
     found = collections.defaultdict(dict)
     root = os.path.join(COV, folder)
     out = os.path.join(COV, "gcov")

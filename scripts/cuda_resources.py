@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What each CUDA kernel takes of a device, by capability: registers, shared memory, spills, stack frames.
+"""What each CUDA kernel uses of a device, by capability: registers, shared memory, spills, stack frames.
 
     cuda_resources.py [--write] FILE.log...
 
-The logs are ptxas's (-Xptxas -v), one a .cu file, as `make cuda` leaves them.  Without --write they are
-compared with kernels/cuda/resources.txt: nothing may spill or be missing on either side, products by wgmma must be able to
-overlap, shared memory is the same, stack frames (arrays that are no registers) are no larger and registers are at most SLACK more.  Fewer are welcome: `make cuda-resources` writes them down.
-Another toolkit allots other registers, so under one only spills and the list of kernels are compared.
+The logs are ptxas's (-Xptxas -v), one for each .cu file, as `make cuda` leaves them.  Without --write the
+script compares them with kernels/cuda/resources.txt: no kernel may spill or be missing on either side,
+wgmma products must be able to overlap, shared memory must be equal, stack frames (arrays outside of
+registers) may not be larger, and registers may be at most SLACK more.  Fewer registers are welcome: `make
+cuda-resources` records them.  Another toolkit allocates other registers, so with another one the script
+compares only spills and the list of kernels.
 """
 import os
 import re
@@ -23,7 +25,7 @@ SERIAL = re.compile(r"wgmma.mma_async instructions are serialized .* in the func
 
 
 def short(names):
-    """mangled names -> names with template arguments, without types of results and arguments"""
+    """Map mangled names to names with template arguments, without the types of results and arguments."""
     out = subprocess.run(['c++filt'], input='\n'.join(names), capture_output=True, text=True, check=True).stdout
     result = {}
     for name, text in zip(names, out.splitlines()):
@@ -40,7 +42,8 @@ def short(names):
 
 
 def parse(path):
-    """(file, mangled name, capability) -> [registers, spilled bytes, shared memory, stack frame], mangled names of what waits for each product"""
+    """Return (file, mangled name, capability) -> [registers, spilled bytes, shared memory, stack frame],
+    and the mangled names of kernels whose wgmma products wait for each other."""
     found, serial = {}, set()
     at = None
     file = os.path.basename(path)[:-len('.log')]
@@ -62,7 +65,7 @@ def parse(path):
 
 
 def toolkit():
-    """of the build that the logs are from"""
+    """Return the version of the CUDA toolkit whose build wrote the logs."""
     logs = [f for f in sys.argv[1:] if not f.startswith('-')]
     with open(os.path.join(os.path.commonpath([os.path.dirname(f) for f in logs]), 'flags')) as f:
         m = re.search(r'release (\d+\.\d+)', f.read())

@@ -1,4 +1,5 @@
-"""Functions of src/ that are not static though no other file of the product uses them.  A part of baseline.py."""
+"""Functions of src/ that are not static although no other file of the product uses them.  A part of
+baseline.py."""
 import collections
 import re
 
@@ -11,12 +12,12 @@ LOCAL = re.compile(r"\b(static|inline|INLINE|VEC_INLINE)\b")
 
 
 def declares(text, at, name):
-    """Is the name at this place in a header the head of a declaration, not a use?"""
+    """Return true if the name at this place in a header is declared there, not used."""
     return re.match(r"(?:\w+[ \t]+)*\w+[ \t*]+$", text[text.rfind("\n", 0, at) + 1:at]) and text[at + len(name):at + len(name) + 1] == "("
 
 
 def said_for_tests(name):
-    """Does the comment at the declaration, beside it or above it, say "for tests"?"""
+    """Return true if the comment beside or above the declaration says "for tests"."""
     for f in tree_files("src/*.h"):
         m = re.search(rf"((?:^[ \t]*(?:/\*| \*)[^\n]*\n)*)^\w[^\n;]*\b{name}\([^;]*;[^\n]*", read(f), re.M)
         if m:
@@ -25,7 +26,7 @@ def said_for_tests(name):
 
 
 def pasted(texts):
-    """Beginnings and ends of names that macros paste together: begin_##name, name##_end."""
+    """Return prefixes and suffixes of names that macros paste together: begin_##name, name##_end."""
     code = [texts[f] for f in texts if f.startswith(("src/", "kernels/"))]
     return (tuple({m.group(1) for t in code for m in re.finditer(r"(\w+_)\s*##", t)}),
             tuple({m.group(1) for t in code for m in re.finditer(r"##\s*(_\w+)", t)}))
@@ -33,8 +34,9 @@ def pasted(texts):
 
 def unused():
     """
-    (place: function, its users) of each: "nothing", "its own file", "its own file and tests"; "tests", or "tests, as
-    said" where the comment of the declaration says that it is for tests.
+    Return (place: function, its users) of each such function.  Users are "nothing", "its own file", "its
+    own file and tests", "tests", or "tests, as said" if the declaration's comment says that the function is
+    for tests.
     """
     texts = {f: code_of(read(f)) for f in tree_files("src", "kernels", "tests", "bench") if f.endswith(CODE)}
     users = collections.defaultdict(set)

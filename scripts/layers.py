@@ -2,10 +2,10 @@
 """Do the includes of src/ point down, and are its folders small?  The rules are in scripts/layers.txt.
 
 	layers.py			prints each offence
-	layers.py --counts	prints files, lines, largest folders, upward includes and circles
+	layers.py --counts	prints files, lines, largest folders, upward includes and cycles
 
-A folder and its own sub-folders may include each other: sched/ needs core_internal.h, and the core needs sched.  The
-counts have the circles of folders with and without that.
+A folder and its own sub-folders may include each other: sched/ needs core_internal.h, and the core needs
+sched.  The counts show the cycles of folders with and without these includes.
 """
 import collections
 import os
@@ -23,7 +23,8 @@ TESTS = CODE + (".cu", ".cuh", ".py", ".pl", ".pm", ".sh", ".sql", ".spec")
 
 
 def read_rules(path):
-    """Returns (allowed, rank among siblings, files with more, large folders, long ones); exits on a line that makes no sense."""
+    """Return (allowed, rank among siblings, files with more rights, large folders, long folders); exit if a
+    line is not understood."""
     allowed, rank, files, large, long = {}, {}, {}, {}, {}
     for n, line in enumerate(open(path, encoding="utf-8"), 1):
         line = line.split("#")[0].strip()
@@ -53,7 +54,8 @@ def code_files():
 
 
 def target(include):
-    """The file that an include names, from src/ or kernels/; None for a library's or PostgreSQL's."""
+    """Return the file that an include names, in src/ or kernels/; None if it is a library's or
+    PostgreSQL's."""
     if os.path.exists(os.path.join(TOP, "src", include)):
         return include
     if os.path.exists(os.path.join(TOP, "kernels", include)):
@@ -62,7 +64,8 @@ def target(include):
 
 
 def sibling_pair(a, b):
-    """The two folders at which the paths of a and b part, below a common folder; None where one is above the other."""
+    """Return the two folders at which the paths of a and b part, below a common folder; None if one is
+    above the other."""
     a, b = a.split("/"), b.split("/")
     for i, (x, y) in enumerate(zip(a, b)):
         if x != y:
@@ -87,7 +90,7 @@ def offence(file, inc, rules):
 
 
 def circles(graph):
-    """Groups of nodes that reach one another (Tarjan's algorithm)."""
+    """Return the groups of nodes that reach one another (Tarjan's algorithm)."""
     index, low, stack, on, out = {}, {}, [], set(), []
 
     def visit(v):
@@ -116,7 +119,8 @@ def circles(graph):
 
 
 def folder_circles(graph, with_parents):
-    """Circles of folders; without parents: an include between a folder and one below it does not count."""
+    """Return the cycles of folders; without parents: an include between a folder and one below it does not
+    count."""
     folders = collections.defaultdict(set)
     for f, includes in graph.items():
         for inc in includes:
@@ -127,7 +131,7 @@ def folder_circles(graph, with_parents):
 
 
 def sizes(files):
-    """Files and lines a folder."""
+    """Return the files and lines of each folder."""
     count, lines = collections.Counter(), collections.Counter()
     for f in files:
         count[os.path.dirname(f)] += 1
@@ -136,7 +140,8 @@ def sizes(files):
 
 
 def too_large(large, long):
-    """Folders of src/, kernels/ and tests/ with too many files or lines; and exceptions that are none."""
+    """Return the folders of src/, kernels/ and tests/ with too many files or lines, and exceptions that are
+    no longer needed."""
     count, lines = sizes(["src/" + f for f in code_files()] + tree_files("kernels") + [f for f in tree_files("tests") if f.endswith(TESTS)])
     found = [f"{d}: {n} files, over {LARGEST}" for d, n in sorted(count.items()) if n > LARGEST and d not in large]
     found += [f"{d}: {n} lines, over {LONGEST}" for d, n in sorted(lines.items()) if n > LONGEST and d not in long]

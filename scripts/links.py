@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Relative links of Markdown files that lead nowhere, and pages that the index lacks.
 
-	links.py	prints each link whose file, or whose heading in it, is missing, each page of docs/ that
+	links.py	prints each link whose file or heading is missing, each page of docs/ that
 			docs/README.md does not name, and folders of docs/ with more than 30 files
 """
 import collections
@@ -16,13 +16,14 @@ LINK = re.compile(r"(?<!`)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 
 
 def slug(heading):
-    """The anchor that GitHub gives a heading: words in lower case, spaces as hyphens, without other characters."""
+    """Return the anchor that GitHub gives a heading: words in lower case, spaces as hyphens, without other
+    characters."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 def prose(text):
-    """The text without blocks of code."""
+    """Return the text without code blocks."""
     return re.sub(r"^```.*?^```", lambda m: re.sub(r"[^\n]", "", m.group(0)), text, flags=re.M | re.S)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files, functions and constants that comments and docs name and that don't exist.
+"""Files, functions and constants that comments and docs name although they do not exist.
 
 	named_things.py		prints each, with its place
 """
@@ -31,7 +31,7 @@ def sql_comments(text):
 
 
 def prose(file, text):
-    """(start, text) of the comments of code and SQL, or of all of a page; nothing of other files."""
+    """Return (start, text) of each comment of code or SQL, or of a whole page; nothing of other files."""
     if file.endswith(CODE):
         return comments(text)
     if file.endswith(".sql") and file.startswith("sql/"):
@@ -42,7 +42,7 @@ def prose(file, text):
 
 
 def known_words(files):
-    """All words of code outside of its comments, and the names of tags."""
+    """Return all words of code outside of comments, and the names of tags."""
     known = set()
     for f in files:
         if f.endswith(SOURCES):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""COMMENT ON statements of the SQL scripts, and the page of docs that is made of them.
+"""COMMENT ON statements of the SQL scripts, and the page of docs that is made from them.
 
-	sqlcomments.py			prints comments of upgrade scripts that the full script lacks, and whether the page is old
+	sqlcomments.py			prints comments of upgrade scripts that the full script lacks, and whether the page is outdated
 	sqlcomments.py --write	writes the page
 
-The comments stand in sql/vllm_pg--VERSION.sql.  The newest upgrade script repeats them;
-tests/sql/40_comments.sql looks for objects without one.
+The comments are in sql/vllm_pg--VERSION.sql.  The newest upgrade script repeats them;
+tests/sql/40_comments.sql looks for objects without a comment.
 """
 import glob
 import os

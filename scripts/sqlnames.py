@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""sqlnames.py: names in SQL that a search_path could give to somebody else.
+"""sqlnames.py: names in SQL that a hostile search_path could redirect to another object.
 
     scripts/sqlnames.py [--test] FILE...
 
-Of SQL scripts, with the bodies in them, and of statements in the strings of C files: operators, functions, tables and types
-of the extension without a schema, and what stands for an operator without one (IN, BETWEEN, LIKE, NULLIF, CASE x WHEN, JOIN
-USING, IS DISTINCT FROM); and @extschema@ within a string: there it is a part of a format, or a body keeps the name that the
-schema has now.  Where the text is read under a caller's search_path (a body in quotes, C), types of the system
-need a schema, too.  C files whose statements all run with a search_path of pg_catalog are left out: they say so by
-job_role_internal(), or are the worker's or the HTTP server's.  A comment "exact: ..." in the line of a statement's end says
-that an operator of pg_catalog takes these very types, which is found first.
+In SQL scripts, with the function bodies in them, and in statements in the strings of C files, the script
+looks for the extension's operators, functions, tables and types without a schema, and for syntax that
+implies an operator without a schema (IN, BETWEEN, LIKE, NULLIF, CASE x WHEN, JOIN USING, IS DISTINCT FROM).
+It also looks for @extschema@ within a string: there it is a part of a format, or a function body keeps the
+name that the schema has now.  If the text is parsed under a caller's search_path (a body in quotes, C), the
+system's types need a schema, too.  C files whose statements all run with a search_path of pg_catalog are
+left out: they call job_role_internal(), or belong to the worker or the HTTP server.  A comment "exact: ..."
+on a statement's last line says that an operator of pg_catalog takes exactly these types, so PostgreSQL
+finds that one first.
 
-Prints each offence as FILE:LINE: TEXT.  --test: look at samples of both kinds first.
+Prints each offence as FILE:LINE: TEXT.  --test: check samples of both kinds first.
 """
 import re
 import sys
@@ -42,7 +44,7 @@ class Token:
 
 
 def tokens_of(sql, line):
-    """Tokens, and the texts between dollars as (text, line, token before)."""
+    """Return the tokens, and the texts between dollars as (text, line, token before)."""
     tokens, bodies, exact = [], [], set()
     at = 0
     while at < len(sql):
@@ -145,7 +147,8 @@ class Checker:
 
     @staticmethod
     def assigns(ts, i):
-        """UPDATE ... SET a = , b = ; RAISE ... USING A = , B = ; SET a = """
+        """Return true if this "=" assigns, as in UPDATE ... SET a = 1, b = 2; RAISE ... USING A = 1, B = 2;
+        SET a = 1."""
         if i < 2 or ts[i - 1].kind not in ("word", "quoted") or not (ts[i - 2].low in ("set", "using") or ts[i - 2].text == ","):
             return False
         depth = 0
@@ -187,7 +190,8 @@ class Checker:
 
     @staticmethod
     def names_columns(ts, i, prev):
-        """An alias with its columns, a table's or an index's column list, a type with its modifier."""
+        """Return true if this bracket follows an alias (column names), a table or an index (column list),
+        or a type (modifier)."""
         if prev.low in ("as", "into", "table", "recursive") or prev.kind == "cast":
             return True
         if prev.text == ")" or (prev.kind == "word" and i >= 2 and ts[i - 2].text in ".)"):
@@ -209,7 +213,8 @@ def unescape(text):
 
 
 def check_c(checker, text):
-    """Strings one behind the other are one; a macro between them is a name, and so is what a format puts in."""
+    """Check a C file.  Adjacent string literals are one string; a macro between them counts as a name, and
+    so does what a format inserts."""
     joined, line, before, caller = None, 1, "", ""
     spare = []
 

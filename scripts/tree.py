@@ -1,4 +1,4 @@
-"""What the scripts that look at the source tree share."""
+"""Functions that the scripts share which look at the source tree."""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n
 
 
 def files(*patterns):
-    """Files of the repository and new ones that git does not ignore, that exist."""
+    """Return existing files of the repository, and new files that git does not ignore."""
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=TOP, capture_output=True, text=True, check=True).stdout
     return [f for f in out.split("\n") if f and os.path.isfile(os.path.join(TOP, f))]
 
@@ -20,10 +20,10 @@ def read(f):
 
 
 def comments(text):
-    """(start, comment) of each."""
+    """Yield (start, comment) of each comment."""
     return ((m.start(), m.group(0)) for m in TOKEN.finditer(text) if m.group(0).startswith(("/*", "//")))
 
 
 def code_of(text):
-    """The text with its comments blanked, its lines kept."""
+    """Return the text with blanked comments; lines stay."""
     return TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)) if m.group(0).startswith(("/*", "//")) else m.group(0), text)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Run a command with a limit of time, and write down what it took.
+"""Run a command with a time limit, and record its times.
 
     limit.py SECONDS NAME COMMAND...
 
-Appends a line `NAME seconds cpu-seconds status` to build/check/times.  A command that takes longer than SECONDS is
-killed with all that it has started, and its status is 124.  Servers leave their parent when they start; they are
-taken in here, so that their CPU seconds count and none of them outlives its test.
+Appends a line `NAME seconds cpu-seconds status` to build/check/times.  If a command takes longer than
+SECONDS, the script kills it and all processes that it has started, and the status is 124.  Servers leave
+their parent process when they start; this script becomes their parent, so that it counts their CPU seconds
+and none of them outlives its test.
 """
 import ctypes
 import os
@@ -19,7 +20,7 @@ LINGER = 5      # seconds in which the processes that a command leaves behind mu
 
 
 def descendants():
-    """The processes below this one."""
+    """Return the pids of this process's descendants."""
     parents = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -43,7 +44,8 @@ def kill_all():
 
 
 def reap():
-    """One child that has ended, as (pid, status); (0, 0): none has; None: there is no child."""
+    """Return one child that has ended, as (pid, status); (0, 0) if none has ended; None if there is
+    no child."""
     try:
         return os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -51,7 +53,7 @@ def reap():
 
 
 def wait_for(pid, deadline):
-    """The exit status of pid, or 124 at the deadline."""
+    """Return the exit status of pid, or 124 at the deadline."""
     nap = 0.002
     while time.monotonic() < deadline:
         ended = reap()
