@@ -3,8 +3,8 @@
 
 usage: api_shapes.py [FILE]
 
-The answers are what tests/unit/server/test_api.c compares the engine's with (test_api --write makes the file anew); this script
-says whether the clients would understand them. Needs the packages openai and anthropic.
+tests/unit/server/test_api.c compares the engine's answers with these (test_api --write makes the file
+anew); this script checks that the clients would understand them. Needs the packages openai and anthropic.
 """
 import json
 import sys
@@ -17,13 +17,13 @@ from pydantic import BaseModel, TypeAdapter
 
 
 class Page(BaseModel):
-    """client.models.list()"""
+    """The type of client.models.list()."""
     object: str
     data: list[ot.Model]
 
 
 class Base64Embeddings(BaseModel):
-    """what the client decodes before it makes a CreateEmbeddingResponse"""
+    """The form that the client decodes before it makes a CreateEmbeddingResponse."""
 
     class Row(BaseModel):
         index: int
@@ -37,7 +37,7 @@ class Base64Embeddings(BaseModel):
 
 
 class Error(BaseModel):
-    """what the client makes an APIStatusError of"""
+    """The form from which the client makes an APIStatusError."""
 
     class Body(BaseModel):
         message: str
@@ -76,8 +76,8 @@ def type_of(path, stream, body, answer):
 
 
 def relax(path, answer):
-    """What the interface has and its type does not: chunks of completions without a finish_reason, and with echo no log-probability of
-    the prompt's first token."""
+    """Change what the interface allows and its type does not: chunks of completions without a
+    finish_reason, and with echo no log-probability for the prompt's first token."""
     for choice in answer.get("choices", []) if path == "/v1/completions" else []:
         if choice["finish_reason"] is None:
             choice["finish_reason"] = "stop"

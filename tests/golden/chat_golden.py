@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What transformers makes of chats: the reference for src/template/chat_template.c.
+"""Record how transformers renders chats: the reference for src/template/chat_template.c.
 
     python3 tests/golden/chat_golden.py > tests/golden/chat_golden.txt
 
 Needs transformers (made with 5.23).  Templates and conversations are small and our
-own; tokenizers are those of tests/fixtures/tokenizers.  Lines:
+own; the tokenizers are those of tests/fixtures/tokenizers.  Lines:
     {"t": name, "s": template}
     {"m": number, "s": messages as JSON text}
     {"tools": JSON text}
     {"k": tokenizer, "bos": its bos_token, "eos": its eos_token}
     {"k": tokenizer, "t": template, "m": messages, "add": add_generation_prompt, "go_on":
-     continue_final_message, "n": bytes of the text, "h": its FNV-1a, "ids": [how many,
+     continue_final_message, "n": bytes of the text, "h": its FNV-1a, "ids": [count,
      FNV-1a of the ids as 32-bit little-endian numbers]}
-ids are what apply_chat_template(tokenize=True) gives.  "e": it raises.
+ids are the result of apply_chat_template(tokenize=True).  "e": it raises an exception.
 """
 import json
 import struct

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What transformers answers to prompts of embeddings that no tokens have, for embeds_golden.c.
+"""Record how transformers answers prompts of embeddings that belong to no token, for embeds_golden.c.
 
     embeds_golden.py        run in the repository's root; writes embeds_golden.txt
 
-Needs torch and transformers.  Rows are mixtures of rows of the embedding's weight; a model whose layer multiplies what it looks up is
-given them multiplied.  Greedy, weights float32.  A line: model, rows, width, the numbers, the answer's ids.
+Needs torch and transformers.  Rows are mixtures of rows of the embedding's weight.  If a model's embedding
+layer multiplies the rows that it looks up, the script multiplies the given rows, too.  Greedy, weights
+float32.  A line: model, rows, width, the numbers, the answer's ids.
 """
 import torch
 from transformers import AutoModelForCausalLM
@@ -15,7 +16,7 @@ ROWS, OUTPUT, CLOSE = 8, 8, 0.02
 
 
 def rows_for(layer, rows):
-    """What the layer gives for such weights."""
+    """Return the layer's output for these weights."""
     table, ids = layer.weight.data, torch.arange(rows.shape[0])
     keep = table[:rows.shape[0]].clone()
     table[:rows.shape[0]] = rows

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What FP8 codes are, by the Python package torch: writes f8_golden.txt for tests/kernels/test_f8.c.
+"""Record what FP8 codes mean in the Python package torch: writes f8_golden.txt for tests/kernels/test_f8.c.
 
-A line `T decode` of the bits of each code's float, NaN as one of them; then, for each thousand of 10^5
-floats, `T SUM`: FNV-1a of their codes.  The floats come from a generator that both sides have: half of
-them of all exponents that matter, half of them exactly between two codes or next to that.
-Finite values beyond the largest code become that, which torch leaves to its caller.
+A line `T decode` with the bits of each code's float, all NaNs written as one; then, for each thousand of
+10^5 floats, `T SUM`: FNV-1a of their codes.  The test has the same generator of floats: half of them have
+any exponent that matters, half lie exactly between two codes or next to such a value.  Finite values beyond
+the largest code become that code; torch leaves this to its caller.
 """
 import numpy as np
 import torch

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What transformers makes of a model's tokenizer files: the reference for src/loader/hf_config.c and src/tokenizer/load/tok_hf.c.
+"""Record what transformers reads from a model's tokenizer files: the reference for src/loader/hf_config.c
+and src/tokenizer/load/tok_hf.c.
 
     python3 tests/golden/files_golden.py > tests/golden/files_golden.txt
 
-Needs transformers (made with 5.23).  tokenizer.json is tests/fixtures/tokenizers/o200k.json, without the added tokens
-named in "drop", which stay in its vocabulary.  A line each:
-    {"name": what it is about, "drop": [tokens], "files": {path: text},
+Needs transformers (made with 5.23).  tokenizer.json is tests/fixtures/tokenizers/o200k.json, without the
+added tokens named in "drop", which stay in its vocabulary.  Each line:
+    {"name": what the case tests, "drop": [tokens], "files": {path: text},
      "ids": [ids of each text in TEXTS, without BOS and EOS],
-     "chats": [[chat_template given, are tools given, text or null where it raises], ...]}
+     "chats": [[chat_template given, are tools given, text or null if it raises], ...]}
 """
 import json
 import tempfile

@@ -5,12 +5,12 @@
     fixtures.py pack KIND ...
 
 tests/fixtures/KIND.tar.xz holds a folder of tiny models, which tests read under build/fixtures/KIND.
-All that is random comes from few seeds, so that the models of one folder have much in common: together
-they are a third of what they are one by one.
+All random weights come from few seeds, so that the models of one folder have much in common: together
+they take a third of the space that they would take one by one.
 
-"unpack" replaces folders that are older than their archives and leaves the others alone; make does it
-before anything that reads models.  "pack" makes an archive of its folder as it is, the same bytes from the same
-files: to take a model away, delete it in build/fixtures and pack.  Scripts that make models say
+"unpack" replaces folders that are older than their archives and leaves the others alone; make runs it
+before anything that reads models.  "pack" archives the folder as it is; the same files give the same
+bytes.  To remove a model, delete it in build/fixtures and pack.  Scripts that make models use
 
     with fixtures.repacked("models") as folder:
 
@@ -37,7 +37,7 @@ def archive(kind):
 
 
 def done(kind):
-    """a file as old as what was unpacked or packed last"""
+    """Return the file whose time is that of the last unpacking or packing."""
     return f"{FOLDERS}/{kind}.done"
 
 
@@ -71,7 +71,7 @@ def unpack(kind):
 
 
 def plain(info):
-    """without what differs from one machine to another"""
+    """Remove the metadata that differs from one machine to another."""
     info.uid = info.gid = info.mtime = 0
     info.uname = info.gname = ""
     info.mode = 0o755 if info.isdir() else 0o644
@@ -93,7 +93,7 @@ def pack(kind):
 
 @contextlib.contextmanager
 def repacked(kind):
-    """the folder, for models to be made in, and packed after that"""
+    """Yield the folder, for new models; pack it afterwards."""
     unpack(kind)
     yield f"{FOLDERS}/{kind}"
     pack(kind)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make a tiny model of each architecture and what Hugging Face transformers computes with it.
+"""Make a tiny model of each architecture, and record what Hugging Face transformers computes with it.
 
     gen_archs.py [name ...]         run in the repository's root
 
@@ -7,8 +7,8 @@ Needs torch, transformers, safetensors, tokenizers and gguf.  For each model of 
 (archs/*.py beside this file, one a family) it writes what gen_models.py writes, in the
 same formats:
 
-    build/fixtures/models/NAME/             as transformers' save_pretrained() lays it out
-    build/fixtures/models/NAME_gguf.gguf    the same weights as GGUF, if the family says how
+    build/fixtures/models/NAME/             in the layout of transformers' save_pretrained()
+    build/fixtures/models/NAME_gguf.gguf    the same weights as GGUF, if the family defines it
     tests/golden/models_expected/NAME.bin   logits and greedy tokens
 
 and packs the folder into tests/fixtures/models.tar.xz (fixtures.py).
@@ -18,17 +18,17 @@ A family's file has ARCHS = {name: dict(config=..., ...)}:
     config      keys of config.json beyond COMMON below ("model_type" at least)
     gguf        function(Gguf, config, weights): adds keys and tensors; absent: no GGUF file
     gguf_types  types of the GGUF files' matrices, default ["F16"]
-    fix         function(model, generator): changes weights after they were drawn
-    config_json function(dict): changes config.json as it is stored, e.g. to an older style
+    fix         function(model, generator): changes the drawn weights
+    config_json function(dict): changes the stored config.json, e.g. to an older style
     auto        transformers' class that makes the model, default AutoModelForCausalLM
     reference   function(model): changes the reference, where the engine differs on purpose
-    stored      function(path, model): changes the files, as for names that transformers doesn't know
-    rounded     (ending, function(model)): another expectation, of a model that rounds as the engine does
+    stored      function(path, model): changes the files, e.g. to names that transformers doesn't know
+    rounded     (suffix, function(model)): another expected result, of a model that rounds as the engine does
     gain        factor of the matrices' standard deviation, default 1.3
-    embed       ... of the embedding's, default 1: a tied model with a large one repeats its last token
-    prompt      its tokens, default 40
-    greedy      greedy tokens behind it, default 64
-    positions   of the logits that are kept, default 0, 6, 17 and 39
+    embed       the same for the embedding, default 1: with a large factor a tied model repeats its last token
+    prompt      number of its tokens, default 40
+    greedy      number of greedy tokens after it, default 64
+    positions   positions of the recorded logits, default 0, 6, 17 and 39
 
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 """
@@ -73,8 +73,8 @@ def config_of(a):
 
 
 def draw(model, seed, gain, embed):
-    """Random weights of an order that gives logits of order 1: matrices by their fan-in, norms
-    about 1 (about 0 where the model adds the one itself, which its initial zeros show)."""
+    """Draw random weights of a size that gives logits of order 1: matrices by their fan-in, norms
+    about 1 (about 0 if the model adds the one itself, which its initial zeros show)."""
     g = torch.Generator().manual_seed(seed)
     transposed = {name + ".weight" for name, m in model.named_modules() if type(m).__name__ == "Conv1D"}
     with torch.no_grad():
@@ -92,7 +92,7 @@ def draw(model, seed, gain, embed):
 
 
 class Gguf:
-    """A GGUF file in the making; sizes and names by the gguf package's tables."""
+    """Writes a GGUF file; sizes and names come from the gguf package's tables."""
 
     def __init__(self, file, arch, config, kind):
         self.out = gguf.GGUFWriter(file, arch)
@@ -101,7 +101,8 @@ class Gguf:
             next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), config.get_text_config().num_hidden_layers)
 
     def keys(self, config, pre="gpt-2", add_bos=False, inter=None, kv=None, length=None):
-        """The keys that all decoders share; inter, kv, length: where the configuration says them differently."""
+        """Add the keys that all decoders share.  inter, kv, length: values, if the configuration has them
+        under other names."""
         out = self.out
         out.add_name("tiny")
         out.add_context_length(length or config.max_position_embeddings)
@@ -125,7 +126,7 @@ class Gguf:
         out.add_add_bos_token(add_bos)
 
     def usual(self, c):
-        """... and those that most have: epsilon, head size, rotary base and scaling."""
+        """Add the keys that most decoders have: epsilon, head size, rotary base and scaling."""
         out = self.out
         if hasattr(c, "rms_norm_eps"):
             out.add_layer_norm_rms_eps(c.rms_norm_eps)
@@ -154,14 +155,14 @@ class Gguf:
                     add(rope[key])
 
     def tensors(self, c, weights, change=lambda name, t: t):
-        """All tensors, of which change() may make another (or None: leave it out)."""
+        """Add all tensors; change() may replace one (or return None to leave it out)."""
         for name, t in weights.items():
             t = change(name, t)
             if t is not None and (name != "lm_head.weight" or not c.tie_word_embeddings):
                 self.tensor(name, t)
 
     def tensor(self, name, a, raw_name=None):
-        """Add a tensor under the GGUF name of its Hugging Face name (or raw_name); returns it as
+        """Add a tensor under the GGUF name of its Hugging Face name (or raw_name); return it as
         it is in the file."""
         a = np.ascontiguousarray(a.float().numpy() if isinstance(a, torch.Tensor) else a)
         stem, suffix = name.rsplit(".", 1)

@@ -10,10 +10,10 @@ Needs numpy, torch and safetensors.  For each case of CASES it writes
 
 and packs the folder into tests/fixtures/ckpt.tar.xz (fixtures.py).
 
-The references are computed here in float64 from the codes, by each format's description,
-before these are packed.  Where a tool is installed that makes the format (AutoAWQ,
-AutoRound, compressed-tensors, bitsandbytes, torchao, hqq, Quark), it packs or unpacks the same matrix
-and must agree; "tools:" in the output says which did.
+The script computes the references in float64 from the codes, by each format's description, before it packs
+the codes.  If a tool that makes the format is installed (AutoAWQ, AutoRound, compressed-tensors,
+bitsandbytes, torchao, hqq, Quark), that tool packs or unpacks the same matrix and must agree; "tools:" in
+the output lists the tools that did.
 
 Bounds are shares of the largest of 32 weights: EXACT (float's rounding), HALF (a scale in
 half precision), ZERO (a zero point times a scale in half precision), Q8 (rounded to 8
@@ -41,7 +41,7 @@ def i32(a):
 
 
 def pack_bits(codes, bits):
-    """Codes along the last axis to words of 32 bits: one string of bits, lowest first."""
+    """Pack codes along the last axis into words of 32 bits: one string of bits, lowest first."""
     codes = np.asarray(codes, dtype=np.uint64)
     n = codes.shape[-1]
     words = np.zeros(codes.shape[:-1] + ((n * bits + 31) // 32 + 1,), dtype=np.uint64)
@@ -54,7 +54,7 @@ def pack_bits(codes, bits):
 
 
 class Case:
-    """A fixture in the making."""
+    """A fixture that is being made."""
 
     def __init__(self, name, config):
         self.rng = np.random.default_rng(list(name.encode()))
@@ -91,7 +91,7 @@ class Case:
 # ---- GPTQ, AWQ, AutoRound ----
 
 def gptq(c, module, n, k, bits, group, sym, expect, bound, v2=False, order=None, scale=torch.float16, cap=None):
-    """order: None, "act" (columns in disorder) or "none" (no g_idx)."""
+    """order: None, "act" (columns in another order) or "none" (no g_idx)."""
     size = k if group < 0 else group
     groups = (k + size - 1) // size
     g_idx = np.arange(k) // size
@@ -135,7 +135,7 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]    # the row at each nibble of a word
 
 
 def awq_pack(a):
-    """[.., n] to [.., n / 8]"""
+    """Pack codes [.., n] into words [.., n / 8]."""
     a = a.reshape(a.shape[:-1] + (-1, 8))[..., AWQ_ORDER]
     return pack_bits(a, 4)[..., 0]
 
@@ -158,7 +158,7 @@ def awq(c, module, n, k, group, expect, bound, zeros=None, scale=torch.float16):
 
 
 def awq_tool(name):
-    """A module of AutoAWQ, without what its packages import."""
+    """Load a module of AutoAWQ without the packages that it imports."""
     if "awq" not in sys.modules and importlib.util.find_spec("awq") is None:
         return None
     for package in ("awq", "awq.utils", "awq.modules", "awq.modules.linear"):
@@ -168,7 +168,7 @@ def awq_tool(name):
 
 
 def awq_check(name, cls, t, w, group, s64, z):
-    """AutoAWQ's own packing of the same weights."""
+    """Compare with AutoAWQ's own packing of the same weights."""
     tool = awq_tool("modules.linear." + name)
     if tool is None:
         return
@@ -183,7 +183,7 @@ def awq_check(name, cls, t, w, group, s64, z):
 
 
 def awq_width(k, group):
-    """Words of zero points in a row, as AutoAWQ rounds them up."""
+    """Return the number of words of zero points in a row; AutoAWQ rounds it up."""
     several = {32: 4, 64: 2}.get(group, 1)
     words = -(-(k // group) // 8)
     return -(-words // several) * several
@@ -230,7 +230,7 @@ def awq_gemv_fast(c, module, n, k, group, expect, bound, zeros=None):
 
 
 def marlin_words(q):
-    """Codes [n][k] to words, by the layout's description."""
+    """Pack codes [n][k] into words, by the layout's description."""
     n, k = q.shape
     row, col = np.meshgrid(np.arange(n), np.arange(k), indexing="ij")
     word = row // 64 * 128 + 16 * (row % 8) + 4 * (col % 8 // 2) + row % 64 // 16
@@ -241,7 +241,7 @@ def marlin_words(q):
 
 
 def marlin_scales(s, groups):
-    """[n][groups] to [groups][n] in another order."""
+    """Reorder scales [n][groups] to [groups][n], in Marlin's order."""
     row = np.arange(s.shape[0])
     at = (row - row % 64 + row % 8 * 8 + row % 64 // 8 if groups > 1 else
           row - row % 32 + row % 8 // 2 * 8 + row % 32 // 8 * 2 + row % 2)
@@ -396,7 +396,7 @@ FP8_ACTS = {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "tens
 
 
 def ct_scales(c, n, k, weights, dtype=torch.bfloat16):
-    """Scales as they are stored, and one for each weight."""
+    """Return the scales as they are stored, and one for each weight."""
     strategy = weights["strategy"]
     if strategy == "group":
         s, s64 = c.scales(n, -(-k // weights["group_size"]), dtype=dtype)
@@ -410,7 +410,7 @@ def ct_scales(c, n, k, weights, dtype=torch.bfloat16):
 
 
 def ct_check(config, group, t, w):
-    """What the library itself makes of a module's tensors."""
+    """Compare with what the library itself decompresses from a module's tensors."""
     try:
         from compressed_tensors.compressors import BaseCompressor
         from compressed_tensors.quantization import QuantizationScheme
@@ -668,7 +668,7 @@ def quark_tool():
 
 
 def quark_words(a, reorder):
-    """[.., n] codes of 4 bits to I32 [.., n / 8]."""
+    """Pack [.., n] codes of 4 bits into I32 [.., n / 8]."""
     a = (a & 15).reshape(a.shape[:-1] + (-1, 8))
     return i32(pack_bits(a[..., AWQ_ORDER] if reorder else a, 4)[..., 0])
 
@@ -814,7 +814,8 @@ def hqq_config(nbits, group, axis=1):
 
 
 def hqq_codes(w_q, packing):
-    """By the format's description: of S lines, line i has rows i, S + i, ..., the first highest."""
+    """Unpack codes by the format's description: of S lines, line i holds rows i, S + i, ..., the first in
+    the highest bits."""
     bits = int(packing[0])
     per = 10 if bits == 3 else 8 // bits
     words = w_q.view(torch.int32 if bits == 3 else torch.uint8).numpy().astype(np.int64)
@@ -822,7 +823,7 @@ def hqq_codes(w_q, packing):
 
 
 def hqq_tensors(w, nbits, group, axis, dtype=torch.float16, **more):
-    """What hqq makes of a matrix: tensors, and their values by the description and by hqq."""
+    """Quantize a matrix with hqq; return the tensors, and their values by the description and by hqq."""
     from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
 
     n, k = w.shape

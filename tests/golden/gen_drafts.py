@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Make tiny models that guess tokens, and what PyTorch computes with them.
+"""Make tiny models that draft tokens, and record what PyTorch computes with them.
 
     gen_drafts.py [name ...]        run in the repository's root
 
 Needs torch, transformers, safetensors and tokenizers.  Writes
 
     build/fixtures/drafts/target/       a Llama of seven layers
-    build/fixtures/drafts/target_mtp/   a GLM-4.5 with a layer behind the last one
+    build/fixtures/drafts/target_mtp/   a GLM-4.5 with an MTP layer after the last one
     build/fixtures/drafts/target_mimo/  a MiMo, which is a Qwen2, with one
-    build/fixtures/drafts/NAME/         what guesses the first one's tokens
+    build/fixtures/drafts/NAME/         a draft model for the first target
     tests/golden/drafts_expected/NAME.bin
 
 and packs the folder into tests/fixtures/drafts.tar.xz (fixtures.py).
 
-An expectation is little-endian: int32 n_prompt, n_starts, k, vocab; prompt[n_prompt]; starts[n_starts]; then for each
-start s, a position of the prompt whose next token is known, int32 guesses[k] behind that token and, of chains, float32
-logits[k][vocab]; heads have vocab 0.  The references are plain PyTorch, written from the papers: the layers of
-transformers where these are the same, and matrices beside them.
+An expected result is little-endian: int32 n_prompt, n_starts, k, vocab; prompt[n_prompt]; starts[n_starts];
+then for each start s, a position of the prompt whose next token is known, int32 guesses[k] after that token
+and, for chains, float32 logits[k][vocab]; heads have vocab 0.  The references are plain PyTorch, written
+from the papers: layers of transformers where these are the same, and matrices beside them.
 """
 import copy
 import json
@@ -59,7 +59,7 @@ EAGLE = dict(model_type="llama", vocab_size=gm.VOCAB, hidden_size=HIDDEN, interm
 
 
 def draw(shape, g, gain=1.3):
-    """half precision, so that a file is small and yet exact"""
+    """Draw weights in half precision, so that a file is small and yet exact."""
     r = torch.randn(shape, generator=g)
     if len(shape) == 1:
         return (1 + 0.2 * r).half().float()
@@ -116,7 +116,7 @@ def prompt_of(seed):
 
 
 def hidden_of(model, ids):
-    """behind the last norm, and what goes into each layer"""
+    """Return the rows after the last norm, and the inputs of each layer."""
     with torch.no_grad():
         out = model(ids, output_hidden_states=True)
     return out.hidden_states[-1][0], [h[0] for h in out.hidden_states[:-1]]
@@ -219,8 +219,9 @@ def rope_of(rotary, x, n):
 
 
 def run_chain(name, prompt, step, first_rows, head):
-    """step(tokens, given, fed): rows of a sequence from position 0 on, each with the token behind it; given are the
-    target's rows and, behind these, what was fed back.  Computed anew for each guess."""
+    """step(tokens, given, fed) computes the rows of a sequence from position 0 on, each with the token
+    after it.  given holds the target's rows and, after these, the rows that were fed back.  It computes
+    everything again for each drafted token."""
     guesses, logits = [], []
     with torch.no_grad():
         for at in STARTS:
@@ -428,7 +429,7 @@ def mimo():
 
 
 def split_experts(w, c):
-    """as checkpoints have them: an expert's matrices each by itself"""
+    """Store each expert's matrices as separate tensors, as checkpoints do."""
     out = {}
     for k, v in w.items():
         if k.endswith("experts.gate_up_proj"):

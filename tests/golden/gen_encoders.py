@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Make a tiny model of each family of encoders and the hidden rows that Hugging Face transformers
+"""Make a tiny model of each family of encoders, and record the hidden rows that Hugging Face transformers
 computes with it.
 
     gen_encoders.py [name ...]      run in the repository's root
 
 Needs torch, transformers, safetensors and gguf.  For each model of ENCODERS below it writes
 
-    build/fixtures/encoders/NAME/               as transformers' save_pretrained() lays it out
-    build/fixtures/encoders/NAME_gguf.gguf      the same weights as GGUF, if the family says how
-    tests/golden/encoders_expected/NAME.bin     what comes out
+    build/fixtures/encoders/NAME/               in the layout of transformers' save_pretrained()
+    build/fixtures/encoders/NAME_gguf.gguf      the same weights as GGUF, if the family defines it
+    tests/golden/encoders_expected/NAME.bin     the expected rows
 
 and packs the folder into tests/fixtures/encoders.tar.xz (fixtures.py).
 
-The .bin files are little-endian: int32 n_seqs, hidden; for each sequence int32 n, n_rows, ids[n],
-types[n], rows[n_rows] and float32 hidden[n_rows][hidden], mean[hidden] over all n.  Sequences of 1, 2, 17 and
-as many tokens as the model takes ("longest"), each by itself: there is no padding.
+The .bin files are little-endian: int32 n_seqs, hidden; for each sequence int32 n, n_rows, ids[n], types[n],
+rows[n_rows] and float32 hidden[n_rows][hidden], mean[hidden] over all n.  Sequences have 1, 2, 17 and as
+many tokens as the model takes ("longest"); each runs by itself, so there is no padding.
 
 An entry:
 
@@ -24,13 +24,13 @@ An entry:
     stored      function(config dict, weights): changes the directory to what older tools or other code wrote
     gguf        function(Gguf, config, weights)
     gguf_arch   its general.architecture
-    reference   function(config, weights, ids, types) -> hidden: in place of transformers
+    reference   function(config, weights, ids, types) -> hidden: replaces transformers
 
 Weights are half precision, so that a file is small and yet exact in float arithmetic.
 
-Jina's BERT and Nomic's with experts aren't part of transformers: their references are written out below after
-public descriptions (arXiv:2310.19923, ALiBi's arXiv:2108.12409, arXiv:2502.07972), as is the older layout of Nomic's and GTE's
-checkpoints, whose arithmetic transformers has.
+Jina's BERT and Nomic's model with experts are not part of transformers: their references are written out
+below from public descriptions (arXiv:2310.19923, ALiBi's arXiv:2108.12409, arXiv:2502.07972), and so is the
+older layout of Nomic's and GTE's checkpoints, whose arithmetic transformers has.
 """
 import json
 import math
@@ -63,7 +63,8 @@ WIDE = {"hidden_size": 64, "intermediate_size": 96}
 
 
 def draw(model, seed):
-    """Weights that give rows of order 1: matrices by their fan-in, norms about 1, biases that show."""
+    """Draw weights that give rows of order 1: matrices by their fan-in, norms about 1, biases large enough
+    to show."""
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -87,7 +88,8 @@ def hidden(model, ids, types):
 # ---- Jina ----
 
 def slopes(n):
-    """Of ALiBi: a geometric series for a power of two; heads beyond it take every other one of the next."""
+    """Return ALiBi's slopes: a geometric series for a power of two; further heads take every other slope of
+    the next series."""
     p = 2 ** math.floor(math.log2(n))
     s = [2 ** (-8 * (i + 1) / p) for i in range(p)]
     return s + [2 ** (-4 * (2 * i + 1) / p) for i in range(n - p)]
@@ -200,9 +202,9 @@ def nomic2_weights(c, seed):
 
 
 def nomic2(c, w, ids, types):
-    """After the description of the paper (arXiv:2502.07972) and the published configuration: the layer of
-    Nomic's first BERT with biases and without gates; in every other one a softmax over all experts weighs the two best,
-    whose sum has a bias."""
+    """Compute the model as the paper (arXiv:2502.07972) and the published configuration describe it: the
+    layer of Nomic's first BERT with biases and without gates; in every other layer a softmax over all
+    experts weighs the two best, and a bias is added to their sum."""
     w = {k: v.float() for k, v in w.items()}
     n, heads, h, f = len(ids), c["n_head"], c["n_embd"], c["n_inner"]
     dim = h // heads
@@ -241,7 +243,7 @@ def nomic2(c, w, ids, types):
 # ---- other checkpoint layouts ----
 
 def nomic_stored(c, w):
-    """As the first checkpoints are: q, k and v in one, other names, other keys."""
+    """Store the model like the first checkpoints: q, k and v in one matrix, other names, other keys."""
     for a, b in (("num_hidden_layers", "n_layer"), ("num_attention_heads", "n_head"), ("hidden_size", "n_embd"),
                  ("intermediate_size", "n_inner"), ("layer_norm_eps", "layer_norm_epsilon"),
                  ("max_position_embeddings", "n_positions")):
@@ -291,7 +293,7 @@ def new_old(w):
 
 
 def ntk_reference(c, model):
-    """NTK-aware scaling, of which transformers has no row: frequencies as arXiv:2309.00071 names them."""
+    """NTK-aware scaling, for which transformers has no rope type: frequencies as in arXiv:2309.00071."""
     dim = c["hidden_size"] // c["num_attention_heads"]
     s = c["rope_scaling"]["factor"]
     freq = 1 / (c["rope_theta"] * s) ** (torch.arange(0, dim, 2).float() / dim) / s ** (2 / dim)
@@ -312,7 +314,7 @@ def ntk_stored(c, w):
 
 
 def greek(c, w):
-    """The names of norms' vectors in the first checkpoints, under the prefix of a model with a head."""
+    """Use the names of norm vectors from the first checkpoints, under the prefix of a model with a head."""
     return c, {"bert." + k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t
                for k, t in w.items()}
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make tiny adapters and what the Python package peft computes with them.
+"""Make tiny adapters, and record what the Python package peft computes with them.
 
     gen_lora.py [name ...]          run in the repository's root
 
@@ -9,11 +9,12 @@ gen_quantized.py under build/fixtures/models.  For each adapter of CASES it writ
     build/fixtures/lora/NAME/               adapter_config.json, adapter_model.safetensors, as peft saves them
     tests/golden/lora_expected/NAME.bin     logits (the format of gen_models.py, without greedy tokens)
 
-and packs the folder into tests/fixtures/lora.tar.xz (fixtures.py).  tests/golden/lora_golden.c runs them; its table says
-which other bases each adapter fits.
+and packs the folder into tests/fixtures/lora.tar.xz (fixtures.py).  tests/golden/lora_golden.c runs them;
+its table lists the other bases that each adapter fits.
 
-The adapters' weights are random; that of B is not zero, as it would be before training.  Of each, the model with the adapter merged
-into its weights must agree.  Quantized bases are dequantized here, and the adapter is added in float.
+The adapters' weights are random; unlike before a training, B is not zero.  For each adapter, the model with
+the adapter merged into its weights must agree.  The script dequantizes quantized bases and adds the adapter
+in float.
 """
 import json
 import os
@@ -69,7 +70,7 @@ CASES = {
 
 
 def dequantized_llama(name):
-    """A model of gen_quantized.py, whose seed is the one that has the same prompt."""
+    """Make a model of gen_quantized.py, with the seed that gives the same prompt."""
     import gen_archs as ga
     import gen_quantized as gq
 
@@ -90,7 +91,8 @@ def dequantized_llama(name):
 
 
 def nf4_llama(name):
-    """A checkpoint of bitsandbytes: codes of four bits, the high ones first; their scales are codes themselves."""
+    """Read a bitsandbytes checkpoint: codes of four bits, the high ones first; their scales are quantized,
+    too."""
     path = os.path.join(gm.FIXTURES, name)
     with open(os.path.join(path, "config.json")) as f:
         config = json.load(f)
@@ -145,7 +147,7 @@ def load_base(name, base):
 
 
 def draw(model, dtype, seed):
-    """Random weights, of a size that changes logits much."""
+    """Draw random weights, large enough to change logits much."""
     g = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         if "lora_" in name:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What sentence-transformers makes of 200 texts with all-MiniLM-L6-v2, for minilm_golden.c.
+"""Record what sentence-transformers computes for 200 texts with all-MiniLM-L6-v2, for minilm_golden.c.
 
     gen_minilm.py [DIR]             run in the repository's root; DIR: the model, default build/minilm
 
@@ -9,7 +9,7 @@ Needs sentence-transformers and torch; scripts/minilm installs the model.  Write
     tests/golden/minilm.bin         little-endian int32 n, width; float32 scale; int16 v[n][width]: the vectors
                                     times scale
 
-in float32, each text by itself, so that padding has no part in it.  Rounding to 16 bits turns a
+It computes in float32, each text by itself, so that padding has no influence.  Rounding to 16 bits turns a
 vector by less than 1e-4, which changes a cosine by 1e-9.
 """
 import random

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make the tiny models and what Hugging Face transformers computes with them.
+"""Make the tiny models, and record what Hugging Face transformers computes with them.
 
     gen_models.py [name ...]        run in the repository's root
 
-Needs torch, transformers, safetensors, tokenizers and gguf.  Writes, for each
-model of MODELS below,
+Needs torch, transformers, safetensors, tokenizers and gguf.  For each
+model of MODELS below it writes
 
     build/fixtures/models/NAME/             config.json, tokenizer.json, weights ...
     build/fixtures/models/NAME.gguf         the same (or a quantized) model as GGUF
@@ -12,20 +12,20 @@ model of MODELS below,
 
 and packs the folder into tests/fixtures/models.tar.xz (fixtures.py).
 
-Everything follows from the seeds: a second run writes the same bytes, given the
+The seeds determine everything: a second run writes the same bytes, given the
 same versions of the libraries.  The .bin files are little-endian: int32 n_prompt,
 n_pos, vocab, n_greedy; int32 prompt[n_prompt], pos[n_pos], greedy[n_greedy];
 float32 logits[n_pos][vocab].
 
-Where the engine rounds the inputs of a matrix there are two expectations: NAME.bin from
-the dequantized weights, and NAME_int8.bin (Q8_0) or NAME_bf16.bin (BF16) where in
-addition those inputs are rounded as the engine does it.  The first shows what the rounding costs, the second that it is
-done right: an early position agrees to the last digits, until in a later one a value on
-the border of two roundings falls to the other side, which from there on spreads.
+If the engine rounds the inputs of a matrix, there are two expected results: NAME.bin from the dequantized
+weights, and NAME_int8.bin (Q8_0) or NAME_bf16.bin (BF16), for which the reference also rounds those inputs
+as the engine does.  The first shows how much the rounding costs.  The second shows that the engine rounds
+correctly: an early position agrees to the last digits.  In a later one a value near the border of two
+roundings may fall to the other side, and from there on the difference spreads.
 
-The weights are random but not arbitrary: logits are of order 1, and a seed is taken
-only if greedy decoding visits enough tokens and never has its two best tokens
-closer than MARGIN, so that "the same 64 tokens" is a fair demand.
+The weights are random but not arbitrary: logits are of order 1, and the script takes a seed
+only if greedy decoding visits enough tokens and its two best tokens are never
+closer than MARGIN, so that a test may require "the same 64 tokens".
 """
 import json
 import os
@@ -85,7 +85,7 @@ TEMPLATE = ("{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + 
 # ---- tokenizer ----
 
 def byte_chars():
-    """GPT-2's table of printable stand-ins for the 256 bytes."""
+    """Return GPT-2's table of printable characters for the 256 bytes."""
     keep = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
     rest = [b for b in range(256) if b not in keep]
     table = {b: chr(b) for b in keep}
@@ -221,7 +221,7 @@ def logits_of(model, ids):
 
 
 def greedy(model, prompt):
-    """64 tokens, and the smallest distance between the best two on the way; less tokens if that
+    """Return 64 tokens, and the smallest distance between the best two on the way; fewer tokens if that
     is too small."""
     ids, margin = list(prompt), 1e9
     for _ in range(N_GREEDY):
@@ -246,7 +246,7 @@ def write_expected(name, prompt, tokens, logits, positions=POSITIONS):
 # ---- GGUF ----
 
 def permute(a, heads):
-    """What llama.cpp's converter does to q and k: halves to interleaved pairs."""
+    """Do what llama.cpp's converter does to q and k: move the two halves of a head to interleaved pairs."""
     return a.reshape(heads, 2, a.shape[0] // heads // 2, *a.shape[1:]).swapaxes(1, 2).reshape(a.shape)
 
 
@@ -295,7 +295,7 @@ def write_gguf_keys(out, arch, m):
 
 
 def write_gguf(file, m, w, qtype):
-    """Returns the weights as they are in the file, dequantized, in HF's layout."""
+    """Write the file; return its weights, dequantized, in HF's layout."""
     arch = "qwen2" if m["kind"] == "qwen2" else "llama"
     out = gguf.GGUFWriter(file, arch)
     write_gguf_keys(out, arch, m)
@@ -325,7 +325,7 @@ def write_gguf(file, m, w, qtype):
 
 
 class RoundedInputs:
-    """While active, every Linear sees its input rounded as the engine does it."""
+    """While active, every Linear gets its input rounded as the engine rounds it."""
 
     def __init__(self, model, rounding):
         self.linears = [x for x in model.modules() if isinstance(x, torch.nn.Linear)]
@@ -341,14 +341,14 @@ class RoundedInputs:
 
 
 def int8(a):
-    """To -127..127 in blocks of 32, scale amax / 127: Q8_0 on all kernels."""
+    """Round to -127..127 in blocks of 32, scale amax / 127, as Q8_0 on all kernels."""
     x = a.reshape(*a.shape[:-1], -1, 32)
     amax = x.abs().amax(-1, keepdim=True)
     return (torch.round(x * (127.0 / amax)) * (amax / 127.0)).reshape(a.shape)
 
 
 def bf16(a):
-    """To bfloat16: BF16 weights on kernels with bfloat16 dot products."""
+    """Round to bfloat16, as BF16 weights on kernels with bfloat16 dot products."""
     return a.bfloat16().float()
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Make tiny models that pool, and what sentence-transformers and transformers say with them.
+"""Make tiny pooling models, and record what sentence-transformers and transformers compute with them.
 
     gen_pool.py [name ...]          run in the repository's root
 
 Needs torch, transformers and sentence-transformers.  For each model of POOLS (pools/*.py beside
 this file) it writes
 
-    build/fixtures/pool/NAME/               a directory as those libraries save it
+    build/fixtures/pool/NAME/               a directory in the layout in which those libraries save models
     tests/golden/pool_expected/NAME.json    cases and values (format: pool_golden.c)
 
 and packs the folder into tests/fixtures/pool.tar.xz (fixtures.py).
@@ -17,9 +17,9 @@ A file of pools has POOLS = {name: dict(config=..., cases=...)}:
     auto        transformers' class that makes the model, default AutoModel
     tokenizer   "bytes" (default: 288 tokens of gen_models.py), or the name of a file of
                 tests/fixtures/tokenizers, whose size becomes vocab_size
-    post        function(tokenizers.Tokenizer, special): changes the tokenizer, as its post-processor
+    post        function(tokenizers.Tokenizer, special): changes the tokenizer, e.g. its post-processor
     tok_config  keys of tokenizer_config.json
-    st          what sentence-transformers keeps beside the model: dict of
+    st          sentence-transformers' files beside the model: dict of
                 pooling     mode or list of modes
                 include_prompt
                 dense       [(outputs, bias, activation), ...]
@@ -29,22 +29,22 @@ A file of pools has POOLS = {name: dict(config=..., cases=...)}:
     files       {name: JSON value} of more files
     fix, gain, embed, config_json, stored
                 as in gen_archs.py
-    init        True: the weights are those that transformers initializes it with
-    also        names of other fixtures that the same is expected of, which "stored" has made
-    resave      True: sentence-transformers saves it anew, in today's style
+    init        True: the model keeps transformers' initial weights
+    also        names of other fixtures, made by "stored", with the same expected results
+    resave      True: sentence-transformers saves it again, in its current style
     options     model options
-    tasks       the model's tasks, as pool_golden.c has them
+    tasks       the model's tasks, in pool_golden.c's form
     amplifies, raw
                 as pool_golden.c has them
-    reference   function(Reference, case): rows of values; default: the method of Reference that is
-                named as the task
+    reference   function(Reference, case): rows of values; default: the method of Reference with
+                the task's name
     cases       [dict(task=..., text=...)], what pool_golden.c reads; "values", "ids", "type1_at" and
                 "labels" are added here, unless a case has them or an "error"; ids=[]: they are not compared; offsets=[]: they are
 
-Variants (VARIANTS in the same files) are fixtures made of another one's (variant.h), and have
+Variants (VARIANTS in the same files) are fixtures made from the files of another one (variant.h), and have
 
-    base, links, files      as in variant.h; a file's value may be a function of what the base has in it
-    refused     it isn't loaded, and this is in the message
+    base, links, files      as in variant.h; a file's value may be a function of the base's value
+    refused     loading must fail, and the message must contain this text
     twin        another fixture that "hf" loads instead
     as          "st" (default): SentenceTransformer, "multi": MultiVectorEncoder, "cross": CrossEncoder, "hf": transformers
     reference, cases, options, tasks    as above; reference(model, path, case)
@@ -105,7 +105,7 @@ def softmax(v):
 
 
 class Reference:
-    """A fixture as the libraries load it."""
+    """A fixture that the libraries have loaded."""
 
     def __init__(self, path, a):
         self.path = path
@@ -122,7 +122,7 @@ class Reference:
             self.model = auto.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
 
     def tokens(self, case, **more):
-        """ids and token types of a case's text or pair"""
+        """Return the ids and token types of a case's text or pair."""
         n = case.get("truncate", 0)
         if case.get("long_input") == "truncate" and n == 0:
             n = -1
@@ -139,7 +139,7 @@ class Reference:
         return x["input_ids"], x["token_type_ids"]
 
     def hidden(self, case):
-        """the last hidden rows of a case's text"""
+        """Return the last hidden rows of a case's text."""
         ids, types = self.tokens(case)
         x = dict(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long))
         model = self.model if self.st is None else self.st[0].model
@@ -216,14 +216,14 @@ def write_tokenizer(path, a):
 
 
 def append_eos(tok):
-    """as Qwen3-Embedding's and E5-Mistral's tokenizers do"""
+    """Append EOS, as the tokenizers of Qwen3-Embedding and E5-Mistral do."""
     from tokenizers import processors
     tok.post_processor = processors.TemplateProcessing(
         single="$A <|eos|>", pair="$A $B <|eos|>", special_tokens=[("<|eos|>", gm.EOS)])
 
 
 def write_st(path, a, width, generator):
-    """modules.json and what it names"""
+    """Write modules.json and the files that it names."""
     st = a["st"]
     modules = [("Transformer", "")]
     if "pooling" in st:
@@ -326,7 +326,7 @@ def make(name, a):
 
 
 class Variant:
-    """A directory with another fixture's files and a few others, while it is used."""
+    """A directory with another fixture's files and a few others; it exists while it is used."""
 
     def __init__(self, a):
         self.a = a
@@ -358,13 +358,13 @@ class Variant:
 
 
 def tensor(*shape, seed=3):
-    """of a file of a variant"""
+    """Return a random tensor for a file of a variant."""
     data = torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * shape[-1] ** -0.5
     return {"shape": list(shape), "data": [round(float(x), 3) for x in data.flatten()]}
 
 
 def as_library(path, a):
-    """A variant as the library loads it, and what it says of a case."""
+    """Load a variant as the library does; return its result for a case."""
     import sentence_transformers as st
     how = dict(device="cpu", model_kwargs={"dtype": torch.float32, "attn_implementation": "eager"})
     kind = a.get("as", "st")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make tiny quantized models and what Hugging Face transformers computes with them dequantized.
+"""Make tiny quantized models, and record what Hugging Face transformers computes with them dequantized.
 
     gen_quantized.py [name ...]     run in the repository's root
 
@@ -9,12 +9,12 @@ torchao.  For each model of MODELS it draws a Llama, quantizes its layers, and w
     build/fixtures/models/NAME/             the checkpoint
     tests/golden/models_expected/NAME.bin   logits and greedy tokens of the dequantized model
 
-and where all its matrices hold their values exactly NAME_int8.bin or NAME_bf16.bin, with the
-inputs of these rounded as the engine does it: to these it agrees to the last digits.  The folder is packed into
-tests/fixtures/models.tar.xz (fixtures.py).
+and, if all its matrices hold their values exactly, NAME_int8.bin or NAME_bf16.bin, for which the matrices'
+inputs are rounded as the engine rounds them: with these the engine agrees to the last digits.  It packs the
+folder into tests/fixtures/models.tar.xz (fixtures.py).
 
-The matrices' own values are the matter of gen_ckpt.py, whose packing this uses; here whole
-checkpoints are loaded, with modules left out and configurations where tools put them.
+gen_ckpt.py tests the values of single matrices, and this script uses its packing.  Here whole
+checkpoints are loaded, with modules that are left out and configurations in the files where tools put them.
 """
 import json
 import os
@@ -36,7 +36,7 @@ HIDDEN, INTER = 64, 192
 
 
 def affine(w, size, bits, symmetric, dtype):
-    """Codes [n][k], scales and zero points [n][k / size]."""
+    """Quantize to codes [n][k], scales and zero points [n][k / size]."""
     n, k = w.shape
     g = w.reshape(n, k // size, size)
     top = (1 << bits) - 1
@@ -55,7 +55,7 @@ def affine(w, size, bits, symmetric, dtype):
 
 
 def gptq(w, rng, name):
-    """4 bits, columns in disorder; down_proj with 8 bits, in order."""
+    """Quantize to 4 bits, with columns in another order; down_proj to 8 bits, in order."""
     bits = 8 if "down_proj" in name else 4
     n, k = w.shape
     order = np.arange(k) if bits == 8 else rng.permutation(k)
@@ -92,12 +92,12 @@ def to_f8(x):
 
 
 def bf16(v):
-    """What a BF16 matrix holds."""
+    """Return the values that a BF16 matrix holds."""
     return torch.from_numpy(v).to(torch.bfloat16).double().numpy()
 
 
 def fp8_exact(w, rng, name):
-    """As fp8(), but where a row has one scale its codes stay FP8 in kernels/ref."""
+    """Like fp8(), but if a row has one scale, its codes stay FP8 in kernels/ref."""
     n, k = w.shape
     s = np.array([[np.abs(w[i:i + 24, j:j + 40]).max() / 448 for j in range(0, k, 40)] for i in range(0, n, 24)])
     s = torch.from_numpy(s).float()
@@ -113,7 +113,7 @@ def fp8(w, rng, name):
 
 
 def fp4(w, size, scales):
-    """Nearest E2M1 codes, packed, and their values."""
+    """Return the nearest E2M1 codes, packed, and their values."""
     full = scales.repeat(size, 1)
     q = np.abs((w / full)[..., None] - gc.E2M1).argmin(-1)
     return torch.from_numpy((q[:, 0::2] | q[:, 1::2] << 4).astype(np.uint8)), gc.E2M1[q] * full
@@ -186,7 +186,7 @@ FILES = {"quant_awq": "quant_config.json", "quant_nvfp4": "hf_quant_config.json"
 
 
 def quantize(model, method, config, rng):
-    """The checkpoint's tensors; the model's weights become what they stand for."""
+    """Return the checkpoint's tensors; set the model's weights to the values that they stand for."""
     out = {}
     state = model.state_dict()
     for name, t in state.items():
@@ -204,7 +204,8 @@ def quantize(model, method, config, rng):
 
 
 def int8_groups(a):
-    """To 0..127 with a scale and a zero point for each 128 of a row: INT8 on all kernels."""
+    """Round to 0..127 with a scale and a zero point for each 128 values of a row, as INT8 on all
+    kernels."""
     out = []
     for x in torch.split(a, 128, -1):
         high = x.amax(-1, keepdim=True).clamp(min=0)

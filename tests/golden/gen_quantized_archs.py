@@ -3,9 +3,9 @@
 
     gen_quantized_archs.py [name ...]       run in the repository's root
 
-Needs what that needs, and hqq.  A model is drawn and saved by transformers, so that its tensors
-have the names that checkpoints have; of these the wanted ones are quantized, and what they stand
-for is loaded again as the reference.
+Needs what gen_quantized.py needs, and hqq.  Transformers draws and saves a model, so that its tensors
+have the names that checkpoints have.  The script quantizes some of them, and loads the values that they
+stand for as the reference.
 """
 import json
 import os
@@ -48,7 +48,7 @@ def hqq(w, rng, name):
 
 
 def fp8_together(stored, tensors, values):
-    """Experts as one tensor for all, with a scale for blocks of 16 x 32."""
+    """Store all experts in one tensor, with a scale for each block of 16 x 32."""
     for name in [x for x in stored if x.endswith("experts.0.gate_proj.weight")]:
         stem = name.removesuffix("0.gate_proj.weight")
         n = len([x for x in stored if x.startswith(stem) and x.endswith("gate_proj.weight")])
@@ -126,7 +126,7 @@ MODELS = {
 
 
 class RoundedWeights:
-    """While active, what is multiplied with quantized weights is rounded as the engine does it."""
+    """While active, the inputs of quantized weights are rounded as the engine rounds them."""
 
     def __init__(self, model, modules, rounding):
         self.storages = {p.untyped_storage().data_ptr() for n, p in model.named_parameters()
@@ -143,7 +143,8 @@ class RoundedWeights:
 
 
 def quantize(a, stored, rng):
-    """The checkpoint's tensors, what they stand for, and the names of the quantized modules."""
+    """Return the checkpoint's tensors, the values that they stand for, and the names of the quantized
+    modules."""
     tensors, values, modules = {}, {}, set()
     for name, t in sorted(stored.items()):
         module = name.removesuffix(".weight")
@@ -164,7 +165,8 @@ def quantize(a, stored, rng):
 
 
 def draw(a, config, seed):
-    """The reference, the checkpoint's tensors and configuration, quantized modules, and a prompt."""
+    """Return the reference, the checkpoint's tensors and configuration, the quantized modules, and a
+    prompt."""
     with tempfile.TemporaryDirectory() as tmp:
         file = os.path.join(tmp, "model.safetensors")
         torch.manual_seed(seed)
@@ -221,7 +223,7 @@ NVFP4 = gguf.GGMLQuantizationType.NVFP4
 
 
 def pack_nvfp4(a):
-    """Rows of blocks of 64: 4 scales without sign, then codes, the low nibbles of 8 bytes first."""
+    """Pack rows of blocks of 64: 4 scales without sign, then codes, the low nibbles of 8 bytes first."""
     n, k = a.shape
     g = a.reshape(n, k // 16, 16)
     s = torch.from_numpy(np.abs(g).max(-1) / 6).to(torch.float8_e4m3fn)
@@ -231,7 +233,8 @@ def pack_nvfp4(a):
 
 
 def nvfp4(state):
-    """Of the layers' matrices: blocks, and the factors of all; state gets what they stand for."""
+    """Return blocks of the layers' matrices, and the factors of all; set state to the values that they
+    stand for."""
     data, factors = {}, {}
     for name, t in state.items():
         heads = 4 if name.endswith("q_proj.weight") else 2 if name.endswith("k_proj.weight") else 0

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Make tiny quantized models by the tools themselves, and what transformers computes with them dequantized.
+"""Let the tools themselves make tiny quantized models, and record what transformers computes with them
+dequantized.
 
     gen_tools.py [name ...]         run in the repository's root
 
-Needs what gen_quantized.py does and, for some, torchao and auto-round.  For each model
+Needs what gen_quantized.py needs and, for some, torchao and auto-round.  For each model
 of MODELS it draws a Llama, lets the tool quantize and export it, and writes
 
     build/fixtures/models/NAME/             the checkpoint as the tool writes it, with a tokenizer
     tests/golden/models_expected/NAME.bin   logits and greedy tokens of the dequantized model
 
-and packs the folder into tests/fixtures/models.tar.xz (fixtures.py).  What weights stand for is asked of the tools, too,
-or computed from the codes by the format's description.
+and packs the folder into tests/fixtures/models.tar.xz (fixtures.py).  The tools give the values that
+weights stand for, or the script computes them from the codes by the format's description.
 """
 import json
 import os
@@ -49,7 +50,7 @@ def matrices(model):
 
 
 def torchao_pickled(path):
-    """As transformers quantizes it, saved as torch.save() does."""
+    """Quantize with transformers, and save with torch.save()."""
     from torchao.quantization import IntxWeightOnlyConfig, PerGroup
     from transformers import TorchAoConfig
 
@@ -66,12 +67,12 @@ def torchao_pickled(path):
 
 
 def unpack(words, order):
-    """I32 [.., n / 8] to codes [.., n]."""
+    """Unpack I32 [.., n / 8] to codes [.., n]."""
     return torch.stack([words >> 4 * i & 15 for i in order], -1).flatten(-2)
 
 
 def autoround(path, export):
-    """AutoRound in the formats of others: GPTQ's and AWQ's."""
+    """Run AutoRound with the formats of other tools: GPTQ's and AWQ's."""
     from auto_round import AutoRound
 
     with tempfile.TemporaryDirectory() as base:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Ask other implementations about texts that test_gram_walk has drawn.
+"""Compare texts that test_gram_walk has drawn with other implementations.
 
     gram_check.py [SEED ...]        run in the repository's root, after `make tests`
 
-Needs the packages jsonschema (with its formats), regex and lark.  Instances must be valid for
-jsonschema, texts of expressions must match regex (whose \\w is Unicode's, re's has no marks), those of Lark grammars must be parsed by
-lark, those of EBNF by lark after a translation.  Prints what isn't, and counts; fails if there is any.
+Needs the packages jsonschema (with its formats), regex and lark.  Instances must be valid for jsonschema;
+texts of expressions must match with regex (its \\w is Unicode's; re's does not include marks); lark must
+parse texts of Lark grammars and, after a translation, those of EBNF.  Prints each text that fails, and
+counts; fails if there is any.
 """
 import decimal
 import json
@@ -32,7 +33,7 @@ def check_json(schema, text, memo):
 
 
 def lark_of(spec):
-    """EBNF as lark has it: every name a rule, all characters from terminals."""
+    """Translate EBNF to lark: every name is a rule, all characters come from terminals."""
     if "::=" not in spec:
         return spec
     lines = []

@@ -1,4 +1,4 @@
-"""Small templates, one for each corner of the language, and the variables of all of them."""
+"""Small templates, one for each corner case of the language, and the variables of all of them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Conversations for chat templates: the variables that each is rendered with."""
+"""Conversations for chat templates: the variables with which each is rendered."""
 import json
 
 WEATHER = {"type": "function", "function": {

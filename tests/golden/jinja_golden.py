@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What jinja2 makes of templates: the reference for src/text/jinja*.c.
+"""Record how jinja2 renders templates: the reference for src/text/jinja*.c.
 
     python3 tests/golden/jinja_golden.py cases      > tests/golden/jinja_cases.txt
     python3 tests/golden/jinja_golden.py chats      > tests/golden/jinja_chats.txt
     python3 tests/golden/jinja_golden.py shared DIR > tests/golden/jinja_shared.txt
 
 Needs transformers and jinja2 3.1 (made with transformers 5.23, jinja2 3.1.6,
-Python 3.11).  The environment is the one transformers compiles chat templates
-with; strftime_now is frozen.
+Python 3.11).  The environment is the one with which transformers compiles chat
+templates; strftime_now is frozen.
 
 cases: the templates of jinja_cases.py; their variables first:
     {"v": variables as JSON text}
@@ -18,8 +18,8 @@ chats: the conversations of jinja_chats.py and templates of jinja_families.py:
     {"f": name, "t": template}
     {"f": template's name, "c": conversation, "n": bytes, "h": FNV-1a of the output}
     {"f": ..., "c": ..., "e": [line, class, message]}
-shared: templates of real models in DIR, each with every conversation.  They are not
-ours to copy, so there are only lines of the last two kinds, without messages.
+shared: templates of real models in DIR, each with every conversation.  Their licenses do not let
+us copy them, so there are only lines of the last two kinds, without messages.
 """
 import datetime
 import json
@@ -43,7 +43,7 @@ def compiled(source):
 
 
 def render(source, variables):
-    """Output, or [line, class, message]."""
+    """Return the output, or [line, class, message]."""
     try:
         t = compiled(source)
         return t.render(strftime_now=lambda f: NOW.strftime(f), **variables)
@@ -75,7 +75,7 @@ def emit(row, result):
 
 
 def names():
-    """Everything that the environment knows by name."""
+    """Return all names that the environment knows."""
     env = compiled("").environment
     for kind, known in (("filter", env.filters), ("test", env.tests)):
         for name in sorted(known):

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What transformers says of texts' log-probabilities, for logprobs_golden.c.
+"""Record the log-probabilities of texts in transformers, for logprobs_golden.c.
 
     logprobs_golden.py        run in the repository's root; writes logprobs_golden.txt
 
-Needs torch, transformers and tokenizers.  A prompt and its continuation are cut into tokens by
+Needs torch, transformers and tokenizers.  The script cuts a prompt and its continuation into tokens by
 the rule of lm-evaluation-harness, written out here: white space at the prompt's end goes
-to the continuation, both are tokenized together, and the continuation's tokens are those behind
-as many as the prompt alone has.  Texts in which a token reaches across the boundary
-are left out: there the harness' figures are of other tokens.  Weights are float32, sums
-float64.  A text without a continuation stands for its perplexity (transformers' loss).
+to the continuation, both are tokenized together, and the continuation's tokens are those after
+as many tokens as the prompt alone has.  Texts in which a token reaches across the boundary
+are left out, because the harness' figures for them are of other tokens.  Weights are float32, sums
+float64.  A text without a continuation is for perplexity (transformers' loss).
 
-Lines: MODEL HEX(prompt) HEX(continuation, or -) SUM TOKENS GREEDY; perplexity: MODEL HEX(text) - VALUE TOKENS 0.
+Lines: MODEL HEX(prompt) HEX(continuation, or -) SUM TOKENS GREEDY; perplexity: MODEL HEX(text) - VALUE
+TOKENS 0.
 """
 import math
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The tables of docs/user/models.md that say which models are proven: architecture x container x format.
+"""The tables of docs/user/models.md that list the tested models: architecture x container x format.
 
     models_table.py [--check] OUTPUT
 
 OUTPUT is what models_golden or encoders_golden printed; its "cell" lines name the models that agree
 with the reference.  Writes the table between the program's two marks in docs/user/models.md; --check only
-compares, and fails when they differ.  Needs the standard library only.
+compares, and fails if they differ.  Needs the standard library only.
 """
 import os
 import sys

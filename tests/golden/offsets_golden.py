@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Record where Hugging Face tokenizers says that tokens stand, for tests/unit/tokenizer/test_offsets.c.
+"""Record the offsets that Hugging Face tokenizers gives to tokens, for tests/unit/tokenizer/test_offsets.c.
 
     offsets_golden.py               run in the repository's root
 
 Needs the package tokenizers.  Writes tests/golden/offsets.txt: for each tokenizer of
 tests/fixtures/tokenizers a line "= NAME", then for each text "HEX ID:FROM-TO ...", with offsets
-in characters and without what the post-processor adds.
+in characters and without the tokens that the post-processor adds.
 """
 import glob
 import os

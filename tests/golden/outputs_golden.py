@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What transformers says of tokens' log-probabilities, and what a plain beam search finds, for outputs_golden.c.
+"""Record tokens' log-probabilities in transformers, and the results of a plain beam search, for
+outputs_golden.c.
 
     outputs_golden.py        run in the repository's root; writes outputs_golden.txt
 
-Needs torch and transformers.  Weights are float32, log-softmax is float64.  The beam search is
-vLLM's rule written out: of each hypothesis the 2 * width likeliest tokens; an EOS completes it; the best
-`width` of the others go on; score = sum / (prompt and answer without EOS) ** length_penalty.  Cases in
-which rounding could decide (two candidates closer than GAP) are left out, and counted.
+Needs torch and transformers.  Weights are float32, log-softmax is float64.  The beam search is vLLM's rule
+written out: of each hypothesis take the 2 * width most likely tokens; an EOS completes it; the best `width`
+of the others continue; score = sum / (prompt and answer without EOS) ** length_penalty.  Cases in which
+rounding could decide (two candidates closer than GAP) are left out, and counted.
 
 Lines:
   G MODEL N ids... M ids...         temperature 0: prompt and answer; then for each position from the second on:
-  P RANK VALUE K (ID VALUE)...      its own token's rank and value, the K likeliest
+  P RANK VALUE K (ID VALUE)...      its own token's rank and value, the K most likely tokens
   B MODEL WIDTH PENALTY IGNORE N ids... TOKENS RESULTS      a beam search, then its results:
   R SCORE SUM STOPPED N ids...
 """

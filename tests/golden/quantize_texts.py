@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Texts for quantize_golden.c: held-out tickets and reviews of the bundled model's world, with answers.
+"""Make texts for quantize_golden.c: held-out tickets and reviews of the bundled model's domain, with answers.
 
     quantize_texts.py               run in the repository's root
 
-Writes tests/golden/quantize_texts.txt, one text a line; a line break within it is written \\n.
+Writes tests/golden/quantize_texts.txt, one text a line; a line break within a text is written \\n.
 """
 import sys
 

@@ -107,7 +107,7 @@ def write_blocks():
 
 
 def random_matrix(rng, kind, n, k, std):
-    """[n][bytes of a row] of random blocks whose weights have about that deviation."""
+    """Return [n][bytes of a row] of random blocks; their weights have about that standard deviation."""
     block, size = gguf.GGML_QUANT_SIZES[T[kind]]
     b = rng.integers(0, 256, (n * (k // block), size), dtype=np.uint8)
     at1, at2 = KINDS[kind]

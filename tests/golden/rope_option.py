@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What Hugging Face transformers continues texts with that are longer than a model's positions,
-once its rotary scaling is set: the reference of model option "rope_scaling" (tests/t/024_models.pl).
+"""Record how Hugging Face transformers continues texts that are longer than a model's positions,
+with rotary scaling set: the reference of model option "rope_scaling" (tests/t/024_models.pl).
 
     rope_option.py                  run in the repository's root
 
 Needs torch and transformers.  The model is the fixture rope_linear_f16 with 32 positions and no
-scaling.  Writes tests/fixtures/rope_option.json.  Dynamic NTK has theta of the full length, as in
-vLLM: transformers' own changes with each token.
+scaling.  Writes tests/fixtures/rope_option.json.  Dynamic NTK computes theta from the full length, as in
+vLLM; in transformers theta changes with each token.
 """
 import json
 import os

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes sampling.json: rows of logits, parameters, and what the sampler makes of them.
+"""Writes sampling.json: rows of logits, parameters, and the sampler's results.
 
-The pipeline is written here as docs/user/sampling.md tells it, on arrays of numpy in float32: no
+The pipeline is written here as docs/user/sampling.md describes it, on numpy arrays in float32: no
 blocks, no hashes, no partial sorts.  A case holds the row, the request's tokens and
-parameters, and the distribution that a token is drawn from ("p": id and probability), or the token
-of temperature 0 ("top"), or "none": nothing is left.
+parameters, and the distribution from which a token is drawn ("p": id and probability), or the token
+at temperature 0 ("top"), or "none": no token is allowed.
 
-Cases in which rounding decides (a probability on the edge of min_p or top_p) are left out: there
-two right answers may differ.  tests/unit/core/sample/test_logits.c reads the file.
+Cases in which rounding decides (a probability on the edge of min_p or top_p) are left out: they have
+two right answers.  tests/unit/core/sample/test_logits.c reads the file.
 
 	tests/golden/sampling.py >tests/golden/sampling.json
 """
@@ -21,11 +21,11 @@ EDGE = 1e-4
 
 
 class OnTheEdge(Exception):
-    """Rounding would decide."""
+    """Raised if rounding would decide."""
 
 
 def allowed_ids(case, logits):
-    """Stages 3 to 5: which ids are not forbidden."""
+    """Stages 3 to 5: return which ids are allowed."""
     p = case["params"]
     may = np.ones(len(logits), bool)
     if "allowed_token_ids" in p:
@@ -63,7 +63,7 @@ def softmax(z):
 
 
 def filters(p, z):
-    """Stages 9 and 10 of z; drops become -inf."""
+    """Stages 9 and 10 on z; removed tokens become -inf."""
     n = len(z)
     probs = softmax(z)
     if p.get("min_p", 0) > 0:

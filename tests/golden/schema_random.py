@@ -3,10 +3,11 @@
 
     schema_random.py [SEED [COUNT]]         run in the repository's root, after `make tests`
 
-COUNT schemas (default 500) of every keyword of the drafts 2020-12 and 7, small and over few names and
-values, so that keywords meet: nested, negated, referred to, recursive.  Each has some twenty instances.
-test_json_schema must come to jsonschema's verdicts, or refuse a keyword by name; and what test_gram_walk draws
-of them must be valid for jsonschema.  Prints what is not, and counts; fails if there is any.
+Makes COUNT schemas (default 500) with every keyword of the drafts 2020-12 and 7.  They are small and have
+few names and values, so that keywords meet: nested, negated, in references, recursive.  Each has about
+twenty instances.  test_json_schema must give jsonschema's verdicts, or refuse a keyword by name; and
+jsonschema must accept the texts that test_gram_walk draws for them.  Prints what differs, and counts; fails
+if anything differs.
 """
 import json
 import os
@@ -28,7 +29,7 @@ TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 
 
 class Maker:
-    """Schemas of one seed."""
+    """Makes the schemas of one seed."""
 
     def __init__(self, rnd, draft):
         self.rnd, self.draft = rnd, draft
@@ -182,7 +183,7 @@ class Maker:
 
 
 def mentioned(schema, out):
-    """Values that a schema speaks of: instances near its borders."""
+    """Return values that a schema mentions: instances near its limits."""
     if isinstance(schema, dict):
         for k, v in schema.items():
             if k == "const":

@@ -3,9 +3,9 @@
 
     split_gguf.py FILE DIR PARTS        run in the repository's root
 
-writes DIR/NAME-00001-of-0000N.gguf ..., NAME being FILE's.  The first part has all metadata and no
-tensors, the others have as many tensors each and nothing but the keys split.*.  Needs the standard
-library only.  The model phi3_f16_gguf_split and its expectation were made so:
+writes DIR/NAME-00001-of-0000N.gguf ..., where NAME is FILE's.  The first part has all metadata and no
+tensors; the others have equal numbers of tensors and only the keys split.*.  Needs the standard
+library only.  The model phi3_f16_gguf_split and its expected result were made by:
 
     d=build/fixtures/models e=tests/golden/models_expected
     tests/golden/split_gguf.py $d/phi3_f16_f16_gguf.gguf $d/phi3_f16_gguf_split 3

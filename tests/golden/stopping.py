@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes stopping.json: answers token by token, and where and how they end.
 
-The rules are written here as docs/user/sampling.md tells them ("Stop conditions"), over whole texts: no buffers, no automaton, nothing
-is held back.  A token is a letter: H, W, S and P are words, . is EOS, the comma is id 290, others are themselves
-(tests/unit/core/test_output.c, which reads the file).
+The rules are written here as docs/user/sampling.md describes them ("Stop conditions"), over whole texts: no
+buffers, no automaton; no text is held back.  A token is a letter: H, W, S and P are words, . is EOS, the
+comma is id 290, all others stand for themselves (tests/unit/core/test_output.c, which reads the file).
 
 	tests/golden/stopping.py >tests/golden/stopping.json
 """
@@ -25,7 +25,7 @@ def repeats(case, tokens):
 
 
 def token_ends(case, tokens):
-    """By the token alone: finish, reason."""
+    """Return (finish, reason) if the token alone ends the answer."""
     last, n = tokens[-1], len(tokens)
     if n >= case["min_tokens"]:
         if last == "." and not case["ignore_eos"]:
@@ -40,7 +40,7 @@ def token_ends(case, tokens):
 
 
 def first_match(case, text, start):
-    """The match that is complete first; of several that end at one place the first of the list."""
+    """Return the match that is complete first; of several that end at one place, the first of the list."""
     found = []
     for order, stop in enumerate(case["stop"]):
         at = text.find(stop, start)

@@ -1,8 +1,8 @@
-"""Answers of tests/t/080_structured.pl, checked by Python's jsonschema, re and lark.
+"""Check the answers of tests/t/080_structured.pl with Python's jsonschema, re and lark.
 
     VLLM_STRUCTURED_OUT=FILE prove tests/t/080_structured.pl; python3 structured_check.py FILE
 
-Every answer that wasn't cut must be a valid instance of its schema, a full match of its regular
+Every answer that was not cut must be a valid instance of its schema, a full match of its regular
 expression, or a text of its grammar.  Needs jsonschema (with formats: jsonschema[format]), and lark.
 """
 import json

@@ -5,19 +5,19 @@
 
 Needs the package tokenizers (recorded with 0.23.3).  Run from the repository
 root.  "train" trains the tokenizers that are missing in tests/fixtures/tokenizers,
-"strings" makes the 2,000 strings anew; without either, only the expected results
-are written:
+"strings" makes the 2,000 strings anew; without either, the script writes only the expected
+results:
 
   tests/golden/tokenizer_strings.txt   a string a line, in hex (may be invalid UTF-8)
   tests/golden/tokenizer_<name>.txt    first "every N"; then for every Nth string a
       line "IDS HASH": the ids of encode(), and the hash of its decode() without
-      and with special tokens skipped; then lines "n INDEX IDS": ids with encode_special_tokens set, where
+      and with special tokens skipped; then lines "n INDEX IDS": ids with encode_special_tokens set, if
       they differ; then lines "d IDS HASH": random ids and the hash of their decode()
   tests/golden/tokenizer_unicode.txt   classes of the regex engine, and NFC
 
 Ids are two characters each, in base 64 with the digits A-Z a-z 0-9 + /.
-HASH is FNV-1a, 32 bits, or "-".  Invalid UTF-8 is given to Hugging Face decoded with
-errors='replace'.
+HASH is FNV-1a, 32 bits, or "-".  The script decodes invalid UTF-8 with
+errors='replace' before it gives it to Hugging Face.
 """
 import json
 import random
@@ -228,7 +228,8 @@ def decode_hash(t, ids):
 
 
 def streams(t, ids):
-    """Is every run of byte fallback tokens either well-formed or without any well-formed character?"""
+    """Return true if every run of byte fallback tokens is well-formed, or contains no well-formed
+    character."""
     if '"ByteFallback"' not in t.decoder.__getstate__().decode():
         return True
     run = bytearray()

@@ -6,24 +6,24 @@
 Needs the packages tokenizers (recorded with 0.23.3), sentencepiece (0.2.3), tiktoken
 (0.14.0), gguf (0.19.0) and unicodedata2 (16 or later).  Run from the repository root.  "train" trains the
 tokenizers that are missing in tests/fixtures/tokenizers (from the documentation of
-this repository), "strings" makes the strings anew; without either, only the expected
-results are written, for all kinds or the ones named:
+this repository), "strings" makes the strings anew; without either, the script writes only the expected
+results, for all kinds or the named ones:
 
   tests/golden/tok_strings.txt   3,200 strings, one a line, in hex (may be invalid
-      UTF-8); they come behind the 2,000 of tokenizer_strings.txt
+      UTF-8); they follow the 2,000 of tokenizer_strings.txt
   tests/golden/tok_<name>.bin    32 bits: number of code points that are left out,
       these; number of records; the records, two hashes of 16 bits each.  First one for
       each string: the hash of its ids followed by ids and type ids of the pair (string
       before, this string); the hash of the decoded ids, with and without special tokens
-      (0 = not compared, as where a code point is among those left out).  Then, the same without pair, for each block of 256 code points
-      in [0, 0x32400) and [0xE0000, 0xE0200): each followed by "x", or a space if it is
-      even.
+      (0 = not compared, as with a code point that is left out).  Then, without the pair, one for each
+      block of 256 code points in [0, 0x32400) and [0xE0000, 0xE0200): each code point followed by "x", or
+      by a space if it is even.
 
-The hashes are the lower half of FNV-1a's, 0 being written as 1.  Invalid UTF-8 is given
-to the libraries decoded with errors='replace'.  Code points are left out where the
-normalization of Hugging Face's library is that of an older Unicode version.
-SentencePiece never finds control tokens in a text; that is asked of ours there, too.
-Vocabularies in ../shared/tokenizers are converted, where they are present.
+The hashes are the lower half of FNV-1a; 0 is written as 1.  The script decodes invalid UTF-8 with
+errors='replace' before it gives it to the libraries.  Code points are left out if
+Hugging Face's library normalizes them by an older Unicode version.
+SentencePiece never finds control tokens in a text; the test asks our tokenizer for the same.
+Vocabularies in ../shared/tokenizers are converted, if the folder exists.
 """
 import base64
 import codecs
@@ -160,7 +160,7 @@ def roberta(t):
 
 
 def charsmap_rules():
-    """Rules for sentencepiece, of every shape: one to none, one to many, many to one."""
+    """Return rules for sentencepiece, of every form: one to none, one to many, many to one."""
     out = []
     for c in [*range(0x80, 0x250), *range(0x300, 0x345), *range(0x1E00, 0x1F00), *range(0x2000, 0x2070),
               *range(0x2460, 0x2474), 0x3000, *range(0xFB00, 0xFB07), *range(0xFF00, 0xFFA0)]:
@@ -187,7 +187,7 @@ def spm(kind, **args):
 
 
 def ranks():
-    """The vocabulary of a byte-level BPE in tiktoken's form."""
+    """Return the vocabulary of a byte-level BPE in tiktoken's form."""
     t = bpe(P.Sequence([P.Split(Regex(O200K), "isolated"), P.ByteLevel(add_prefix_space=False, use_regex=False)]),
             vocab=900)
     t.train_from_iterator(corpus(), T.BpeTrainer(vocab_size=800, initial_alphabet=P.ByteLevel.alphabet(),
@@ -259,7 +259,7 @@ def t5_gguf(path):
 
 
 def t5_hf():
-    """The same vocabulary as a tokenizer.json."""
+    """Write the same vocabulary as a tokenizer.json."""
     from sentencepiece import sentencepiece_model_pb2 as pb
     m = pb.ModelProto()
     m.ParseFromString((FIX / "unigram.model").read_bytes())
@@ -274,7 +274,7 @@ def t5_hf():
 
 
 def frequent(size):
-    """The most frequent beginnings of the corpus' words with a space before them, in any alphabet."""
+    """Return the most frequent prefixes of the corpus' words with a space before them, in any alphabet."""
     count = {}
     for line in corpus():
         for w in line.split(" "):
@@ -291,7 +291,8 @@ def frequent(size):
 
 
 def rwkv_tokens():
-    """id 0 is <s>; then all bytes; then words, and parts of characters, as RWKV's World vocabulary has them."""
+    """Return id 0, which is <s>; then all bytes; then words, and parts of characters, as in RWKV's World
+    vocabulary."""
     parts = [s.encode() for s in frequent(900)]
     parts += [s[:n] for s in parts for n in (2, 4) if len(s) > n and not s[:n].isascii()]
     return [b"<s>"] + [bytes([i]) for i in range(256)] + sorted({p for p in parts if len(p) > 1}, key=lambda p: (len(p), p))
@@ -304,7 +305,7 @@ def rwkv_gguf(path):
 
 
 def plamo_tokens():
-    """(token, score, type) as in PLaMo 2's tokenizer.jsonl."""
+    """Return (token, score, type) as in PLaMo 2's tokenizer.jsonl."""
     out = [("<|plamo:unk|>", 0.0, 2), ("<|plamo:bos|>", 0.0, 3), ("<|plamo:eos|>", 0.0, 3), ("<|plamo:pad|>", 0.0, 3)]
     out += [("<0x%02X>" % i, 0.0, 6) for i in range(256)]
     r = random.Random(12)
@@ -438,7 +439,7 @@ def fnv16(data):
 
 
 class Hugging:
-    """encode(a, b) -> ids, types; decode(ids) -> the two texts, or None"""
+    """encode(a, b) returns ids and types; decode(ids) returns the two texts, or None."""
 
     def __init__(self, t):
         self.t = t
@@ -547,7 +548,7 @@ class Plain:
 
 
 class Rwkv(Plain):
-    """The longest token at each place."""
+    """Takes the longest token at each place."""
 
     def __init__(self):
         super().__init__({"<s>": 0})
@@ -566,7 +567,8 @@ class Rwkv(Plain):
 
 
 class Plamo(Plain):
-    """PLaMo 2's algorithm: an automaton of all suffixes of tokens over the text from its end, a dynamic program beside it."""
+    """PLaMo 2's algorithm: an automaton of all suffixes of tokens reads the text from its end, beside a
+    dynamic program."""
 
     UNKNOWN, INVALID = -10000000, -20000000
 
@@ -681,7 +683,7 @@ def shared_bert(name):
 
 
 def shared_spm(name):
-    """Merges: every way to make a token of two, by the token's score."""
+    """Return merges: every way to make a token from two, by the token's score."""
     v = vocabulary(name)
     toks, types = v("tokens"), v("token_type")
     ids = {s: i for i, (s, k) in enumerate(zip(toks, types)) if k in (1, 4)}

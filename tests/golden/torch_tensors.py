@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Tensors as torch.save() writes them, for tests/unit/loader/test_torchfile.c (Python with torch and torchao).
+"""Make tensors as torch.save() writes them, for tests/unit/loader/test_torchfile.c (Python with torch and
+torchao).
 
-Writes torch_tensors.txt: a line a file: its name, what is in it ("2,3:0,1,..." or the words that an error has), and the file in
-base64.  And torch_weights.txt, for tests/unit/loader/test_torch_weights.c: state dictionaries, with what tensors a model has of
-them ("name TYPE 2,3;...")."""
+Writes torch_tensors.txt.  Each line is a file: its name, its contents ("2,3:0,1,..." or the words that an
+error has), and the file in base64.  Also writes torch_weights.txt, for
+tests/unit/loader/test_torch_weights.c: state dictionaries, with the tensors that a model gets from them
+("name TYPE 2,3;...")."""
 import base64, collections, io, os, sys, types, zipfile
 import torch
 
@@ -48,7 +50,7 @@ add('old', x, 'no archive', _use_new_zipfile_serialization=False)
 
 
 def rows(text):
-    """Of the fake engine: a token's row is its byte and zeros."""
+    """Return rows of the fake engine: a token's row is its byte and zeros."""
     return torch.tensor([[ord(c), 0, 0, 0] for c in text], dtype=torch.float32)
 
 
@@ -129,7 +131,7 @@ add('float8', linear(Float8WeightOnlyConfig()), '0._weight_qdata F8_E4M3 8,64;0.
 
 
 def old(impl, layout, **state):
-    """As TorchAO's first version wrote it."""
+    """Build the object as TorchAO's first version wrote it."""
     def subclass(module, name, state):
         made = sys.modules.setdefault(module, types.ModuleType(module))
         cls = made.__dict__.setdefault(name, type(name, (), {'__module__': module}))

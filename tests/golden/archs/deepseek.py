@@ -7,14 +7,14 @@ from safetensors.torch import load_file, save_file
 
 
 def correct(model, g):
-    """The correction of the choice is no parameter, and zero at first."""
+    """Draw the correction bias of the expert choice: it is no parameter, and zero at first."""
     for name, b in model.named_buffers():
         if name.endswith("e_score_correction_bias"):
             b.copy_(0.2 * torch.randn(b.shape, generator=g))
 
 
 def extra_layer(path, model):
-    """A layer behind the last one, as those have that guess tokens ahead."""
+    """Add a layer after the last one, as models with MTP have."""
     file = os.path.join(path, "model.safetensors")
     tensors = load_file(file)
     n = model.config.num_hidden_layers
@@ -80,7 +80,7 @@ def gguf_deepseek(out, c, w, split=True):
 
 
 def gguf_old(out, c, w):
-    """As converters wrote it at first: k and v of all heads in one matrix."""
+    """Write the file as older converters did: k and v of all heads in one matrix."""
     gguf_deepseek(out, c, w, split=False)
 
 

@@ -12,7 +12,8 @@ LONG = {"rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3, 1.7, 2.0, 2.5, 3.
 
 
 def llama_pairs(c):
-    """What the converter does to q and k of Llama and its like: halves to pairs side by side."""
+    """Do what the converter does to q and k of Llama-like models: move the two halves of a head to
+    interleaved pairs."""
     def change(name, t):
         for part, heads in (("q_proj", c.num_attention_heads), ("k_proj", c.num_key_value_heads)):
             if part in name:
@@ -34,7 +35,7 @@ def gguf_llama_like(out, c, w):
 
 
 def gguf_mistral3(out, c, w):
-    """The text part alone, as the converter writes it."""
+    """Write the text part alone, as the converter does."""
     names = {k: k.replace("model.language_model.", "model.") for k in w if "language_model." in k or k.startswith("lm_head.")}
     gguf_llama_like(out, c.text_config, {v: w[k] for k, v in names.items()})
 
@@ -56,7 +57,7 @@ def gguf_phi3(out, c, w):
 
 
 def before_5(c):
-    """config.json as it was before transformers 5."""
+    """Change config.json to the style before transformers 5."""
     rope = c.pop("rope_parameters")
     c.update(rope_theta=rope["rope_theta"], partial_rotary_factor=rope["partial_rotary_factor"],
              torch_dtype=c.pop("dtype"),
@@ -81,7 +82,7 @@ def gguf_olmo2(out, c, w):
 
 
 def one_scaling(c):
-    """config.json in the published style, where the scaling is that of the full layers only."""
+    """Change config.json to the published style, in which the scaling applies only to the full layers."""
     rope = c.pop("rope_parameters")
     c["rope_theta"] = rope["full_attention"].pop("rope_theta")
     c["rope_scaling"] = rope["full_attention"]
@@ -105,7 +106,7 @@ def gguf_minicpm(out, c, w):
 
 
 def to_minicpm(path, model):
-    """MiniCPM isn't in transformers: it is Granite with the multipliers under other names."""
+    """Store a Granite as a MiniCPM, which transformers lacks: the multipliers have other names."""
     def edit(c):
         c["scale_emb"] = c.pop("embedding_multiplier")
         c["scale_depth"] = c.pop("residual_multiplier") * math.sqrt(c["num_hidden_layers"])
@@ -116,7 +117,7 @@ def to_minicpm(path, model):
 
 
 def newer_names(path, model):
-    """The names of a model with a vision part as some releases of transformers store them."""
+    """Use the tensor names of a model with a vision part as some releases of transformers store them."""
     file = os.path.join(path, "model.safetensors")
     out = {}
     for name, t in load_file(file).items():
@@ -138,7 +139,7 @@ def gguf_glm(out, c, w):
 
 
 def gguf_glm_original(out, c, w):
-    """As from the original's checkpoints, which have q, k and v in one matrix."""
+    """Write the file as converted from the original's checkpoints, which have q, k and v in one matrix."""
     w = dict(w)
     for i in range(c.num_hidden_layers):
         for end in ("weight", "bias"):

@@ -8,7 +8,8 @@ from safetensors.torch import load_file, save_file
 
 
 def pairs(c):
-    """What the converter does to q and k of Llama and its like: halves to pairs side by side."""
+    """Do what the converter does to q and k of Llama-like models: move the two halves of a head to
+    interleaved pairs."""
     def change(name, t):
         for part, heads in (("q_proj", c.num_attention_heads), ("k_proj", c.num_key_value_heads)):
             if part in name:
@@ -33,7 +34,7 @@ def gguf_nemotron(out, c, w):
 
 
 def about_one(model, generator):
-    """Norms' weights such that the one that the model adds makes it about one."""
+    """Draw norm weights that are about one after the model has added its own one."""
     for name, p in model.named_parameters():
         if name.endswith("norm.weight"):
             p.sub_(1)
@@ -74,7 +75,7 @@ def gguf_exaone(out, c, w):
 
 
 def gguf_internlm2(out, c, w):
-    """As the converter names and splits it: like Llama."""
+    """Write the file with the converter's names and split tensors, like Llama's."""
     out.keys(c)
     out.usual(c)
     for name, t in internlm2_names(w).items():
@@ -102,7 +103,7 @@ def exaone(w):
 
 
 def internlm2(c, w):
-    """... and q, k and v in one matrix, grouped by the heads of k."""
+    """Store q, k and v in one matrix, grouped by the heads of k."""
     for i in range(c.num_hidden_layers):
         p = f"model.layers.{i}.self_attn."
         q, k, v = (w.pop(f"{p}{x}_proj.weight") for x in "qkv")

@@ -1,9 +1,9 @@
-"""Gemma 1, 2 and 3, in BF16 as all of them were trained."""
+"""Gemma 1, 2 and 3, in BF16, in which all of them were trained."""
 import torch
 
 
 def in_bf16(model):
-    """The embedding's factor as a model in BF16 has it; the reference computes in float."""
+    """Round the embedding's factor as a BF16 model does; the reference computes in float."""
     for m in model.modules():
         if hasattr(m, "embed_scale"):
             m.embed_scale.copy_(m.embed_scale.to(torch.bfloat16))
@@ -26,7 +26,7 @@ def gguf_gemma(out, c, w):
 
 
 def before_5(c):
-    """config.json in the style of the published checkpoints."""
+    """Change config.json to the style of the published checkpoints."""
     c["torch_dtype"] = c.pop("dtype")
     rope = c.pop("rope_parameters")
     if "full_attention" in rope:
@@ -42,7 +42,7 @@ def before_5(c):
 
 
 def whole_before_5(c):
-    """Of the whole model with its vision part: without what has its default."""
+    """The same for the whole model with its vision part: leave out keys that have their default."""
     t = c["text_config"]
     before_5(t)
     t["sliding_window_pattern"] = 2

@@ -48,7 +48,7 @@ E2M1 = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6, -0.0, -.5, -1, -1.5, -2, -3, -4,
 
 
 def mxfp4_codes(t):
-    """Nearest codes and exponents of blocks of 32 in the last dimension."""
+    """Return the nearest codes and the exponents of blocks of 32 along the last dimension."""
     blocks = t.float().unflatten(-1, (-1, 32))
     e = torch.floor(torch.log2(blocks.abs().amax(-1, keepdim=True).clamp(min=1e-4))) - 2
     codes = ((blocks / 2 ** e).unsqueeze(-1) - E2M1).abs().argmin(-1)
@@ -56,7 +56,8 @@ def mxfp4_codes(t):
 
 
 def mxfp4_values(model, g):
-    """Experts' weights that MXFP4 holds exactly; they are transposed in the model."""
+    """Set the experts' weights to values that MXFP4 holds exactly; the model has these weights
+    transposed."""
     biases(model, g)
     for name, p in model.named_parameters():
         if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
@@ -65,7 +66,7 @@ def mxfp4_values(model, g):
 
 
 def mxfp4_stored(path, model):
-    """The experts as blocks of codes and scales, as gpt-oss is published."""
+    """Store the experts as blocks of codes and scales, as gpt-oss is published."""
     file = os.path.join(path, "model.safetensors")
     out = {}
     for name, t in load_file(file).items():
@@ -85,7 +86,7 @@ def mxfp4_stored(path, model):
 
 
 def int8_inputs(model):
-    """What is multiplied with the experts is rounded, as the engine does it with MXFP4."""
+    """Round the inputs of the experts' products, as the engine does with MXFP4."""
     model.config._experts_implementation = "eager"
     for m in model.modules():
         if type(m).__name__ == "GptOssExperts":

@@ -64,7 +64,7 @@ def gguf_granite(out, c, w):
 
 
 def old_names(c):
-    """As Granite 4's own configurations have them."""
+    """Use the key names of Granite 4's own configurations."""
     c["layer_types"] = ["mamba" if t == NAMES[0] else "attention" for t in c["layer_types"]]
 
 
@@ -78,7 +78,7 @@ def gguf_jamba(out, c, w):
 
 
 def gguf_falcon(out, c, w):
-    """The factors are multiplied into the weights."""
+    """Write the file with the multipliers merged into the weights."""
     o = out.out
     inner, bc = c.mamba_d_ssm, c.mamba_n_groups * c.mamba_d_state
     factors = torch.cat([torch.full((n,), f) for n, f in zip((inner, inner, bc, bc, c.mamba_n_heads), c.ssm_multipliers)])

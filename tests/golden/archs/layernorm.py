@@ -32,7 +32,7 @@ def gguf_starcoder(out, c, w):
 
 
 def ungroup(t, n_kv, group, dim):
-    """Each KV head's q, k and v to all q, all k, all v."""
+    """Reorder q, k and v from groups by KV head to all q, all k, all v."""
     x = t.reshape(n_kv, group, dim, *t.shape[1:])
     return torch.cat([x[:, :-2].flatten(0, 2), x[:, -2].flatten(0, 1), x[:, -1].flatten(0, 1)])
 
@@ -51,7 +51,7 @@ def gguf_gptneox(out, c, w):
 
 
 def gguf_partial(out, c, w):
-    """Phi-2 and StableLM."""
+    """The file of Phi-2 and StableLM."""
     out.keys(c)
     eps(out, c)
     rotary(out, c, c.rope_parameters["partial_rotary_factor"])
@@ -99,19 +99,19 @@ def gguf_mpt(out, c, w):
 
 
 def once(model):
-    """Falcon's eager attention adds ALiBi twice in this version of transformers."""
+    """Use SDPA, because Falcon's eager attention adds ALiBi twice in this version of transformers."""
     model.config._attn_implementation = "sdpa"
 
 
 def bias_max(model):
-    """transformers ignores alibi_bias_max, MPT's own code doesn't."""
+    """Apply alibi_bias_max: transformers ignores it, MPT's own code does not."""
     f = modeling_mpt.build_mpt_alibi_tensor
     model.transformer.build_mpt_alibi_tensor = lambda heads, length, device: f(
         heads, length, model.config.attn_config.alibi_bias_max, device)
 
 
 def theta_old(c):
-    """The names of GPT-NeoX's own configurations."""
+    """Use the key names of GPT-NeoX's own configurations."""
     rope = c.pop("rope_parameters")
     c.update(rotary_pct=rope["partial_rotary_factor"], rotary_emb_base=rope["rope_theta"])
 

@@ -23,7 +23,8 @@ def ssm_keys(out, c, inner, dt_rank):
 
 
 def change(name, t, groups=0):
-    """A instead of its logarithm; no dimensions of 1 in the convolution, more for Mamba-2."""
+    """Convert a tensor: A instead of its logarithm, the convolution without dimensions of 1; some tensors
+    of Mamba-2 get one more dimension."""
     if name.endswith("A_log"):
         t = -torch.exp(t)
     if name.endswith("conv1d.weight"):
@@ -49,7 +50,7 @@ def gguf_mamba2(out, c, w):
 
 
 def steps(model, generator):
-    """Decays of many lengths."""
+    """Draw values that give decays of many lengths."""
     for name, p in model.named_parameters():
         if name.endswith("A_log"):
             p.copy_(torch.rand(p.shape, generator=generator) * 2.5)

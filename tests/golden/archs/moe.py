@@ -1,4 +1,4 @@
-"""Mixtures of experts that are otherwise as Llama or Qwen."""
+"""Mixtures of experts that are otherwise like Llama or Qwen."""
 import os
 
 import gguf
@@ -11,7 +11,7 @@ def interleave(t, heads):
 
 
 def experts(out, c, w, change=lambda name, t: t):
-    """All tensors; gate and up of the experts, one tensor in transformers, apart."""
+    """Add all tensors; split the experts' gate and up, which transformers keeps in one tensor."""
     for name, t in w.items():
         t = change(name, t)
         if t is None or name == "lm_head.weight" and c.tie_word_embeddings:
@@ -99,7 +99,7 @@ def gguf_olmoe(out, c, w):
 
 
 def gguf_sigmoid(out, c, w):
-    """GLM-4.5's and dots.llm1's"""
+    """The file of GLM-4.5 and dots.llm1."""
     o = out.out
     out.keys(c)
     out.usual(c)
@@ -145,14 +145,14 @@ def gguf_ernie(out, c, w):
 
 
 def correct(model, g):
-    """The correction of the choice is no parameter, and zero at first."""
+    """Draw the correction bias of the expert choice: it is no parameter, and zero at first."""
     for name, b in list(model.named_buffers()) + list(model.named_parameters()):
         if name.endswith("e_score_correction_bias"):
             b.copy_(0.2 * torch.randn(b.shape, generator=g))
 
 
 def together(path, model):
-    """All experts of a layer in two tensors, as newer tools may store them."""
+    """Store all experts of a layer in two tensors, as newer tools may do."""
     file = os.path.join(path, "model.safetensors")
     tensors = load_file(file)
     for name, t in list(tensors.items()):
@@ -167,7 +167,7 @@ def together(path, model):
 
 
 def two_types(path, model):
-    """Some experts' matrices in F32: what quantizers leave has several types, too."""
+    """Store some experts' matrices in F32: modules that quantizers skip may have several types, too."""
     file = os.path.join(path, "model.safetensors")
     tensors = load_file(file)
     for name, t in tensors.items():

@@ -13,7 +13,7 @@ def gguf_qwen3(out, c, w):
 
 
 def interleave(t, heads):
-    """Halves to pairs side by side, in each head."""
+    """Move the two halves of each head to interleaved pairs."""
     return t.reshape(heads, 2, t.shape[0] // heads // 2, *t.shape[1:]).swapaxes(1, 2).reshape(t.shape)
 
 

@@ -1,4 +1,4 @@
-"""A Llama with each scaling of rotary positions."""
+"""A Llama with each kind of scaling of rotary positions."""
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 
@@ -17,7 +17,7 @@ def gguf_llama(out, c, w):
 
 
 def full_length(length):
-    """Dynamic NTK at its full length, whatever the text's."""
+    """Compute dynamic NTK for the full length, whatever the text's length is."""
     def reference(model):
         rope = model.model.rotary_emb
         rope.inv_freq.copy_(ROPE_INIT_FUNCTIONS["dynamic"](model.config, seq_len=length)[0])
@@ -26,7 +26,7 @@ def full_length(length):
 
 
 def old_style(c):
-    """config.json as it was before transformers 5."""
+    """Change config.json to the style before transformers 5."""
     rope = c.pop("rope_parameters")
     c["rope_theta"] = rope.pop("rope_theta")
     rope["type"] = rope.pop("rope_type")

@@ -1,4 +1,5 @@
-"""Architectures that have a block or two of their own: Apertus, Baichuan 13B, LFM2, Llama 4, Ministral 3, Persimmon."""
+"""Architectures that have one or two blocks of their own: Apertus, Baichuan 13B, LFM2, Llama 4, Ministral
+3, Persimmon."""
 import gguf
 import torch
 from dense2 import baichuan, cfg, gguf_baichuan, pairs, stored_as, to_baichuan
@@ -71,7 +72,7 @@ def gguf_lfm2_moe(out, c, w):
 
 
 def old_lfm2(c):
-    """Keys of LFM2's own configurations."""
+    """Use the keys of LFM2's own configurations."""
     c["full_attn_idxs"] = [i for i, t in enumerate(c.pop("layer_types")) if t == "full_attention"]
     c["block_ff_dim"] = c.pop("intermediate_size")
     c["tie_embedding"] = c.pop("tie_word_embeddings")
@@ -90,7 +91,7 @@ def gguf_llama4(out, c, w):
 
 
 def alibi(model):
-    """Llama as Baichuan 13B: a bias by distance instead of rotary positions."""
+    """Make a Llama compute like Baichuan 13B: a bias by distance instead of rotary positions."""
     heads = model.config.num_attention_heads
     pow2 = 2 ** (heads.bit_length() - 1)
     slopes = [2 ** (-8 * (i + 1) / pow2) for i in range(pow2)]

@@ -36,12 +36,12 @@ def yes_no(tok):
 
 
 def plain(ref, text):
-    """ids of a text in which a special token's name is text, as a document's is"""
+    """Return the ids of a text in which the name of a special token is plain text, as in a document."""
     return ref.tok(text, split_special_tokens=True)["input_ids"]
 
 
 def score_of(ref, text):
-    """P(yes) of the last token, where only yes and no may follow"""
+    """Return P(yes) at the last token, where only yes and no may follow."""
     ids = plain(ref, text)
     with torch.no_grad():
         logits = ref.model(input_ids=torch.tensor([ids])).logits[0, -1].double().numpy()
@@ -127,7 +127,7 @@ V_HEAD = torch.randn(1, 64, generator=torch.Generator().manual_seed(9)) / 8
 
 
 def with_v_head(path, model):
-    """InternLM2's names: q, k and v in one, group after group"""
+    """Use InternLM2's names: q, k and v in one matrix, group after group."""
     file = os.path.join(path, "model.safetensors")
     out = {"v_head.weight": V_HEAD}
     c = model.config
@@ -151,7 +151,7 @@ def with_v_head(path, model):
 
 
 def v_rewarded(ref, case):
-    """behind the reward token, that is put there unless it is"""
+    """Return the value at the reward token, which is appended if it is missing."""
     ids = ref.tokens(case)[0]
     ids = ids if ids[-1] == 7 else ids + [7]
     case["ids"] = [ids]

@@ -21,7 +21,8 @@ def bos_eos(tok):
 
 
 def chunked(ref, case):
-    """the mean of the chunks' vectors, each weighted by its tokens, and its length made 1"""
+    """Return the mean of the chunks' vectors, each weighted by its number of tokens, normalized to
+    length 1."""
     if case.get("long_input") != "chunk":
         return ref.embed(case)
     tokens = ref.tok(case["text"], add_special_tokens=False)["input_ids"]
@@ -42,7 +43,8 @@ def chunked(ref, case):
 
 
 def both_ways(model, tokens, case):
-    """hidden rows with attention both ways, of a model whose class in transformers has none"""
+    """Return hidden rows with attention in both directions, for a model without such a class in
+    transformers."""
     n = len(tokens)
     mask = torch.zeros(1, 1, n, n)
     with torch.no_grad():

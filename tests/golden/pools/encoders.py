@@ -16,7 +16,7 @@ PAIRS = [("what is a fox?", "A fox is a small animal that eats hens."), ("what i
 
 
 def draw(model, generator):
-    """norms about 1, whatever their names"""
+    """Draw weights; norms are about 1, whatever their names."""
     gen_encoders.draw(model, 7)
     for name, p in model.named_parameters():
         if name.startswith(("classifier", "pre_classifier")) and p.ndim == 2:
@@ -24,14 +24,15 @@ def draw(model, generator):
 
 
 def special(tok):
-    """<s> A </s></s> B </s>, as RoBERTa's"""
+    """Put special tokens around texts as RoBERTa does: <s> A </s></s> B </s>."""
     tok.post_processor = processors.TemplateProcessing(
         single="<|bos|> $A <|eos|>", pair="<|bos|> $A <|eos|> <|eos|> $B <|eos|>",
         special_tokens=[("<|bos|>", gm.BOS), ("<|eos|>", gm.EOS)])
 
 
 def as_gguf(path, model):
-    """The same model and tokenizer as llama.cpp's converter has them: a word's first piece is marked, not the others."""
+    """Write the same model and tokenizer as llama.cpp's converter does: it marks a word's first piece, not
+    the others."""
     with open(path + "/tokenizer.json") as f:
         vocab = json.load(f)["model"]["vocab"]
     tokens = sorted(vocab, key=vocab.get)

@@ -1,7 +1,8 @@
-"""Models with the weights that transformers gives them at first, in rows of whole blocks of 32: what
-quantized weights must hardly change.
+"""Models with the initial weights of transformers, in rows of whole blocks of 32: quantized
+weights must hardly change their results.
 
-The others' weights are larger, so that errors show: they make of a rounding up to ten times as much.
+The other fixtures have larger weights, so that errors show: those make a rounding error up to ten times as
+large.
 """
 import torch
 from pools import classifiers, decoders, encoders
@@ -12,14 +13,14 @@ HEADS = ("score", "classifier", "pre_classifier")
 
 
 def heads(model, generator):
-    """logits of order 1"""
+    """Draw heads that give logits of order 1."""
     for name, p in model.named_parameters():
         if name.startswith(HEADS) and p.ndim == 2:
             p.copy_(1.5 * torch.randn(p.shape, generator=generator) * p.shape[-1] ** -0.5)
 
 
 def initialized(name, e):
-    """an entry of the other files, without what is about files, refusals and texts cut short"""
+    """Return an entry of the other files, without its cases about files, refusals and truncated texts."""
     e = {k: v for k, v in e.items() if k not in ("also", "amplifies", "gain", "embed", "tasks")}
     if e.get("stored") is encoders.as_gguf:
         del e["stored"]

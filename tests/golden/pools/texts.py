@@ -1,4 +1,4 @@
-"""What becomes of texts: pairs that are cut, lower case, chunks, and where tokens stand."""
+"""How texts are processed: truncated pairs, lower case, chunks, and offsets of tokens."""
 import os
 import sys
 
@@ -17,7 +17,8 @@ def pair(a, b, **more):
 
 
 def chunked(ref, case):
-    """the mean of the chunks' vectors, each weighted by its tokens, and its length made 1"""
+    """Return the mean of the chunks' vectors, each weighted by its number of tokens, normalized to
+    length 1."""
     if case.get("long_input") != "chunk":
         return ref.embed(case)
     tokens = ref.tok(case["text"], add_special_tokens=False)["input_ids"]
@@ -32,7 +33,7 @@ def chunked(ref, case):
 
 
 def by_token(ref, case):
-    """ColBERT's kind: a dense layer behind each token; MaxSim"""
+    """A ColBERT-like model: a dense layer after each token; MaxSim."""
     w = load_file(os.path.join(ref.path, "1_Dense", "model.safetensors"))["linear.weight"].double().numpy()
     rows = {k: [gp.unit(w @ h) for h in ref.hidden(dict(text=case[k]))] for k in ("text", "pair") if k in case}
     if case["task"] == "token_embed":

@@ -1,4 +1,4 @@
-"""Fixtures with other files beside the same weights: what a directory's files ask for, one thing each."""
+"""Fixtures with other files beside the same weights: each tests one setting in a directory's files."""
 import gen_pool as gp
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ POOLING = {"word_embedding_dimension": 48, "pooling_mode_mean_tokens": True}
 
 
 def modules(*kinds):
-    """modules.json: (kind, folder)"""
+    """Return modules.json from pairs (kind, folder)."""
     return [{"idx": i, "name": str(i), "path": folder, "type": kind if "." in kind else ST + kind}
             for i, (kind, folder) in enumerate(kinds)]
 
@@ -22,7 +22,7 @@ def embeds(*texts, **more):
 
 
 def dense(n, out, folder, act="Tanh", bias=True, **more):
-    """a Dense module's files"""
+    """Return the files of a Dense module."""
     tensors = {"linear.weight": gp.tensor(out, n, seed=n + out)}
     if bias:
         tensors["linear.bias"] = gp.tensor(out, seed=5)
@@ -43,7 +43,7 @@ FIRST = ("Transformer", "")
 
 
 def pooled_mean(model, rows):
-    """of tokens' ids, without the first ones of each: (ids, skip)"""
+    """Return the mean over the tokens of all (ids, skip), without the first `skip` tokens of each."""
     total = 0
     n = 0
     for ids, skip in rows:
@@ -55,7 +55,8 @@ def pooled_mean(model, rows):
 
 
 def chunked(model, case):
-    """the instruction before each piece; without include_prompt its tokens, and what stands before them, aren't pooled"""
+    """Embed a text in chunks, each after the instruction; without include_prompt, its tokens and those
+    before them are not pooled."""
     tok = model.tokenizer
     before = tok(case["instruction"], add_special_tokens=False)["input_ids"]
     text = tok(case["text"], add_special_tokens=False)["input_ids"]
@@ -66,7 +67,7 @@ def chunked(model, case):
 
 
 def lowered(ref, case):
-    """sentence-transformers' do_lower_case"""
+    """Apply sentence-transformers' do_lower_case."""
     inner = ref.tok.backend_tokenizer
     if not isinstance(inner.normalizer, normalizers.Sequence) or not any(isinstance(x, normalizers.Lowercase) for x in inner.normalizer):
         inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), inner.normalizer])
@@ -88,22 +89,23 @@ def score(a=SHORT, b=TEXT, **more):
 
 
 def without(*names, **more):
-    """a configuration without some of its keys"""
+    """Return a function that removes some keys from a configuration."""
     return lambda config: {**{k: v for k, v in config.items() if k not in names}, **more}
 
 
 def longer(n, max_seq=512):
-    """files that let a model take so many tokens, as far as its positions go"""
+    """Return files that let a model take that many tokens, if its positions suffice."""
     return {"tokenizer_config.json": tokenizer(model_max_length=n), "sentence_bert_config.json": {"max_seq_length": max_seq}}
 
 
 def at_end(text, most, one="a "):
-    """the longest text that the positions take, and one that is a token longer"""
+    """Return two cases: the longest text that the positions allow, and one that is a token longer, which is
+    refused."""
     return [*embeds(text), dict(task="embed", text=text + one, error=f"maximum model length of {most}")]
 
 
 def of_twin(pick):
-    """a GGUF file's, of the same weights as a directory has"""
+    """Return the reference of a GGUF file: the directory with the same weights."""
     return lambda ref, case: [gp.unit(ref.hidden(case)[pick])]
 
 
