@@ -35,7 +35,7 @@ leave(PendingRequest *a)
 	Dispatcher *l = a->l;
 
 	ALWAYS(!a->gone && l->n_requests > 0 && (a->prev == NULL) == (l->requests == a));
-	/* it is in the queue, or in a group, or waits for its role's limits */
+	/* it is in the queue or in a group, never in both; in neither while it waits for its role's limits */
 	ASSERT(a->item.turn == NULL || a->job == NULL);
 	a->gone = true;
 	if (a->prev != NULL)

@@ -8,7 +8,7 @@
 #include "core/core.h"
 #include "server/server_stats.h"
 
-/* What is known of a request; zeroed at first. */
+/* What the histograms know about a request; starts zeroed. */
 typedef struct HistState
 {
 	int64_t		last_us;		/* time of its last token */

@@ -24,7 +24,7 @@ typedef struct Server
 	Step	   *step;
 	Models	   *models;
 	GrammarCache *grammars;		/* any thread */
-	ServerCall **table;			/* by slot; NULL = none */
+	ServerCall **table;			/* indexed by slot; NULL = none */
 	ServerCall *closed_pending;			/* closed calls that a job or the backend still uses */
 	uint64_t	next_id;
 	bool		soon;			/* sleep_turn() waits for something that rings no doorbell */

@@ -38,7 +38,7 @@ struct Stats
 	const BackendModel *instances[MAX_INSTANCES];
 	const StepShare *share[MAX_INSTANCES];	/* owned by the step loop */
 	int			n_instances;
-	WireFigures gone;			/* of freed instances */
+	WireFigures gone;			/* sums of instances that were freed */
 	WireFigures base;			/* counts to subtract since the last reset */
 	int64_t		early_failed, early_cancelled;
 	int64_t		rss;

@@ -35,7 +35,7 @@ void		step_sleep(Step *s, int ms);
 /* For sinks: the call's final frame is staged; send it after this step or round of events. */
 void		step_dirty(Step *s, ServerCall *c);
 
-/* by +1: from now on wake the server thread whenever a request has ended; by -1: no longer. */
+/* by = 1: from now on wake the server thread whenever a request has ended; by = -1: stop that. */
 void		step_watch(Step *s, int by);
 bool		step_watched(Step *s);
 

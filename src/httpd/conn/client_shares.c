@@ -52,7 +52,7 @@
 #include "httpd/httpd_settings.h"
 #include "httpd/conn/holders.h"
 
-#define BUCKETS			1024	/* of the hash table of addresses */
+#define BUCKETS			1024	/* in the hash table of addresses */
 #define SECOND			INT64_C(1000000)
 #define EVICTED_WRITE	(SECOND / 10)	/* us for the notice to an evicted client */
 #define LOG_INTERVAL	10000000	/* us between log lines about evicted clients */
@@ -88,7 +88,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ClientShare *shares[BUCKETS];
 static Client *oldest, *newest;
 static int	present;			/* clients with a thread */
-static int	placed;				/* those of them that are not evicted */
+static int	placed;				/* entries that are not evicted */
 static int	busy;				/* running requests without a key */
 static Holder *between;			/* number of clients between two requests, by key */
 

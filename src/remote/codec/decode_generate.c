@@ -38,7 +38,7 @@ typedef struct DecodeGenerateChoice
 	Buf			text;			/* the part that is not emitted yet */
 	Buf			reasoning;
 	IntVec		ids;
-	size_t		n_ids;			/* so far, including those emitted, or not wanted */
+	size_t		n_ids;			/* received so far, also those that were emitted or not requested */
 	Lps			lp;
 	ToolCall   *calls;
 	int			n_calls;
@@ -59,7 +59,7 @@ struct Gen
 	bool		has_prompt_ids;
 	IntVec		prompt_ids;
 	Lps			prompt_lp;
-	size_t		bytes;			/* of all texts so far */
+	size_t		bytes;			/* total length of all texts so far */
 };
 
 static Gen *

@@ -27,7 +27,7 @@
 #include "remote/codec/dialect.h"
 #include "remote/codec/decode_internal.h"
 
-#define PART "\xEF\xBF\xBD"		/* what servers write for a part of a character */
+#define PART "\xEF\xBF\xBD"		/* servers write this for a part of a character */
 #define MAX_ENDS 64
 
 typedef struct LoglikelihoodTok

@@ -33,7 +33,7 @@
 #define TURN_ROUNDS 64			/* maximal iterations of one http_turn() */
 #define TURN_US 5000			/* maximal time of one http_turn(), because other connections wait */
 #define IDLE_CONNECTIONS_MAX 4096L
-#define STREAMS_MAX 4096L		/* of one HTTP/2 connection */
+#define STREAMS_MAX 4096L		/* on one HTTP/2 connection */
 #define LONG_TIME_US (INT64_C(3600) * 1000000)
 
 /* ---- callbacks for libcurl's sockets and timer ---- */

@@ -381,7 +381,7 @@ is_trust(CURLcode code)
 		code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_PINNEDPUBKEYNOTMATCH;
 }
 
-/* Make the result of a call of which nothing was sent. */
+/* Make the result of a call that failed before anything was sent. */
 static void
 not_sent(HttpCall *c, CURLcode code, bool late)
 {

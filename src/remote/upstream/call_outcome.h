@@ -23,7 +23,7 @@ typedef enum FateHealth
 	HEALTH_UNKNOWN
 } FateHealth;
 
-/* What is known about a call that has ended. */
+/* A call that has ended: the facts that decide about its url and about a new try. */
 typedef struct FateCase
 {
 	const HttpResult *r;

@@ -20,7 +20,7 @@ typedef struct Rate
 {
 	Bucket		requests, tokens;
 	int64_t		until_us;		/* the endpoint wants no call before; 0 = none */
-	/* what it still accepts until its limits are reset; -1 = not reported */
+	/* what the endpoint still accepts until it resets its limits; -1 = not reported */
 	int64_t		said_requests, said_tokens;
 	int64_t		said_requests_us, said_tokens_us;
 	int64_t		tokens_in_flight;	/* estimates of running calls */

@@ -27,7 +27,7 @@ typedef struct Pool
 	bool		base64;
 	VectorType	type;
 	bool		big_endian;
-	Buf			fields;			/* of every inner request */
+	Buf			fields;			/* common to all inner requests */
 } Pool;
 
 static void

@@ -28,7 +28,7 @@ typedef struct Param
 	const char *name;			/* NULL: read elsewhere, or not a member of bodies */
 	WireTag		tag;
 	ParamType	type;
-	double		min, max;		/* of a number; of a string: characters, 0 = no limit */
+	double		min, max;		/* limits of a number, or of a string's characters; 0 = no limit */
 	const char *rule;
 } Param;
 

@@ -50,7 +50,7 @@ struct ModelInstance
 	int64_t		began_us;		/* start of the load */
 	int64_t		ready_us;		/* end of the load */
 	/* memory_limit.c */
-	int64_t		need;			/* its memory */
+	int64_t		need;			/* bytes of memory that it needs */
 	int64_t		stays;			/* memory that it keeps without KV cache and weights */
 	bool		queued;			/* its load waits for memory */
 	int64_t		asked_us;		/* time since when the load waits for memory */
@@ -94,7 +94,7 @@ struct ModelEntry
 	 */
 	char	   *fail_print;		/* fingerprint of the files */
 	Settings   *fail_set;
-	int			refs;			/* of the registry and of server calls */
+	int			refs;			/* references from the registry and from server calls */
 	unsigned	asleep;			/* WIRE_SLEEP_*: what is missing; 0 = awake */
 	int			sleep_level;	/* level of that sleep */
 	int64_t		used_us;		/* when it was last requested, or busy */

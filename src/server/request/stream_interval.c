@@ -26,7 +26,7 @@ typedef struct StreamIntervalHeld
 struct StreamHold
 {
 	int			interval;
-	StreamIntervalHeld *a;				/* by choice */
+	StreamIntervalHeld *a;				/* one per choice */
 	int			n;
 };
 
