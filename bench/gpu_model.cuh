@@ -20,7 +20,7 @@ static const struct Llama
 				kv_heads,
 				head_dim,
 				vocab;
-	int			seqs,			/* of the batch */
+	int			seqs,			/* number in the batch */
 				prompt,
 				answer;
 	int			chunk;			/* rows of a prefill step */

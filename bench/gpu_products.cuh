@@ -7,7 +7,7 @@
  * matrices, one after the other, so that they don't stay in the L2.
  */
 
-/* of an 8B model: qkv, o, gate and up, down */
+/* the products of an 8B model: qkv, o, gate and up, down */
 static const struct Shape
 {
 	const char *name;
@@ -122,7 +122,7 @@ struct Dense
 
 		cuda_mm(mat, x, KT_BF16, m, mat->k, y, mat->n, NULL, ws, stream, wgmma);
 	}
-	/* As the op does it: by cuBLASLt where that is allowed. */
+	/* Multiply as the op does: by cuBLASLt if that is allowed. */
 	void
 	op(Blaslt *b)
 	{

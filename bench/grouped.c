@@ -127,7 +127,7 @@ time_single(Bench *b)
 	return now() - t;
 }
 
-/* As many weights and products as USED groups of one row: one row times a large matrix. */
+/* One row times a large matrix: the same numbers of weights and products as USED groups of one row. */
 static double
 time_big(Bench *b)
 {

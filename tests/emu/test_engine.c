@@ -444,7 +444,7 @@ test_pool(const char *name)
 	printf("%-40s %.1e from the CPU's\n", path, worst);
 }
 
-/* These, or all. */
+/* Test the named cases, or all. */
 static void
 test_pools(int n_names, char **names)
 {

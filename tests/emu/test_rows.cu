@@ -199,7 +199,7 @@ want_cols(const Rows *r, const float *x, float *y)
 		}
 }
 
-/* As many heads as fit; `variant`: with biases of their own. */
+/* Return the shape of the heads: three heads if dim has room for them.  `variant`: each has its own bias. */
 static void
 head_shape(const Rows *r, int *heads, int *width)
 {

@@ -108,7 +108,7 @@ slot_ring(const uint8_t *data, size_t size)
 	}
 	if (size < 8 + 64)
 		return;
-	/* the header, too, is what the other side has left there */
+	/* the other side may have written anything into the header, too */
 	for (size_t i = 0; i < WIRE_HEADER_SIZE; i++)
 		a.base[i] = (char) data[i % size];
 	r = &wire_header(&a)->to_engine;

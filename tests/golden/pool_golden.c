@@ -35,10 +35,11 @@
  * And with weights converted to BF16, Q8_0 and INT8 on loading: the cosine of embeddings is at least
  * 0.999; no score, probability of a label or reward is off by more than 0.01, 0.02 and 0.03 (raw ones by
  * four times that, which is the same error before a sigmoid); and the first label is the reference's
- * first one, or less than that below it.  "amplifies" is for models that are worse than others by their
- * nature, most of them decoders with large random weights, whose last token is not averaged: errors may
- * be r times, and the distance of Q8_0's and INT8's cosines from 1 r^2 times as large.  The models
- * init_*, the same families with transformers' initial weights, show that it isn't the family.
+ * first one, or its probability is less than that bound below the first one's.  "amplifies" is for models
+ * that round worse than others, most of them decoders with large random weights, whose last token is not
+ * averaged: errors may be r times, and the distance of Q8_0's and INT8's cosines from 1 r^2 times as
+ * large.  The models init_*, the same families with transformers' initial weights, show that the family
+ * is not the reason.
  */
 #include <dirent.h>
 #include <limits.h>

@@ -24,7 +24,7 @@ count(const WireHist *h)
 	return n;
 }
 
-/* What is known of a block: how often it was hit, and bounds of the times when it was taken, and hit last. */
+/* A block: how often it was hit, and bounds of the times when it was allocated, and last hit. */
 typedef struct Naive
 {
 	bool		lives;

@@ -3,8 +3,8 @@
  *	  Scales of an FP8 KV cache: from a checkpoint under all their names, computed ones, none.
  *
  * A model whose V is 2^-14 of another's, and whose output matrix compensates that, computes the same
- * bits.  The same holds in FP8 if its scales are computed, as they are 2^-14 of the others too.  With
- * scales of 1 nearly all of V is 0.
+ * bits.  The same holds in FP8 if the core computes the scales, because these are 2^-14 of the other
+ * model's, too.  With scales of 1 nearly all of V is 0.
  */
 #include <math.h>
 

@@ -27,7 +27,7 @@
 #include "tests/unit/fake_model.h"
 
 #define PROMPT	100
-#define FULL	96				/* its tokens in full blocks */
+#define FULL	96				/* tokens of a prompt that are in full blocks */
 
 /*
  * Results of Python's hashlib.blake2b(data[:n], key=key[:k], digest_size=32), for bytes 0, 7, 14 ... and

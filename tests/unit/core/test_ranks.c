@@ -546,8 +546,8 @@ static int	other_bits;			/* how often partial sums differed from those of the mo
 
 /*
  * Partial sums: all ranks have the same bits, which are nearly those of the model alone.  A sum in
- * another order differs by some units in the last place; where it is then rounded to few bits, by one of
- * those now and then.
+ * another order differs by some units in the last place.  If it is then rounded to few bits, it sometimes
+ * differs by one unit of these.
  */
 static void
 compare_rows(const char *name, const char *path, const Job *alone, Plan plan, bool may_refuse)

@@ -348,7 +348,7 @@ draw_texts(const GramSpec *s, const Vocab *v, int n, Counts *c)
 	snprintf(what, sizeof(what), "%s %.100s", kind_name[s->kind], s->text);
 	if (g == NULL)
 	{
-		/* there must be members, but none has a name */
+		/* members are required, but no name is allowed */
 		bool		none = e.cls == ERR_INVALID &&
 			(strange || (s->opt.disable_additional_properties && strstr(s->text, "minProperties") != NULL));
 

@@ -489,7 +489,7 @@ test_drop(void)
 	finish(&c, t);
 }
 
-/* The supervisor, or the backend, has found the program gone: the slot has another owner. */
+/* The supervisor, or the backend, has noticed that the program ended: the slot has another owner. */
 static void
 test_generation(void)
 {

@@ -215,7 +215,7 @@ typedef struct Share
 	int			first[MAX_THREADS]; /* [ith] first chunk, -1 = none */
 	int			last[MAX_THREADS];
 	int			ran[MAX_THREADS];
-	int			stolen[MAX_THREADS];	/* of those, chunks of others' ranges */
+	int			stolen[MAX_THREADS];	/* part of ran: chunks of other threads' ranges */
 	int			stepped_back[MAX_THREADS];	/* own chunks not in ascending order */
 	int			cpu[MAX_THREADS];
 } Share;

@@ -175,7 +175,7 @@ test_values_counted(void)
 	expect_refused("its configuration", scratch, ERR_BAD_FILE,
 				   "tokenizer_config.json\" has too many JSON values");
 	unlink(in_scratch("tokenizer_config.json"));
-	/* as many as in a large vocabulary, with the same lengths */
+	/* as many merges as a large vocabulary has, with the same lengths */
 	repeat(&b, "{\"model\":{\"merges\":[[\"ab\",\"cd\"]", ",[\"abc\",\"def\"]", 300000);
 	buf_addstr(&b, "]}}");
 	put_text("tokenizer.json", b.data);

@@ -34,7 +34,7 @@ typedef struct Server
 	int			at_once,
 				most_at_once;	/* of /wait */
 	int64_t		closed_us;		/* time when the client closed a connection that hung */
-	int			closed;			/* number of those */
+	int			closed;			/* number of such connections */
 	char		head[4096];		/* of the last request */
 } Server;
 

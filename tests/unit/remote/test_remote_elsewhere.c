@@ -59,7 +59,7 @@ test_paths(void)
 		  "others don't: %s", d->message);
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 800000 && c->queue_us < 1100000, "tried again, and well: %s", c->message);
-	/* so long that no request waits */
+	/* fail so often that the url rests for longer than any request waits */
 	net_plan = always_500;
 	embed.deadline_us = 0;
 	for (int i = 0; i < 400; i++)

@@ -444,7 +444,7 @@ test_texts(void)
 	forget(&g);
 }
 
-/* Calls of which nothing was sent. */
+/* Calls that fail before anything is sent. */
 static void
 test_not_sent(void)
 {

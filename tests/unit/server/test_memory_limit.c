@@ -342,7 +342,7 @@ test_update_without_room(void)
 	set("config memory_timeout_ms=4000\n");
 	u = command_of("update-weights wait", "u");
 	usleep(3000000);
-	/* it has waited long enough for another model to leave */
+	/* the update has waited for longer than a load waits until it makes another model leave */
 	{
 		Talk	   *t = ask("u", large, "meanwhile");
 		Frame		f;

@@ -185,7 +185,7 @@ test_scans(void)
 	}
 }
 
-/* So do numbers whose text takes long to make, and names that are searched one by one. */
+/* Numbers whose text takes long to make, and names that are searched one by one, are limited, too. */
 static void
 test_slow_steps(void)
 {
