@@ -12,12 +12,12 @@ from tree import code_of, comments, files as tree_files, read
 CODE = (".c", ".h", ".def", ".cu", ".cuh")
 SOURCES = CODE + (".py", ".pl", ".pm", ".sh", ".sql", ".mk", ".l", "Makefile")
 # a path or a base name with one of our file endings; no pattern, no URL, no part of another name
-NAME = re.compile(r"(?<![\w/.*~$<>{}%:-])((?:[\w-]+/)*[\w-]+\.(?:c|h|def|cu|cuh|pl|pm|mk|md))(?![\w(*.{])")
+NAME = re.compile(r"(?<![\w/.*~$<>{}%:-])((?:[\w-]+/)*[\w-]+\.(?:c|h|def|cu|cuh|pl|pm|mk|md|sh|py|sql))(?![\w(*{]|\.\w)")
 FUNCTION = re.compile(r"(?<![\w.@{$%-])([A-Za-z_]\w*)\(\)")
 CONSTANT = re.compile(r"(?<![\w.-])((?:[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]))(?![\w*])")
 SQL_COMMENT = re.compile(r"'(?:[^']|'')*'|/\*.*?\*/|--[^\n]*", re.S)
 # files of others (PostgreSQL, the C library, CUDA, checkpoints, vLLM), and files that the build makes
-OTHERS = set("""my.c b.c libpq.h README.md config.h stdio.h math.h postgres.h pg_config.h curl.h cublasLt.h nccl.h cuda.h LICENSE.md""".split())
+OTHERS = set("""env.sh my.c b.c libpq.h README.md config.h stdio.h math.h postgres.h pg_config.h curl.h cublasLt.h nccl.h cuda.h LICENSE.md""".split())
 # the last three stand for any name of their kind
 OTHER_FUNCTIONS = set("""ExecInitFunc ExecutorRun JSON_VALUE __activemask close_range get_pattern_key landlock_create_ruleset lo_export
     materialize_finished_plan ncclCommAbort pq_getmsgstring pq_sendstring
