@@ -1983,13 +1983,13 @@ BEGIN ATOMIC
 END;
 
 CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text) RETURNS internal
-AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE COST 100000;
 
 CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int) RETURNS internal
-AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE COST 100000;
 
 CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int, text) RETURNS internal
-AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE COST 100000;
 
 CREATE FUNCTION vllm.rerank_agg_combine(internal, internal) RETURNS internal
 AS 'MODULE_PATHNAME', 'llm_rerank_agg_combine' LANGUAGE C STABLE PARALLEL SAFE;

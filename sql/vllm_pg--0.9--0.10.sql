@@ -1102,6 +1102,12 @@ RETURNS real[]
 AS 'MODULE_PATHNAME', 'llm_embed_pinned'
 LANGUAGE C IMMUTABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
 
+/* ---- an aggregate that asks for each row (score.c): EXPLAIN and vllm.max_rows count its calls ---- */
+
+ALTER FUNCTION vllm.rerank_agg_step(internal, text, "any", text) COST 100000;
+ALTER FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int) COST 100000;
+ALTER FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int, text) COST 100000;
+
 /* ---- labels of the caller (choose.c) ---- */
 
 -- a label of the caller's own; inlined by the planner, so that the calls of many rows are batched

@@ -21,6 +21,8 @@ SELECT q FROM unnest(ARRAY[
     $$SELECT llm_generate(body) FROM jit_docs$$,
     $$SELECT (llm_generate_stream('a b')).text$$,
     $$SELECT * FROM llm_generate_stream('a b')$$,
+    $$SELECT (llm_completions(body)).text FROM jit_docs$$,
+    $$SELECT llm_rerank_agg('a', id, body) FROM jit_docs$$,
     $$SELECT * FROM jit_docs, llm_choice_probs(body, ARRAY['a', 'b']) c$$,
     $$SELECT * FROM jit_docs a LEFT JOIN jit_docs b ON llm_filter(a.body, b.body)$$,
     $$SELECT id FROM jit_docs a WHERE EXISTS (SELECT FROM jit_docs b WHERE b.id > a.id AND llm_filter(b.body, a.body))$$,

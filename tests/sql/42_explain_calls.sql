@@ -58,6 +58,13 @@ SELECT inlined($$SELECT llm_agg(body, 'Join:' ORDER BY id) FROM call_docs$$);
 SELECT inlined($$SELECT llm_summarize_agg(body) FROM call_docs$$);
 SELECT inlined($$SELECT first_value(llm_generate(body)) OVER (ORDER BY id) FROM call_docs$$);
 SELECT inlined($$SELECT * FROM call_docs d, llm_generate_stream(d.body) s$$);
+-- functions of the extension in SQL that the planner does not inline, and the aggregate that sends its requests itself
+SELECT inlined($$SELECT c.text FROM call_docs d, llm_completions(d.body) c$$);
+SELECT inlined($$SELECT (llm_completions(body)).text FROM call_docs$$);
+SELECT inlined($$SELECT llm_choice_probs(body, ARRAY['a', 'b']) FROM call_docs$$);
+SELECT inlined($$SELECT * FROM call_docs d, llm_beam_search(d.body, 2) b$$);
+SELECT inlined($$SELECT llm_rerank_agg('q', id, body) FROM call_docs$$);
+SELECT inlined($$SELECT id, llm_rerank_agg('q', id, body) OVER () FROM call_docs$$);
 SELECT inlined($$SELECT ROW(llm_generate(body), id) < ROW('G', 5) FROM call_docs$$);
 SELECT inlined($$SELECT id FROM call_docs LIMIT length(llm_generate('ten'))$$);
 SELECT inlined($$SELECT llm_embed_batch(array_agg(body)) FROM call_docs$$);

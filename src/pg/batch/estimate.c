@@ -230,7 +230,23 @@ count_calls(Node *node, int *n)
 		return false;
 	if (IsA(node, FuncExpr) && batch_asks_engine(((FuncExpr *) node)->funcid))
 		(*n)++;
+	if (IsA(node, Aggref) && batch_asks_for_rows(((Aggref *) node)->aggfnoid) &&
+		!DO_AGGSPLIT_COMBINE(((Aggref *) node)->aggsplit))
+		(*n)++;
 	return expression_tree_walker(node, count_calls, n);
+}
+
+/* Count the aggregates that ask for each group. */
+static bool
+count_groups(Node *node, int *n)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Aggref) && batch_asks_engine(((Aggref *) node)->aggfnoid) &&
+		!batch_asks_for_rows(((Aggref *) node)->aggfnoid) &&
+		!DO_AGGSPLIT_SKIPFINAL(((Aggref *) node)->aggsplit))
+		(*n)++;
+	return expression_tree_walker(node, count_groups, n);
 }
 
 /*
@@ -264,6 +280,14 @@ expect_inline(const PlanState *ps, double times, BatchEstimate *sum)
 	if (IsA(plan, FunctionScan))
 		(void) count_calls((Node *) ((const FunctionScan *) plan)->functions, &listed);
 	sum->calls += times * (listed * output + filtered * input);
+	if (IsA(plan, Agg))
+	{
+		int			grouped = 0;
+
+		(void) count_groups((Node *) plan->targetlist, &grouped);
+		(void) count_groups((Node *) plan->qual, &grouped);
+		sum->calls += times * grouped * Max(plan->plan_rows, 1);
+	}
 	if (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin))
 	{
 		int			joined = 0;

@@ -118,13 +118,27 @@ look_tests(CallLook *l, Node *node)
 	return look_operands(l, node, NULL);
 }
 
-/* A parallel aggregate makes its calls where the partial results are combined. */
+/* An aggregate that asks for each row keeps requests of its own in flight, vllm.batch or not. */
+static const char *
+reason_of_aggregate(Oid aggfnoid, const char *otherwise)
+{
+	if (batch_asks_for_rows(aggfnoid))
+		return "the aggregate keeps requests of many rows in flight itself";
+	return vllm_batch ? otherwise : "vllm.batch is off";
+}
+
+/*
+ * A parallel aggregate calls its final function where the partial results are combined, and its
+ * transition function where they are made.
+ */
 static bool
 look_aggref(CallLook *l, Aggref *agg)
 {
-	if (batch_asks_engine(agg->aggfnoid) && !DO_AGGSPLIT_SKIPFINAL(agg->aggsplit))
-		found(l, (Node *) agg, vllm_batch ? "the aggregate asks for one group after the other" :
-			  "vllm.batch is off");
+	if (batch_asks_engine(agg->aggfnoid) &&
+		(batch_asks_for_rows(agg->aggfnoid) ? !DO_AGGSPLIT_COMBINE(agg->aggsplit) :
+		 !DO_AGGSPLIT_SKIPFINAL(agg->aggsplit)))
+		found(l, (Node *) agg,
+			  reason_of_aggregate(agg->aggfnoid, "the aggregate asks for one group after the other"));
 	(void) look_operand(l, (Node *) agg->aggdirectargs, "a direct argument of an aggregate");
 	(void) look_walker((Node *) agg->aggfilter, l);
 	return look_operand(l, (Node *) agg->args, vllm_batch_strict ? "vllm.batch_strict is on" : NULL);
@@ -134,8 +148,8 @@ static bool
 look_window(CallLook *l, WindowFunc *func)
 {
 	if (batch_asks_engine(func->winfnoid))
-		found(l, (Node *) func, vllm_batch ? "the aggregate asks for one frame after the other" :
-			  "vllm.batch is off");
+		found(l, (Node *) func,
+			  reason_of_aggregate(func->winfnoid, "the aggregate asks for one frame after the other"));
 	return look_operands(l, (Node *) func, vllm_batch_strict ? "vllm.batch_strict is on" :
 						 "the window function may not look at every row");
 }

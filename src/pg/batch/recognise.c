@@ -14,8 +14,11 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_aggregate.h"
+#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
+#include "commands/extension.h"
 #include "fmgr.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -28,8 +31,7 @@ typedef struct RecogniseKnown
 {
 	Oid			funcid;			/* key */
 	const EngineFunc *func;		/* NULL: not a function that the batch node can take */
-	bool		asks;			/* it is in our library and its COST is that of a function that asks the
-								 * engine */
+	bool		asks;			/* it is ours and its COST is that of a function that asks the engine */
 } RecogniseKnown;
 
 static HTAB *known = NULL;
@@ -68,8 +70,25 @@ look_up(Oid funcid)
 #define ENGINE_COST 1000
 
 /*
+ * Return true if the function is in our library, or is one of the extension's functions in SQL, which
+ * call functions of the library.  The planner inlines most of those; it leaves volatile ones and sets in
+ * a select list.
+ */
+static bool
+is_ours(Oid funcid, HeapTuple tup)
+{
+	if (((Form_pg_proc) GETSTRUCT(tup))->prolang == SQLlanguageId)
+	{
+		Oid			extension = getExtensionOfObject(ProcedureRelationId, funcid);
+
+		return OidIsValid(extension) && extension == get_extension_oid("vllm_pg", true);
+	}
+	return engine_func_is_ours(tup);
+}
+
+/*
  * Return true if the function, of any kind, asks the engine.  An aggregate does if its transition
- * function does.
+ * function or its final function does.
  */
 static bool
 asks_engine(Oid funcid)
@@ -89,7 +108,7 @@ asks_engine(Oid funcid)
 	tup = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
 	if (!HeapTupleIsValid(tup))
 		return false;
-	asks = ((Form_pg_proc) GETSTRUCT(tup))->procost >= ENGINE_COST && engine_func_is_ours(tup);
+	asks = ((Form_pg_proc) GETSTRUCT(tup))->procost >= ENGINE_COST && is_ours(funcid, tup);
 	ReleaseSysCache(tup);
 	return asks;
 }
@@ -140,4 +159,18 @@ bool
 batch_asks_engine(Oid funcid)
 {
 	return funcid >= FirstNormalObjectId && known_function(funcid)->asks;
+}
+
+bool
+batch_asks_for_rows(Oid aggfnoid)
+{
+	HeapTuple	tup = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggfnoid));
+	Oid			trans = InvalidOid;
+
+	if (HeapTupleIsValid(tup))
+	{
+		trans = ((Form_pg_aggregate) GETSTRUCT(tup))->aggtransfn;
+		ReleaseSysCache(tup);
+	}
+	return batch_asks_engine(trans);
 }
