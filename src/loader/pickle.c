@@ -652,7 +652,7 @@ pickle_member(const Pickle *k, const PickleValue *v, const char *key)
 	const PickleNode *n = (v->kind == PICKLE_OBJECT && v->i >= 0) || v->kind == PICKLE_DICT ?
 		pickle_node(k, pickle_box(k, v)->first) : NULL;
 
-	for (; n != NULL; n = pickle_node(k, k->nodes[n->next].next))
+	for (int i = 0; n != NULL && i < PICKLE_MAX_MEMBERS; i++, n = pickle_node(k, k->nodes[n->next].next))
 		if (is_word(&n->v, PICKLE_WORD, key))
 			return &k->nodes[n->next].v;
 	return NULL;

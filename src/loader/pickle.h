@@ -13,6 +13,8 @@
 #include "blocks.h"
 
 #define PICKLE_MAX_DIMS	8
+/* Members of an object that are read.  Many names may lead to one object, which is searched for each. */
+#define PICKLE_MAX_MEMBERS	64
 
 typedef enum PickleKind
 {
@@ -68,7 +70,8 @@ const PickleValue *pickle_top(const Pickle *k);
 const PickleBox *pickle_box(const Pickle *k, const PickleValue *v);
 const PickleNode *pickle_node(const Pickle *k, int32_t i);	/* NULL for -1 */
 const PickleTensor *pickle_tensor(const Pickle *k, const PickleValue *v);
-/* Return the value under a key of a dictionary or of an object's members, NULL if there is none. */
+/* Return the value under one of the first PICKLE_MAX_MEMBERS keys of a dictionary or of an object's members,
+ * NULL if there is none. */
 const PickleValue *pickle_member(const Pickle *k, const PickleValue *v, const char *key);
 /* Return true if v is an object of this TorchAO class, in whichever module TorchAO defines the class. */
 bool		pickle_is_torchao(const PickleValue *v, const char *class_name);

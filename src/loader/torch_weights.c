@@ -117,8 +117,11 @@ add_part(Weights *w, const char *name, const char *part, const PickleValue *v, E
 static bool
 add_subclass(Weights *w, const char *name, const PickleValue *v, Err *e)
 {
-	const PickleNode *n = pickle_node(w->k, pickle_box(w->k, v)->first);
+	const PickleBox *members = pickle_box(w->k, v);
+	const PickleNode *n = pickle_node(w->k, members->first);
 
+	if (members->n > 2 * PICKLE_MAX_MEMBERS)
+		return torchzip_bad(e, "a tensor is described in another way");
 	while (n != NULL)
 	{
 		const PickleNode *value = pickle_node(w->k, n->next);

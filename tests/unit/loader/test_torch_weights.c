@@ -12,6 +12,7 @@
 #include "tests/unit/load_util.h"
 
 #include "base/alloc.h"
+#include "loader/pickle.h"
 #include "server/api/vector_encoding.h"
 
 #define LINE_MAX_LEN	65536
@@ -100,6 +101,25 @@ check_index(const Buf *file)
 	CHECK(files_open(scratch, &e) == NULL && strstr(e.msg, "invalid file name") != NULL, "%s", e.msg);
 }
 
+/* Many names may lead to one object, so that a search in it must be short. */
+static void
+check_members(int before)
+{
+	Buf			b = {0};
+	Err			e = {0};
+	Pickle	   *k;
+
+	buf_add(&b, "\x80\x02}(", 4);
+	for (int i = 0; i < before; i++)
+		buf_add(&b, "K\0N", 3);
+	buf_add(&b, "\x8c\x04lastK\1u.", 10);
+	k = pickle_read((StrView) {b.data, b.len}, true, &e);
+	CHECK(k != NULL && (pickle_member(k, pickle_top(k), "last") != NULL) == (before < PICKLE_MAX_MEMBERS),
+		  "a member after %d: %s", before, e.msg);
+	pickle_free(k);
+	buf_free(&b);
+}
+
 int
 main(void)
 {
@@ -135,6 +155,8 @@ main(void)
 		fclose(f);
 	mem_free(line);
 	RUN(check_index(&plain));
+	RUN(check_members(PICKLE_MAX_MEMBERS - 1));
+	RUN(check_members(PICKLE_MAX_MEMBERS));
 	buf_free(&plain);
 	scratch_remove();
 	return check_done("torch_weights");
