@@ -293,8 +293,8 @@ make_storage(Pickle *k, Err *e)
 	}			types[] = {
 		{"torch\nFloatStorage", KT_F32}, {"torch\nHalfStorage", KT_F16}, {"torch\nBFloat16Storage", KT_BF16},
 		/* for weights only */
-		{"torch\nCharStorage", KT_I8}, {"torch\nByteStorage", KT_U8}, {"torch\nShortStorage", KT_I16},
-		{"torch\nIntStorage", KT_I32}, {"torch\nLongStorage", KT_I64},
+		{"torch\nCharStorage", KT_I8}, {"torch\nByteStorage", KT_U8}, {"torch\nBoolStorage", KT_U8},
+		{"torch\nShortStorage", KT_I16}, {"torch\nIntStorage", KT_I32}, {"torch\nLongStorage", KT_I64},
 		{"torch.storage\nUntypedStorage", KT_COUNT}
 	};
 	size_t		n = k->weights ? sizeof(types) / sizeof(types[0]) : 3;

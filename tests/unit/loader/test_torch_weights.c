@@ -81,6 +81,19 @@ check_broken(Buf *file, size_t step)
 		}
 }
 
+/* Booleans, such as masks that old models keep among their weights, are bytes. */
+static void
+check_booleans(const char *want, Buf *file)
+{
+	char	   *type = memmem(file->data, file->len, "torch\nByteStorage", 17);
+
+	CHECK(type != NULL, "no tensor of bytes");
+	if (type == NULL)
+		return;
+	memcpy(type, "torch\nBoolStorage", 17);
+	check_file("booleans", want, file);
+}
+
 /* An index that names shards. */
 static void
 check_index(const Buf *file)
@@ -145,6 +158,8 @@ main(void)
 		RUN(check_file(line, want, &file));
 		if (strcmp(line, "plain") == 0 || strcmp(line, "int4") == 0)
 			RUN(check_broken(&file, 19));
+		if (strcmp(line, "types") == 0)
+			RUN(check_booleans(want, &file));
 		if (strcmp(line, "plain") == 0)
 			buf_add(&plain, file.data, file.len);
 		buf_free(&file);
