@@ -862,13 +862,27 @@ models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 
 /* ---- making entries ---- */
 
+/* Count the answered requests that server_try_free() has not freed yet: they still refer to en. */
+static int
+answered(const ModelEntry *en)
+{
+	const Server *s = en->m->srv;
+	int			n = 0;
+
+	for (uint32_t i = 0; i < s->link.arena.geo.n_slots; i++)
+		n += s->table[i] != NULL && s->table[i]->entry == en && !scall_is_open(s->table[i]);
+	for (const ServerCall *c = s->closed_pending; c != NULL; c = c->next)
+		n += c->entry == en;
+	return n;
+}
+
 /* Is the entry idle: no request, no load, and its options don't keep it? */
 static bool
 entry_idle(const ModelEntry *en)
 {
 	const ModelInstance *l = en->loaded;
 
-	if (en->refs > 1 || en->state == WM_LOADING)
+	if (en->state == WM_LOADING || (en->refs > 1 && en->refs - answered(en) > 1))
 		return false;
 	return l == NULL || !(l->updates || l->updated || (en->opts.has_keep_alive && en->opts.keep_alive < 0));
 }

@@ -367,6 +367,21 @@ rows_of(int db)
 	return n;
 }
 
+/* A model whose request has just had its answer is idle, though the server has not freed the request yet. */
+static void
+test_evict_at_once(void)
+{
+	int			refused = 0;
+
+	act(WK_MODEL_FORGET, 1, NULL);
+	set("config max_models=1\n");
+	for (int i = 0; i < 500; i++)
+		refused += strcmp(gen(22, i % 2 ? "a" : "b", i % 2 ? "/fake/a" : "/fake/b", NULL, "x"), "X") != 0;
+	CHECK(refused == 0, "%d of 500 refused", refused);
+	set("config max_models=64\n");
+	act(WK_MODEL_FORGET, 22, NULL);
+}
+
 /* Idle loaded models are evicted, the least recently used one first; others never are. */
 static void
 test_evict(void)
@@ -391,8 +406,8 @@ test_evict(void)
 	/* a request, a load, and one with unlimited keep-alive */
 	act(WK_MODEL_FORGET, 22, NULL);
 	run = send_model(WK_GENERATE, 22, "a", "/fake/a", NULL, "@hang");
-	load = send_model(WK_MODEL_LOAD, 22, "b", "/fake/slow:300", NULL, NULL);
 	gen(22, "c", "/fake/c", "{\"keep_alive\": -1}", "x");
+	load = send_model(WK_MODEL_LOAD, 22, "b", "/fake/slow:300", NULL, NULL);
 	usleep(50000);
 	r = gen(22, "d", "/fake/d", NULL, "x");
 	CHECK(strncmp(r, "54000|too many models in use (maximum is 3)|Raise vllm.max_models", 64) == 0, "%s", r);
@@ -504,6 +519,7 @@ main(int argc, char **argv)
 		RUN(test_forget_version());
 		RUN(test_many_entries());
 		RUN(test_evict());
+		RUN(test_evict_at_once());
 		RUN(test_check());
 		RUN(test_random());
 	}
