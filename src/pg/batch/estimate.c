@@ -31,6 +31,7 @@
 
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -358,6 +359,17 @@ expect_members(PlanState **members, int n, double times, BatchEstimate *sum)
 		expect_node(members[i], times, sum);
 }
 
+/* Return the number of processes that share the rows below a Gather, as the planner counts them. */
+static double
+processes_below(const Plan *plan)
+{
+	int			workers = IsA(plan, Gather) ? ((const Gather *) plan)->num_workers :
+		IsA(plan, GatherMerge) ? ((const GatherMerge *) plan)->num_workers : 0;
+	double		leader = parallel_leader_participation ? 1.0 - 0.3 * workers : 0;
+
+	return Max(workers + Max(leader, 0), 1);
+}
+
 /* times: how often the parent is expected to read all of the node's rows; less than 1 under a Limit */
 static void
 expect_node(PlanState *ps, double times, BatchEstimate *sum)
@@ -375,6 +387,7 @@ expect_node(PlanState *ps, double times, BatchEstimate *sum)
 		below = times * part_of(ps->plan->plan_rows, outerPlanState(ps)->plan->plan_rows);
 	else if (reads_all(ps))
 		below = Max(times, 1);
+	below *= processes_below(ps->plan);
 	inner = below;
 	if (IsA(ps, NestLoopState) && !IsA(innerPlanState(ps), MaterialState))
 		inner = below * Max(outerPlanState(ps)->plan->plan_rows, 1);
