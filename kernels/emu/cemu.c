@@ -236,7 +236,7 @@ stuck(void)
 			t = &threads[i];
 	for (int i = 0; i < n_threads && t == NULL; i++)
 		if (threads[i].state == CEMU_PHASE)
-			cemu_fail("%s: %s, and nobody can bring them", place(&threads[i]), cemu_mbar_lacks());
+			cemu_fail("%s: %s, and no thread can arrive", place(&threads[i]), cemu_mbar_lacks());
 	if (t == NULL)
 		cemu_fail("all threads wait");	/* impossible: the last one at a barrier continues */
 	for (int i = 0; i < CEMU_WARP; i++)

@@ -176,7 +176,7 @@ cemu_bulk(void *dst, const void *src, size_t size, void *bar)
 	if ((((uintptr_t) dst | (uintptr_t) src | size) & 15) != 0 || size == 0)
 		cemu_fail("cp.async.bulk of %zu bytes from %p to %p: not multiples of 16", size, src, dst);
 	if (!cemu_mem_fenced(b->seg))
-		cemu_fail("cp.async.bulk: its mbarrier isn't there for copies, fence.proxy.async is missing behind "
+		cemu_fail("cp.async.bulk: its mbarrier isn't visible to copies, fence.proxy.async is missing after "
 				  "mbarrier.init");
 	if ((long) size > b->bytes - b->under_way)
 		cemu_fail("cp.async.bulk: %zu bytes, of which the mbarrier expects %ld", size,

@@ -304,7 +304,7 @@ seg_begin(CemuThread *t)
 	uint32_t	i = seg_next++ - launch_first;
 
 	if (i >= SEGS)
-		cemu_fail("more than %u segments: a smaller shape, please", SEGS);
+		cemu_fail("more than %u segments: use a smaller shape", SEGS);
 	segs[i] = (Seg) {block_no, epoch, t->clock[t->id % CEMU_WARP], (uint32_t) t->id};
 	t->seg = i + launch_first;
 }
@@ -688,7 +688,7 @@ cemu_touch_async(CemuThread *t, const void *p, size_t n, CemuAccess kind, const 
 
 			if (w >= a->floor && w < MBAR && segs[w - launch_first].thread < CEMU_THREADS &&
 				ordered(w, t, a->floor) && !cemu_mem_fenced(w))
-				cemu_fail("%s byte %zu of %s%s past its stores: fence.proxy.async is missing behind them",
+				cemu_fail("%s byte %zu of %s%s past its stores: fence.proxy.async is missing after them",
 						  verb(kind), (size_t) (c - a->cells), a->name, where(pc));
 		}
 	cemu_touch(t, p, n, kind, pc);
@@ -706,7 +706,7 @@ cemu_mem_bulk(const void *p, size_t n, int who, uint32_t clock)
 	{
 		seg = seg_next++;
 		if (seg - launch_first >= SEGS)
-			cemu_fail("more than %u segments: a smaller shape, please", SEGS);
+			cemu_fail("more than %u segments: use a smaller shape", SEGS);
 		segs[seg - launch_first] = (Seg) {block_no, epoch, clock, (uint32_t) who};
 	}
 	for (size_t i = 0; i < n; i++)

@@ -532,13 +532,13 @@ test_bulk(void)
 	CAUGHT("emu: ", "shared memory", []() { run(bulk<1>); });
 	CAUGHT("256 bytes, of which the mbarrier expects 240", "cp.async.bulk", []() { run(bulk<2>); });
 	CAUGHT("lacks 0 arrivals and 16 bytes", "mbarrier.try_wait at", []() { run(bulk<3>); });
-	CAUGHT("fence.proxy.async is missing behind mbarrier.init", "cp.async.bulk", []() { run(bulk<4>); });
+	CAUGHT("fence.proxy.async is missing after mbarrier.init", "cp.async.bulk", []() { run(bulk<4>); });
 	CAUGHT("emu: ", "shared memory", []() { run(bulk<5>); });
 	CAUGHT("emu: ", "shared memory", []() { run(bulk<6>); });
-	CAUGHT("fence.proxy.async is missing behind them", "writes", []() { run(bulk<7>); });
+	CAUGHT("fence.proxy.async is missing after them", "writes", []() { run(bulk<7>); });
 	CAUGHT("mbarrier", "thread", []() { run(bulk<8>); });
 	CAUGHT("emu: ", "block ends", []() { run(bulk<9>); });
-	CAUGHT("lacks 1 arrivals and 0 bytes", "nobody can bring them", []() { run(bulk<10>); });
+	CAUGHT("lacks 1 arrivals and 0 bytes", "no thread can arrive", []() { run(bulk<10>); });
 	CAUGHT("not multiples of 16", "cp.async.bulk", []() { run(bulk<11>); });
 	CAUGHT("out of bounds: reads 256 bytes", "device memory", []() { run(bulk<12>); });
 	CLEAN([]() { run(bulk<13>); });
@@ -559,7 +559,7 @@ test_groups(void)
 	CAUGHT("null pointer", "writes", []() { run(group<1>, 1, 128); });
 	CAUGHT("D changed before the wait", "test_faults.cu", []() { run(group<2>, 1, 128); });
 	CAUGHT("A changed before the wait", "test_faults.cu", []() { run(group<3>, 1, 128); });
-	CAUGHT("fence.proxy.async is missing behind them", "reads", []() { run(group<4>, 1, 128); });
+	CAUGHT("fence.proxy.async is missing after them", "reads", []() { run(group<4>, 1, 128); });
 	CAUGHT("race", "shared memory", []() { run(group<5>, 1, 128); });
 	CAUGHT("made 0 products by wgmma, its warpgroup 1", "warp 2", []() { run(group<6>, 1, 128); });
 	CAUGHT("another warp of the group multiplies by another matrix", "wgmma",
