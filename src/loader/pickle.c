@@ -307,7 +307,7 @@ make_storage(Pickle *k, Err *e)
 		x[i] = item(k, &t, i);
 	if (items(k, &t) != 5 || !is_word(&x[0], PICKLE_WORD, "storage") || x[1].kind != PICKLE_NAME ||
 		x[2].kind != PICKLE_WORD || x[4].kind != PICKLE_INT || x[4].i < 0)
-		return torchzip_bad(e, "a storage is described in another way");
+		return torchzip_bad(e, "a storage has an unsupported description");
 	for (size_t i = 0; i < n; i++)
 		if (is_word(&x[1], PICKLE_NAME, types[i].name))
 			return push(k, (PickleValue) {.kind = PICKLE_STORAGE, .type = types[i].type, .i = x[4].i,
@@ -346,7 +346,7 @@ make_tensor(Pickle *k, const PickleValue *t, bool bytes, Err *e)
 		x[i] = item(k, t, i);
 	if (x[0].kind != PICKLE_STORAGE || x[1].kind != PICKLE_INT || items(k, &x[2]) < 0 ||
 		items(k, &x[2]) != items(k, &x[3]) || items(k, &x[2]) > PICKLE_MAX_DIMS)
-		return torchzip_bad(e, "a tensor is described in another way");
+		return torchzip_bad(e, "a tensor has an unsupported description");
 	r = (PickleTensor) {.type = bytes ? type_of(&last) : x[0].type, .key = x[0].word, .stored = x[0].i,
 						.offset = x[1].i, .n_dims = items(k, &x[2])};
 	/* an untyped storage may only have types of one byte, so that its count of bytes is its count of
@@ -359,7 +359,7 @@ make_tensor(Pickle *k, const PickleValue *t, bool bytes, Err *e)
 		PickleValue stride = item(k, &x[3], i);
 
 		if (size.kind != PICKLE_INT || stride.kind != PICKLE_INT)
-			return torchzip_bad(e, "a tensor is described in another way");
+			return torchzip_bad(e, "a tensor has an unsupported description");
 		r.dim[i] = size.i;
 		r.stride[i] = stride.i;
 	}
@@ -398,7 +398,7 @@ make_object(Pickle *k, const PickleValue *args, Err *e)
 
 	if (!is_word(&how, PICKLE_NAME, "torch._utils\n_rebuild_wrapper_subclass") ||
 		type.kind != PICKLE_NAME || members.kind != PICKLE_DICT)
-		return torchzip_bad(e, "a tensor is described in another way");
+		return torchzip_bad(e, "a tensor has an unsupported description");
 	if (!starts(type.word, "torchao."))
 		return refuse_call(type.word, e);
 	return push(k, (PickleValue) {.kind = PICKLE_OBJECT, .i = members.i, .word = type.word}, e);
@@ -482,7 +482,7 @@ drop_state(Pickle *k, Err *e)
 static bool
 unknown(Err *e)
 {
-	return err_set(e, ERR_UNSUPPORTED, "only a tensor can be read, and nothing that holds one");
+	return err_set(e, ERR_UNSUPPORTED, "only a tensor can be read, not an object that holds one");
 }
 
 /* Run an instruction that makes no value of its own. */

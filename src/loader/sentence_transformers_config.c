@@ -182,11 +182,11 @@ layer_at_place(StRead *r, const char *dir, const Json *o)
 	const char *out = str_of(o, "module_output_name");
 
 	if (r->normalized)
-		return refuse(r, dir, "a layer behind normalized vectors");
+		return refuse(r, dir, "a layer after normalized vectors");
 	if (r->pools && !r->pooled && (in == NULL || strcmp(in, "token_embeddings") != 0))
 		return refuse(r, dir, "a layer before the pooling whose input is not \"token_embeddings\"");
 	if (r->pooled && in != NULL && strcmp(in, "sentence_embedding") != 0)
-		return refuse(r, dir, "a layer behind the pooling whose input is not \"sentence_embedding\"");
+		return refuse(r, dir, "a layer after the pooling whose input is not \"sentence_embedding\"");
 	if (out != NULL && in != NULL && strcmp(in, out) != 0)
 		return refuse(r, dir, "a layer whose output has another name than its input");
 	return true;
@@ -232,7 +232,7 @@ static bool
 read_layer_norm(StRead *r, const char *dir)
 {
 	if (!r->pooled)
-		return refuse(r, dir, "a LayerNorm that is not behind a pooling");
+		return refuse(r, dir, "a LayerNorm that does not follow a pooling");
 	return read_layer(r, dir, "dimension");
 }
 

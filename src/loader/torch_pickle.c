@@ -121,7 +121,7 @@ torch_tensor_read(const char *s, size_t n, TorchTensor *out, Err *e)
 		ok = err_set(e, ERR_UNSUPPORTED, "the tensor must be little-endian");
 	ok = ok && (k = pickle_read(pkl, false, e)) != NULL;
 	if (ok && pickle_top(k)->kind != PICKLE_TENSOR)
-		ok = err_set(e, ERR_UNSUPPORTED, "only a tensor can be read, and nothing that holds one");
+		ok = err_set(e, ERR_UNSUPPORTED, "only a tensor can be read, not an object that holds one");
 	ok = ok && read_tensor(&zip, pickle_tensor(k, pickle_top(k)), out, e);
 	pickle_free(k);
 	torchzip_close(&zip);

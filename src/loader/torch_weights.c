@@ -128,7 +128,7 @@ add_subclass(Weights *w, const char *name, const PickleValue *v, Err *e)
 		char		part[64];
 
 		if (n->v.kind != PICKLE_WORD || n->v.word.n >= sizeof(part))
-			return torchzip_bad(e, "a tensor is described in another way");
+			return torchzip_bad(e, "a tensor has an unsupported description");
 		snprintf(part, sizeof(part), "%.*s", (int) n->v.word.n, n->v.word.s);
 		if (!add_part(w, name, part, &value->v, e))
 			return false;

@@ -91,7 +91,7 @@ changed('no end', 'data.pkl', lambda d: d[:-1], 'too early')
 changed('offset', 'data.pkl', lambda d: d.replace(b'QK\x00', b'QK\x09', 1), 'outside of its storage')
 changed('other storage', 'data.pkl', lambda d: d.replace(b'\x00\x00\x000', b'\x00\x00\x007', 1), 'missing')
 changed('no mark', 'data.pkl', lambda d: d.replace(b'((', b'))', 1), 'broken')
-changed('other word', 'data.pkl', lambda d: d.replace(b'storage', b'nothing', 1), 'another way')
+changed('other word', 'data.pkl', lambda d: d.replace(b'storage', b'nothing', 1), 'unsupported description')
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

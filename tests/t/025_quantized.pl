@@ -55,7 +55,7 @@ rename "$path{autoround}/quant_config.json.new", "$path{autoround}/quant_config.
 push @models, [ 'autoround', 'Q4_1', 'auto-round' ];
 
 my (undef, undef, $told) = $node->psql('postgres', "SELECT llm_create_model('told', '$path{autoround}')");
-like($told, qr/NOTICE:  keys of "quantization_config" that tell of the tool alone are ignored: autoround_version, iters, low_gpu_mem_usage\n?$/,
+like($told, qr/NOTICE:  keys of "quantization_config" that only describe the quantization tool are ignored: autoround_version, iters, low_gpu_mem_usage\n?$/,
 	'keys that say nothing of the weights are told');
 (undef, undef, $told) = $node->psql('postgres', "SELECT llm_drop_model('told'), llm_create_model('told', '$path{quant_gptq}'), llm_drop_model('told')");
 is($told, '', 'no keys, no notice');

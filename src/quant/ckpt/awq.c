@@ -158,7 +158,7 @@ padded_groups(const Ckpt *c, CkptReader *r, const GptqSpec *s, const KTensor *t,
 	if (!ckpt_groups(r, s->group, &r->group, &groups, e))
 		return false;
 	return (has >= groups && has % 8 == 0 && r->k % 8 == 0) ||
-		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix of "
+		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that does not match a matrix of "
 								 "[%lld, %lld]",
 				t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }

@@ -130,8 +130,8 @@ blocks_of(Ckpt *c, CkptReader *r, const char *module, const Json *state, Err *e)
 
 	if (json_count(shape) != 2 || shape->child->num != (double) r->n ||
 		shape->child->next->num != (double) r->k)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" has not the shape [%lld, %lld] in its quantization "
-										"state", r->name,
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" does not have the shape [%lld, %lld] in its "
+										"quantization state", r->name,
 					   (long long) r->n, (long long) r->k);
 	if (!ckpt_int(state, "blocksize", 1, 1 << 24, 64, &r->group, e))
 		return false;

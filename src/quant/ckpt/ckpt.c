@@ -148,7 +148,7 @@ ckpt_known(const Json *o, const char *known, Err *e)
 	char		buf[80];
 
 	if (o != NULL && !json_is_object(o))
-		return err_set(e, ERR_BAD_FILE, "quantization configuration has %s in the place of an object",
+		return err_set(e, ERR_BAD_FILE, "quantization configuration has %s instead of an object",
 					   ckpt_show(o, buf, sizeof(buf)));
 	json_each(v, o)
 	{

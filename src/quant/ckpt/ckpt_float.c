@@ -197,7 +197,7 @@ ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t
 	r->row_step = r->group_step = 0;
 	if (r->q->ndim == 3 && t->ndim == 3 ? several_matrices(r, t, rows, cols) : one_matrix(r, t, rows, cols))
 		return true;
-	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix "
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that does not match a matrix "
 									"of [%lld, %lld]",
 				   t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }
@@ -217,11 +217,13 @@ ckpt_i8_zeros(Ckpt *c, CkptReader *r, const char *module, const char *ending, Er
 	if (z == NULL)
 		return true;
 	if (z->ndim != r->scale->ndim)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales",
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that does not match its "
+										"scales",
 					   z->name, ckpt_where(c, z));
 	for (int i = 0; i < z->ndim; i++)
 		if (z->shape[i] != r->scale->shape[i])
-			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales",
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that does not match "
+											"its scales",
 						   z->name, ckpt_where(c, z));
 	if ((r->zeros = ckpt_part(c, r, module, ending, ckpt_i8, 0, 0, 0, e)) == NULL)
 		return false;

@@ -514,7 +514,7 @@ ckpt_needs_order(const Ckpt *c, const char *module, const char *ending, const ch
 	/* columns in their natural order would give wrong weights without an error */
 	err_set(e, ERR_BAD_FILE, "tensor \"%s%s\" is missing in model \"%s\"", module, ending,
 			ckpt_where(c, NULL));
-	return err_detail(e, "The quantization configuration has %s: the tensor tells the group of each column.",
+	return err_detail(e, "The quantization configuration has %s: the tensor holds the group of each column.",
 					  setting);
 }
 

@@ -206,7 +206,7 @@ packed(Ckpt *c, CkptReader *r, const char *module, const Scheme *s, Err *e)
 		!ckpt_order(c, r, module, ".weight_g_idx", groups, e))
 		return false;
 	if (memcmp(shape->data, (int64_t[2]) {r->n, r->k}, 16) != 0)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has not the shape [%lld, %lld]",
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" does not have the shape [%lld, %lld]",
 					   shape->name, ckpt_where(c, shape), (long long) r->n, (long long) r->k);
 	if (s->symmetric)
 		return true;

@@ -114,7 +114,7 @@ other_settings(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	if (shape == NULL)
 		return false;
 	if (memcmp(shape->data, (int64_t[2]) {r->n, r->k}, 16) != 0)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has not the shape [%lld, %lld]",
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" does not have the shape [%lld, %lld]",
 					   shape->name, ckpt_where(c, shape), (long long) r->n, (long long) r->k);
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
 	{

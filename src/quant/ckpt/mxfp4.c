@@ -23,7 +23,7 @@ check_blocks(const Ckpt *c, const CkptReader *r, const KTensor *t, int last, Err
 	if (nd >= 2 && (last == 1 || t->shape[nd] == last) && t->shape[nd - 1] == r->k / 32 && r->k % 32 == 0 &&
 		t->nbytes == (size_t) r->n * (size_t) (r->k / 32) * (size_t) last)
 		return true;
-	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix "
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that does not match a matrix "
 									"of [%lld, %lld]",
 				   t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }

@@ -303,7 +303,8 @@ find_zeros(Ckpt *c, CkptReader *r, const char *module, const KType *types, int64
 	if ((r->zeros = ckpt_part(c, r, module, ".weight_zero_point", types, 0, 0, 0, e)) == NULL)
 		return false;
 	if (ckpt_count(r->zeros) != want)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales",
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that does not match its "
+										"scales",
 					   r->zeros->name, ckpt_where(c, r->zeros));
 	r->zero_of = single ? single_zero : r->bits == 4 ? word_zero : byte_zero;
 	/* Looking at the bytes is enough to check them, except for inverted codes and a single word. */

@@ -41,7 +41,8 @@ torchao_open(Ckpt *c, Err *e)
 	else
 	{
 		if (json_count(v) != 1)
-			return err_set(e, ERR_UNSUPPORTED, "quantization configuration has not one \"quant_type\"");
+			return err_set(e, ERR_UNSUPPORTED, "quantization configuration does not have exactly one "
+											   "\"quant_type\"");
 		v = ckpt_get(v, "default");
 		if (ckpt_get(v, "_type") == NULL)
 			return err_set(e, ERR_UNSUPPORTED,
@@ -76,7 +77,8 @@ wide_zeros(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	if (z == NULL)
 		return false;
 	if (ckpt_count(z) != ckpt_count(r->scale))
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales",
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that does not match its "
+										"scales",
 					   z->name, ckpt_where(c, z));
 	r->zeros = z;
 	r->zero_of = wide_zero;

@@ -168,15 +168,15 @@ static const BadConf bad_confs[] = {
 	 "can't be used as a regular expression"},
 	{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":{\"rotation\":1}}}", ERR_UNSUPPORTED, "\"rotation\""},
 	{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":4}}", ERR_BAD_FILE,
-	 "has 4 in the place of an object"},
+	 "has 4 instead of an object"},
 	{"{\"quant_method\":\"gptq\",\"dynamic\":[{}]}", ERR_BAD_FILE, "\"dynamic\" = [{}]"},
 	{"{\"quant_method\":\"auto-round\",\"extra_config\":[{}]}", ERR_BAD_FILE, "\"extra_config\" = [{}]"},
 	{"{\"quant_method\":\"auto-round\",\"extra_config\":{\"m\":[1]}}", ERR_BAD_FILE,
-	 "has [1] in the place of an object"},
+	 "has [1] instead of an object"},
 	{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":[{}]}", ERR_BAD_FILE,
 	 "\"config_groups\" = [{}]"},
 	{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"weights\":[1]}}}",
-	 ERR_BAD_FILE, "has [1] in the place of an object"},
+	 ERR_BAD_FILE, "has [1] instead of an object"},
 	{"{\"quant_method\":\"modelopt\",\"quantization\":[1]}", ERR_BAD_FILE, "\"quantization\" = [1]"},
 	{"{\"quant_method\":\"awq\",\"version\":\"exllama\"}", ERR_UNSUPPORTED, "\"version\" = \"exllama\""},
 	{"{\"quant_method\":\"awq\",\"bits\":8}", ERR_UNSUPPORTED, "\"bits\" = 8"},
@@ -390,7 +390,7 @@ test_compressed(void)
 	refused("floats", &f, CT("{\"num_bits\":4,\"type\":\"float\"}"), ERR_BAD_FILE,
 			"has type I32, but its group's is float");
 	refused("other bits", &f, CT("{\"num_bits\":8,\"group_size\":32}"), ERR_BAD_FILE, "expected [8, 16]");
-	refused("other groups", &f, CT("{\"num_bits\":4,\"group_size\":16}"), ERR_BAD_FILE, "that doesn't fit");
+	refused("other groups", &f, CT("{\"num_bits\":4,\"group_size\":16}"), ERR_BAD_FILE, "does not match");
 	refused("an order", &f, CT("{\"num_bits\":4,\"group_size\":32,\"actorder\":\"group\"}"), ERR_BAD_FILE,
 			"weight_g_idx\" is missing");
 	refused("an order, as once", &f, CT("{\"num_bits\":4,\"group_size\":32,\"actorder\":true}"), ERR_BAD_FILE,
@@ -404,7 +404,7 @@ test_compressed(void)
 	refused("no group", &f, "{\"quant_method\":\"compressed-tensors\"}", ERR_BAD_FILE,
 			"no group of the quantization configuration");
 	shape[1] = K + 1;
-	refused("another shape", &f, W4A16, ERR_BAD_FILE, "has not the shape [8, 64]");
+	refused("another shape", &f, W4A16, ERR_BAD_FILE, "does not have the shape [8, 64]");
 	clear(&f);
 
 	add(&f, "m.weight", KT_I8, 2, N, K, 1);
@@ -412,7 +412,7 @@ test_compressed(void)
 	good("8 bits", &f, CT("{\"num_bits\":8,\"strategy\":\"channel\"}"), KT_Q8_0);
 	add(&f, "m.weight_zero_point", KT_I8, 2, N, 2, 0);
 	refused("zero points", &f, CT("{\"num_bits\":8,\"symmetric\":false}"), ERR_BAD_FILE,
-			"another shape than its scales");
+			"does not match its scales");
 	clear(&f);
 }
 
@@ -432,7 +432,7 @@ test_floats(void)
 	refused("NaN", &f, fp8, ERR_BAD_FILE, "has a scale that is not finite");
 	f.t[1].shape[0] = 4;
 	f.t[1].shape[1] = 1;
-	refused("other blocks", &f, fp8, ERR_BAD_FILE, "has a shape that doesn't fit to a matrix of [8, 64]");
+	refused("other blocks", &f, fp8, ERR_BAD_FILE, "has a shape that does not match a matrix of [8, 64]");
 	clear(&f);
 
 	add(&f, "m.weight", KT_U8, 2, N, K / 2, 0x21);
@@ -692,7 +692,8 @@ test_bnb(void)
 	add(&f, "m.weight.quant_state.bitsandbytes__nf4", KT_U8, 1, 500, 0, ' ');
 	refused("no JSON", &f, BNB, ERR_BAD_FILE, "is not a JSON object");
 	bnb_state(&f, "{\"blocksize\":64,\"shape\":[8,32]}");
-	refused("another shape", &f, BNB, ERR_BAD_FILE, "has not the shape [8, 64] in its quantization state");
+	refused("another shape", &f, BNB, ERR_BAD_FILE, "does not have the shape [8, 64] in its "
+			"quantization state");
 	bnb_state(&f, "{\"blocksize\":0,\"shape\":[8,64]}");
 	refused("no blocks", &f, BNB, ERR_BAD_FILE, "\"blocksize\" = 0");
 	bnb_state(&f, "{\"blocksize\":32,\"shape\":[8,64]}");
@@ -827,7 +828,7 @@ test_hqq(void)
 	refused("other groups of both", &f, hqq, ERR_BAD_FILE, "can't have 7 groups");
 	make_hqq(&f);
 	((int64_t *) f.data[3])[1] = K + 1;
-	refused("another shape", &f, hqq, ERR_BAD_FILE, "has not the shape [8, 64]");
+	refused("another shape", &f, hqq, ERR_BAD_FILE, "does not have the shape [8, 64]");
 	make_hqq(&f);
 	f.data[2][3] = 0x7c;
 	refused("an infinite zero point", &f, hqq, ERR_BAD_FILE,
@@ -854,7 +855,7 @@ test_torchao(void)
 	zero[3] = 128;
 	refused("beyond a byte", &f, ao, ERR_BAD_FILE, "has a zero point beyond the codes");
 	get(&f, "m._weight_zero_point")->shape[0] = N - 1;
-	refused("fewer", &f, ao, ERR_BAD_FILE, "another shape than its scales");
+	refused("fewer", &f, ao, ERR_BAD_FILE, "does not match its scales");
 	clear(&f);
 }
 
@@ -879,7 +880,7 @@ test_quark(void)
 	refused("bytes that nothing describes", &f, "{\"quant_method\":\"quark\"}", ERR_BAD_FILE,
 			"has shape [8, 64], expected [8, 32]");
 	get(&f, "m.weight_zero_point")->shape[0] = N - 1;
-	refused("fewer zero points", &f, rows, ERR_BAD_FILE, "another shape than its scales");
+	refused("fewer zero points", &f, rows, ERR_BAD_FILE, "does not match its scales");
 	get(&f, "m.weight")->shape[1] = K / 4 * 3;
 	get(&f, "m.weight_scale")->shape[0] = N - 1;
 	refused("another type of scales", &f, fp6, ERR_BAD_FILE, "has type F32, expected U8");
@@ -898,7 +899,7 @@ test_quark(void)
 	refused("words that nothing describes", &f, "{\"quant_method\":\"quark\"}", ERR_BAD_FILE,
 			"has type I32, but the quantization configuration doesn't describe it");
 	get(&f, "m.weight_zero_point")->shape[0] = 1;
-	refused("fewer zero points", &f, groups, ERR_BAD_FILE, "another shape than its scales");
+	refused("fewer zero points", &f, groups, ERR_BAD_FILE, "does not match its scales");
 	clear(&f);
 }
 
