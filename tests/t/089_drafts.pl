@@ -97,7 +97,7 @@ $node->reload;
 sql("SELECT llm_unload_model('plain'), llm_unload_model('plain_mtp')");
 is(answers('plain'), $want{target}, 'the setting is not for this model');
 is(answers('plain_mtp'), $want{target_mtp}, 'the setting is for this one');
-like(slurp_file($node->logfile), qr/no speculation with this model: the model's files have no layer that guesses tokens/, 'the log says so');
+like(slurp_file($node->logfile), qr/no speculative decoding with this model: the model's files have no layer that drafts tokens/, 'the log says so');
 cmp_ok(sql(sprintf($figures =~ s/m0/plain_mtp/r, 'draft_tokens')), '>', 0, 'drafts by the setting');
 cmp_ok(sql("SELECT memory_bytes FROM llm_models WHERE name = 'plain_mtp'"), '>', sql("SELECT weight_bytes FROM llm_models WHERE name = 'plain_mtp'"), 'and K and V');
 
@@ -114,7 +114,7 @@ $node->append_conf('postgresql.conf', qq{vllm.speculative_config = '{"model": "$
 $node->reload;
 sql("SELECT llm_unload_model('plain')");
 is(answers('plain'), $want{target}, 'files that are wrong are left out');
-like(slurp_file($node->logfile), qr/no speculation with this model: tensor "d2t" .* has a token that the model doesn't have/, 'the log says so, too');
+like(slurp_file($node->logfile), qr/no speculative decoding with this model: tensor "d2t" .* has a token that the model doesn't have/, 'the log says so, too');
 
 # ---- errors ----
 
@@ -125,15 +125,15 @@ sub refused
 	return;
 }
 
-refused('target', '{"method": "mtp"}', qr/22023.*have no layer that guesses tokens/, 'no MTP layer');
+refused('target', '{"method": "mtp"}', qr/22023.*have no layer that drafts tokens/, 'no MTP layer');
 refused('target', qq{{"model": "$top/nothing", "num_speculative_tokens": 2}}, qr/58030.*could not open/, 'no such files');
 refused('target', qq{{"model": "$path{medusa}", "num_speculative_tokens": 9}}, qr/22023.*must be at most 4 with these files, got 9/, 'more than heads');
 refused('target', qq{{"model": "$path{target}"}}, qr/22023.*"num_speculative_tokens" must be given/, 'nobody says how many');
 refused('target', qq{{"method": "eagle", "model": "$path{medusa}", "num_speculative_tokens": 2}}, qr/XX001/, 'not the method of the files');
 refused('target', qq{{"method": "medusa", "model": "medusa"}}, qr/22023.*absolute path/, 'a relative path');
-refused('target', qq{{"method": "ngram", "num_speculative_tokens": 2, "model": "$path{medusa}"}}, qr/22023.*not for the method "ngram"/, 'no weights');
+refused('target', qq{{"method": "ngram", "num_speculative_tokens": 2, "model": "$path{medusa}"}}, qr/22023.*does not apply to the method "ngram"/, 'no weights');
 my $other = getcwd() . '/models/tickets-2m';
-refused('target', qq{{"model": "$other", "num_speculative_tokens": 2}}, qr/(22023.*another vocabulary|58030)/, 'another vocabulary');
+refused('target', qq{{"model": "$other", "num_speculative_tokens": 2}}, qr/(22023.*a different vocabulary|58030)/, 'another vocabulary');
 
 my $cut = model('medusa', 'cut');
 truncate "$cut/model.safetensors", 500 or die;

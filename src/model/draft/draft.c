@@ -100,23 +100,23 @@ fits(const char *method, const ModelInfo *target, const ModelInfo *info, const D
 		return err_detail(e, "The model must generate, and keep all of a sequence in its KV cache.");
 	}
 	if (info->both_ways)
-		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: it generates no text",
+		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't draft tokens: it generates no text",
 					   info->arch);
 	if (info->state_bytes > 0)
 		return err_set(e, ERR_UNSUPPORTED,
-					   "architecture \"%s\" can't guess tokens: its state can't be taken back", info->arch);
+					   "architecture \"%s\" can't draft tokens: its state can't be rolled back", info->arch);
 	if (c->n_layers > 0 && !target->norms_first)
 		return err_set(e, ERR_UNSUPPORTED,
 					   "method \"%s\" is not supported with architecture \"%s\": its layers have no norm in "
 					   "front", method, target->arch);
 	if (c->given > 0 && c->given != target->hidden_size)
-		return err_set(e, ERR_INVALID, "what guesses tokens was made for hidden rows of %d values, the model "
+		return err_set(e, ERR_INVALID, "the draft model was made for hidden states of %d values, the model "
 									   "has %d",
 					   c->given, target->hidden_size);
 	if (c->given > 0 && c->heads == 0 && ((!c->own_embed && info->hidden_size != target->embed_width) ||
 										  (!c->own_head && info->hidden_size != target->hidden_size)))
-		return err_set(e, ERR_INVALID, "what guesses tokens has hidden rows of %d values and no %s of its "
-									   "own, the model's has %d",
+		return err_set(e, ERR_INVALID, "the draft model has hidden states of %d values and no %s of its own, "
+									   "the model's has %d",
 					   info->hidden_size, c->own_embed ? "head" : "embedding",
 					   c->own_embed ? target->hidden_size : target->embed_width);
 	if (strcmp(method, "draft_model") == 0 && !info->generates)
@@ -124,7 +124,7 @@ fits(const char *method, const ModelInfo *target, const ModelInfo *info, const D
 	for (int i = 0; i < c->n_layers; i++)
 		if (c->layers[0] >= 0 && c->layers[i] >= target->n_layers)
 			return err_set(e, ERR_INVALID,
-						   "what guesses tokens wants what goes into layer %d, the model has %d layers",
+						   "the draft model needs the input of layer %d, the model has %d layers",
 						   c->layers[i], target->n_layers);
 	return true;
 }
@@ -214,7 +214,7 @@ place_from(Draft *d, Err *e)
 	int			own = (int) d->logits_width;
 	int32_t    *from = mem_alloc((size_t) vocab * sizeof(int32_t));
 	bool		ok = devmem_reserve(&d->from, m->dev, (size_t) vocab * sizeof(int32_t), HUGE_OFF,
-									"Ids of what guesses tokens", e);
+									"Token ids of the draft model", e);
 
 	for (int i = 0; i < vocab; i++)
 		from[i] = d->map == NULL && i < own ? i : -1;
@@ -245,7 +245,7 @@ make_finder(Draft *d, Err *e)
 			d->info.model.work_memory += n * d->logits_width * sizeof(float);
 		return hostdev_new(&d->seen, m->dev, n * d->logits_width, "logits of drafts", e);
 	}
-	if (!scratch(d, &d->logits, d->logits_width, "Logits of what guesses tokens", e) ||
+	if (!scratch(d, &d->logits, d->logits_width, "Logits of the draft model", e) ||
 		!hostdev_new(&d->asks, m->dev, n * (sizeof(KSample) / sizeof(float)), "rows of drafts", e) ||
 		!hostdev_new(&d->found, m->dev, DRAFT_MOST * n * (sizeof(KSampled) / sizeof(float)), "drafts", e))
 		return false;
@@ -269,14 +269,14 @@ make_scratch(Draft *d, Err *e)
 	{
 		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0
 									? m->head.n : vocab);
-		if (!scratch(d, &d->rows, width, "Rows of what guesses tokens", e))
+		if (!scratch(d, &d->rows, width, "Rows of the draft model", e))
 			return false;
 	}
 	if (d->type->kind == DRAFT_HEADS)
 		return make_finder(d, e);
 	if ((int) d->logits_width == vocab && d->map == NULL)
 		return true;
-	return scratch(d, &d->logits, d->logits_width, "Logits of what guesses tokens", e) && place_from(d, e);
+	return scratch(d, &d->logits, d->logits_width, "Logits of the draft model", e) && place_from(d, e);
 }
 
 /* Load a draft model whose context may be shorter than the target's: it drafts only that far. */

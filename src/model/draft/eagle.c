@@ -126,7 +126,7 @@ conf_layers(const Conf *c, DraftConf *d, Err *e)
 		return true;
 	if (n < 1 || n > TAP_LAYERS)
 		return err_set(e, ERR_UNSUPPORTED,
-					   "what guesses tokens wants %zu of the model's layers, at most %d can be had", n,
+					   "the draft model needs %zu of the model's layers, at most %d are supported", n,
 					   TAP_LAYERS);
 	d->n_layers = (int) n;
 	for (size_t i = 0; i < n; i++)

@@ -46,7 +46,7 @@ mtp_conf(const Conf *c, DecoderConf *o, Err *e)
 	if (a == NULL || !a->conf(c, o, e))
 		return false;
 	if (o->both_ways || o->hybrid || o->ssm.inner > 0 || o->n_layers < 1)
-		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" has no layer that guesses tokens", a->name);
+		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" has no layer that drafts tokens", a->name);
 	o->draft.given = o->hidden;
 	o->draft.mask_first = true;
 	/* it has the settings of the model's last layer */
@@ -110,7 +110,7 @@ mtp_bind(Binder *b, Decoder *d)
 	bool		ok;
 
 	if (f == NULL)
-		return err_set(bind_err(b), ERR_INVALID, "the model's files have no layer that guesses tokens (MTP)");
+		return err_set(bind_err(b), ERR_INVALID, "the model's files have no layer that drafts tokens (MTP)");
 	x.norm = f->norm;
 	d->c.draft.given_first = f->given_first;
 	d->c.draft.given_raw = f->given_raw;

@@ -60,7 +60,8 @@ look_both_ways(DecoderConf *c, Err *e)
 		LayerConf  *l = &c->layers[i];
 
 		if (l->recurrent || l->both || l->chunk > 0 || c->mla.latent > 0)
-			return err_set(e, ERR_UNSUPPORTED, "attention both ways is not supported in this architecture");
+			return err_set(e, ERR_UNSUPPORTED, "bidirectional attention is not supported in this "
+											   "architecture");
 		/* as in transformers: this many positions on either side, in addition to the row's own */
 		if (l->window > 0 && l->ahead == 0)
 			l->ahead = l->window++;
@@ -251,7 +252,7 @@ bind_st_norm(Binder *b, const char *prefix, HeadLayer *l)
 	if (!layer_width(b, prefix, "dimension", &n))
 		return false;
 	if (n != l->dense.k)
-		return err_set(bind_err(b), ERR_BAD_FILE, "a LayerNorm of %d columns stands behind vectors of %d", n,
+		return err_set(bind_err(b), ERR_BAD_FILE, "a LayerNorm of %d columns follows vectors of %d", n,
 					   l->dense.k);
 	l->dense.n = n;
 	/* default of torch.nn.LayerNorm */
@@ -303,7 +304,7 @@ bind_st_layers(Binder *b, const char *place, Head *h, int width)
 			return true;
 		if ((l = add_layer(h, width, HA_NONE)) == NULL)
 			return err_set(bind_err(b), ERR_UNSUPPORTED,
-						   "more than %d layers behind each other are not supported", HEAD_MAX);
+						   "more than %d layers in a row are not supported", HEAD_MAX);
 		if (dense ? !bind_st_dense(b, prefix, l) : !bind_st_norm(b, prefix, l))
 			return false;
 	}

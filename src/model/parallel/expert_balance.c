@@ -55,7 +55,7 @@ eplb_check(const EplbShape *s, Err *e)
 	{
 		err_set(e, ERR_INVALID, "%d experts and %d redundant ones can't be divided among %d ranks",
 				s->logical, s->physical - s->logical, s->ranks);
-		return err_hint(e, "The next number of redundant experts that can be is %d.",
+		return err_hint(e, "The next valid number of redundant experts is %d.",
 						s->physical - s->logical + s->ranks - s->physical % s->ranks);
 	}
 	if (s->ranks % s->nodes != 0)

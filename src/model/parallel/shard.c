@@ -559,7 +559,7 @@ can_split(const Decoder *d, Err *e)
 
 	if (c->both_ways)
 		return err_set(e, ERR_UNSUPPORTED,
-					   "a model whose attention looks both ways can't be shared by %d ranks", n);
+					   "a model with bidirectional attention can't be shared by %d ranks", n);
 	if (c->no_attn)
 		return err_set(e, ERR_UNSUPPORTED, "a model without attention can't be shared by %d ranks", n);
 	if (d->ranks.heads && c->n_heads % n != 0)
@@ -573,7 +573,7 @@ can_split(const Decoder *d, Err *e)
 		(c->moe.n_experts > 0 && c->moe.inter < n && !d->ranks.experts))
 		return err_set(e, ERR_INVALID, "the model's layers are too narrow for %d ranks", n);
 	if (d->ranks.experts && c->moe.n_experts < n)
-		return err_set(e, ERR_INVALID, "%d experts can't be dealt to %d ranks", c->moe.n_experts, n);
+		return err_set(e, ERR_INVALID, "%d experts can't be distributed over %d ranks", c->moe.n_experts, n);
 	return true;
 }
 
@@ -700,7 +700,7 @@ split_stages(Decoder *d, Err *e)
 		return err_set(e, ERR_INVALID, "%d layers can't be divided into %d stages", d->c.n_layers, c->size);
 	if (d->c.both_ways)
 		return err_set(e, ERR_UNSUPPORTED,
-					   "a model whose attention looks both ways can't be divided into %d stages", c->size);
+					   "a model with bidirectional attention can't be divided into %d stages", c->size);
 	/* the first stage computes scores */
 	if (d->scores_tokens && !d->c.tied)
 		return err_set(e, ERR_UNSUPPORTED,

@@ -255,7 +255,7 @@ marena_store(MArena *a, const char *dir, Err *e)
 	ASSERT(a->used <= a->size);
 	if (!map_nothing(a))
 	{
-		err_set(e, ERR_NOMEM, "could not give memory of weights back: %s", strerror(errno));
+		err_set(e, ERR_NOMEM, "could not free the memory of weights: %s", strerror(errno));
 		close(fd);
 		return false;
 	}
@@ -306,7 +306,7 @@ marena_adopt(MArena *a, MArena *from, Err *e)
 	if (!a->forgotten)
 		return true;
 	if (from->base == NULL || from->used != a->used || from->stored > 0 || from->forgotten)
-		return err_set(e, ERR_INTERNAL, "weights that were loaded again are not alike: %zu bytes instead of "
+		return err_set(e, ERR_INTERNAL, "the reloaded weights have a different size: %zu bytes instead of "
 										"%zu", from->used, a->used);
 	if (from->size == a->size && !from->of_file &&
 		mremap(from->base, from->size, from->size, MREMAP_MAYMOVE | MREMAP_FIXED, a->base) != MAP_FAILED)

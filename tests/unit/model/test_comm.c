@@ -426,14 +426,14 @@ test_opening(void)
 
 	CHECK(groupmem_open(&a, fd, 0, 2, &e), "%s", e.msg);
 	CHECK(!groupmem_assemble(&a, 100), "rank 1 isn't there");
-	CHECK(!groupmem_open(&b, fd, 0, 2, &e) && strcmp(e.msg, "rank 0 of the group is there already") == 0,
+	CHECK(!groupmem_open(&b, fd, 0, 2, &e) && strcmp(e.msg, "rank 0 of the group already exists") == 0,
 		  "%s", e.msg);
 	CHECK(groupmem_open(&b, fd, 1, 2, &e) && groupmem_assemble(&a, 100) && !groupmem_dead(&a),
 		  "both are there");
 	groupmem_close(&b);
 	CHECK(!groupmem_wait(&a, &groupmem_room(&a, 0)->round.v, 0) && groupmem_missed(&a) == 1, "rank 1 left");
 	groupmem_close(&a);
-	CHECK(!groupmem_open(&a, fd, 2, 2, &e) && strstr(e.msg, "rank 2 of 2 is not possible") != NULL, "%s",
+	CHECK(!groupmem_open(&a, fd, 2, 2, &e) && strstr(e.msg, "rank 2 of 2 is out of range") != NULL, "%s",
 		  e.msg);
 	CHECK(!groupmem_open(&a, fd, 0, GROUP_MOST + 1, &e), "too many");
 	close(fd);
