@@ -267,7 +267,7 @@ take(RemoteServerCall *v)
 	{
 		Err			e;
 
-		err_set(&e, ERR_INTERNAL, "the request has got lost");
+		err_set(&e, ERR_INTERNAL, "the request was lost");
 		if (!v->answered)
 			chan_end_error(&v->ch, &e);
 		return;

@@ -289,7 +289,7 @@ feed_stream(DecodedReply *r, RPart *p, const char *s, size_t n, Err *e)
 	EventFor	at = {r, p};
 
 	if (shapes[p->call->shape]->event == NULL)
-		return err_set(e, ERR_INTERNAL, "an answer is streamed that can't be");
+		return err_set(e, ERR_INTERNAL, "this kind of answer can't be streamed");
 	switch (sse_feed(&p->sse, s, n, take_event, &at))
 	{
 		case SSE_MORE:
@@ -312,7 +312,7 @@ reply_data(DecodedReply *r, int i, const char *s, size_t n, Err *e)
 	RPart	   *p = &r->part[i];
 
 	if (p->ended)
-		return reply_bad(r, e, "goes on behind its end");
+		return reply_bad(r, e, "continues after its end");
 	if (p->call->stream)
 		return feed_stream(r, p, s, n, e);
 	if (n > REPLY_MAX_BODY - p->body.len)

@@ -217,8 +217,8 @@ set_by_status(int status, const Buf *said, const ROptions *o, StrView secret, Er
 	else if (status == 404)
 	{
 		err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%.64s\" has no such path or model", name);
-		err_hint(e, "The url must end where the paths begin (mostly in /v1), and option \"model\" is the "
-					"model's name there, now \"%.200s\".", o->model);
+		err_hint(e, "The url must end before the path of a function (usually in /v1), and option \"model\" "
+					"must be the model's name at the endpoint, now \"%.200s\".", o->model);
 	}
 	else if (status == 413 || ((status == 400 || status == 422) && says_too_long(said)))
 		err_set(e, ERR_TOO_LONG, "the request is too long for the endpoint of model \"%.64s\"", name);

@@ -438,7 +438,7 @@ take_choice(DecodedReply *r, RPart *p, StrView v, int place, bool delta, DecodeG
 	if (!ok)
 		return false;
 	if (c->ended && g->bytes > had)
-		return reply_bad(r, e, "goes on behind its finish_reason");
+		return reply_bad(r, e, "continues after its finish_reason");
 	c->any_text = c->any_text || g->bytes > had;
 	ok = json_kind(f[C_IDS]) != '[' || reply_read_ids(r, f[C_IDS], "token_ids", &ids, e);
 	ok = ok && take_prompt(r, g, a, f[C_PROMPT_IDS], f[C_PROMPT_LOGPROBS], e) &&

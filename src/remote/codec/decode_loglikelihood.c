@@ -191,7 +191,7 @@ leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
 		(n == u->prompt ||
 		 (n >= 0 && n < all->n && all->t[n].offset < asked_chars(r->requests[0], p->call->part))))
 		return err_set(e, ERR_UNSUPPORTED,
-					   "the endpoint of model \"%.64s\" tells a prompt's log-probabilities wrongly for a "
+					   "the endpoint of model \"%.64s\" reports wrong log-probabilities of a prompt for a "
 					   "model without BOS", r->o->name);
 	all->n = (int) n;
 	return true;
@@ -479,7 +479,8 @@ take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 
 		if (!t->has_value && i == 0)
 			return err_set(e, ERR_UNSUPPORTED,
-						   "the endpoint of model \"%.64s\" does not say how likely a text's first token is",
+						   "the endpoint of model \"%.64s\" does not report the log-probability of a text's "
+						   "first token",
 						   r->o->name);
 		if (!t->has_value)
 			return reply_bad(r, e, "has no log-probability of token %d", i);

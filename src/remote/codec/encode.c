@@ -36,8 +36,7 @@ body_refuse(const ROptions *o, Err *e, const char *fmt,...)
 	va_end(ap);
 	err_set(e, ERR_UNSUPPORTED, "%s", text);
 	err_detail(e, "Its dialect is \"%s\".", o->dialect->name);
-	return err_hint(e, "If the endpoint knows more than that, say so by the model's option {\"dialect\": "
-					   "...}.");
+	return err_hint(e, "If the endpoint supports more than that, set the model's option {\"dialect\": ...}.");
 }
 
 const char *

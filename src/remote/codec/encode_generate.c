@@ -80,12 +80,12 @@ put_rest(Maker *m, bool chat)
 						 "max_model_len says.");
 	else if (length > 0)
 		err_detail(m->e, "parameter=max_tokens, and the prompt may well be longer than the %lld tokens that "
-						 "the endpoint tells.", (long long) length);
+						 "the endpoint reports.", (long long) length);
 	else
-		err_detail(m->e, "parameter=max_tokens; the endpoint would take 16 for granted, and does not tell "
-						 "how many there can be.");
-	return err_hint(m->e, "Give max_tokens, or let the model have the option \"max_model_len\", or "
-						  "{\"prompt_as\": \"chat\"}.");
+		err_detail(m->e, "parameter=max_tokens; the endpoint would assume 16, and does not report its "
+						 "maximum.");
+	return err_hint(m->e, "Give max_tokens, or set the model's option \"max_model_len\" or {\"prompt_as\": "
+						  "\"chat\"}.");
 }
 
 static void

@@ -115,7 +115,7 @@ body_choose(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 								 "model \"%s\"", o->name);
 	if (a->prompt.s == NULL && !(chat && (o->dialect->caps & CAP_VLLM)))
 	{
-		err_set(e, ERR_UNSUPPORTED, "log-probabilities behind %s are not supported by the endpoint of model "
+		err_set(e, ERR_UNSUPPORTED, "log-probabilities after %s are not supported by the endpoint of model "
 									"\"%s\"",
 				a->messages.s != NULL ? "a chat" : "token ids", o->name);
 		if (a->messages.s == NULL)

@@ -127,7 +127,8 @@ body_pool(const RequestFields *const *requests, int n, const ROptions *o, RCalls
 	m.call->n_requests = n;
 	m.call->off_v1 = off_v1;
 	if (a->want_ids)
-		return body_refuse(o, e, "tokens of the input are not told by the endpoint of model \"%s\"", o->name);
+		return body_refuse(o, e, "the tokens of the input are not reported by the endpoint of model "
+								 "\"%s\"", o->name);
 	if (shape == RSHAPE_SCORE || shape == RSHAPE_RERANK)
 	{
 		if (!put_pairs(&m, requests, n))

@@ -485,7 +485,7 @@ http_new(Err *e)
 	if (h->epoll < 0 || h->timer < 0 || h->multi == NULL || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->timer,
 																	  &ev) != 0)
 	{
-		err_set(e, ERR_IO, "could not create what waits for connections: %s", strerror(errno));
+		err_set(e, ERR_IO, "could not create the poll descriptors for connections: %s", strerror(errno));
 		http_free(h);
 		return NULL;
 	}

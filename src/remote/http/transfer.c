@@ -407,7 +407,7 @@ not_sent(HttpCall *c, CURLcode code, bool late)
 		c->r.end = HTTP_REFUSED;
 		err_set(e, ERR_CONNECTION, "certificate of \"%s\" could not be verified", url);
 		add_detail(c, code);
-		err_hint(e, "An authority of your own is named by the model's option \"ca_file\" or by "
+		err_hint(e, "Name a private certificate authority in the model's option \"ca_file\" or in "
 					"vllm.remote_ca_file.");
 	}
 	else if (code == CURLE_COULDNT_CONNECT && oserr != 0)
@@ -431,7 +431,7 @@ cut(HttpCall *c, CURLcode code)
 	if (c->r.is_encoded || code == CURLE_BAD_CONTENT_ENCODING)
 	{
 		err_set(e, ERR_PROTOCOL, "answer of \"%s\" is compressed", url);
-		err_detail(e, "It was asked for as it is (\"Accept-Encoding: identity\").");
+		err_detail(e, "It was requested uncompressed (\"Accept-Encoding: identity\").");
 		return;
 	}
 	switch (code)
@@ -450,7 +450,7 @@ cut(HttpCall *c, CURLcode code)
 				err_set(e, ERR_PROTOCOL, "answer of \"%s\" was not read to its end", url);
 				return;
 			}
-			err_set(e, ERR_CONNECTION, "connection to \"%s\" was lost before the answer was whole", url);
+			err_set(e, ERR_CONNECTION, "connection to \"%s\" was lost before the answer was complete", url);
 	}
 	add_detail(c, code);
 }
@@ -497,7 +497,7 @@ http_call_result(HttpCall *c, CURLcode code, bool late)
 	{
 		r->end = HTTP_LATE;
 		err_set(&r->e, ERR_CONNECTION, r->status == 0 ? "no answer of \"%s\" came in time" :
-				"answer of \"%s\" was not whole in time", url);
+				"answer of \"%s\" was not complete in time", url);
 	}
 	else
 		cut(c, code);

@@ -426,7 +426,7 @@ test_ids_and_rest(void)
 	put(&b, WTAG_PROMPT, "0123456789");
 	make(&m, WK_GENERATE, OPENAI, "", &b);
 	check_refused(&m, "no length", ERR_INVALID, "max_tokens must be given");
-	CHECK(strstr(m.e.detail, "take 16 for granted") != NULL && strstr(m.e.hint, "\"max_model_len\"") != NULL,
+	CHECK(strstr(m.e.detail, "assume 16") != NULL && strstr(m.e.hint, "\"max_model_len\"") != NULL,
 		  "%s", m.e.hint);
 	put(&b, WTAG_PROMPT, "x");
 	make(&m, WK_GENERATE, LLAMA, "", &b);

@@ -345,7 +345,7 @@ test_choose_chat(void)
 	put(&b, WTAG_MESSAGES, "[1]");
 	put(&b, WTAG_CHOICE, "yes");
 	make(&m, WK_LOGPROBS, PYTHON, "", &b);
-	check_refused(&m, "a chat", ERR_UNSUPPORTED, "behind a chat");
+	check_refused(&m, "a chat", ERR_UNSUPPORTED, "after a chat");
 	put(&b, WTAG_PROMPT, "a\xe2");
 	put(&b, WTAG_CHOICE, "\x82\xac");
 	make(&m, WK_LOGPROBS, VLLM, "", &b);

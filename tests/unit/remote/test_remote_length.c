@@ -203,7 +203,7 @@ test_untold(void)
 		c[i] = request(l, NULL);
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
-		CHECK(refused(c[i]) && strstr(c[i]->detail, "does not tell") != NULL, "%s: %s", c[i]->message,
+		CHECK(refused(c[i]) && strstr(c[i]->detail, "does not report") != NULL, "%s: %s", c[i]->message,
 			  c[i]->detail);
 	CHECK(n_lists == 1 && n_texts == 0, "%d", n_lists);
 	/* no list, nor a valid one */

@@ -207,7 +207,7 @@ test_stream(void)
 														 "out of blocks");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV("{\"error\":\"what\"}"), ERR_UNAVAILABLE, "what");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}")
-		   EV("{\"choices\":[{\"text\":\"b\"}]}"), ERR_PROTOCOL, "behind its finish_reason");
+		   EV("{\"choices\":[{\"text\":\"b\"}]}"), ERR_PROTOCOL, "after its finish_reason");
 	/* a stream may end without its [DONE] */
 	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}"),
 		   "ACCEPTED;TEXT text=<a>;DONE finish_reason=<stop>;");
