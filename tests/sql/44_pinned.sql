@@ -39,7 +39,7 @@ DO $$ DECLARE m text; d text; h text; BEGIN
 	PERFORM llm_embed_pinned('x', repeat('0', 64), 'here');
 EXCEPTION WHEN object_not_in_prerequisite_state THEN
 	GET STACKED DIAGNOSTICS m = MESSAGE_TEXT, d = PG_EXCEPTION_DETAIL, h = PG_EXCEPTION_HINT;
-	RAISE NOTICE '% | % | %', m, d = format('The digest that is pinned is %s, the model''s is %s.', repeat('0', 64), llm_model_digest('here')), h;
+	RAISE NOTICE '% | % | %', m, d = format('The pinned digest is %s, the model''s digest is %s.', repeat('0', 64), llm_model_digest('here')), h;
 END $$;
 -- no setting makes NULL of it, and none another model: the index would lack the row
 SET vllm.on_error = 'null';

@@ -215,7 +215,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	$c = bg($node, $w);
 	until_sql($node, "SELECT count(*) > 0 FROM llm_requests WHERE model = 'w' AND state IN ('waiting', 'running')");
 	sql("SELECT llm_update_weights('w', '$dir/w1', 'abort')");
-	like((finish($c))[1], qr/55000.*was given other weights/s, 'abort: who runs fails');
+	like((finish($c))[1], qr/55000.*was given new weights/s, 'abort: who runs fails');
 	is(sql($w), $answer, '... and others get the new weights');
 	# pause, new weights, resume: requests from before keep the old ones
 	for my $mode ('keep', 'wait')
@@ -246,7 +246,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	open(my $f, '>', "$dir/w3/config.json") or die;
 	print $f $conf;
 	close($f);
-	like(error("SELECT llm_update_weights('w', '$dir/w3')"), qr/22023.*are not of the old ones' shape.*8 heads of 32.*4 heads of 64/s, 'another shape');
+	like(error("SELECT llm_update_weights('w', '$dir/w3')"), qr/22023.*do not have the shape of the old ones.*8 heads of 32.*4 heads of 64/s, 'another shape');
 	is(sql($w), $other, '... the old weights stay');
 	like(error("SELECT llm_update_weights('w', mode => 'now')"), qr/22023.*mode must be/s, 'mode');
 	like(error("SELECT llm_update_weights('tickets-2m', '$dir/w1')"), qr/2BP01/, 'the bundled one stays where it is');
@@ -272,7 +272,7 @@ is(sql("SELECT llm_pause('keep'); SELECT llm_is_paused(), llm_is_sleeping(); SEL
 	is(there(), 'm1 m3', 'the one that was used longest ago had to go');
 	is(sql("SELECT count(*) FROM llm_models WHERE state = 'ready' AND memory_bytes BETWEEN 25000000 + weight_bytes AND 45000000 + weight_bytes AND last_used > now() - interval '1 min' AND expires IS NULL"),
 		'2', 'sizes and times');
-	like(error("SELECT llm_load_model('huge')"), qr/53200.*there is no room for model "huge".*It needs \d+ MB; of 95 MB \(vllm.memory_limit\)/s, 'too large');
+	like(error("SELECT llm_load_model('huge')"), qr/53200.*not enough memory for model "huge".*It needs \d+ MB; of 95 MB \(vllm.memory_limit\)/s, 'too large');
 	is(there(), 'm1 m3', '... nobody had to go for it');
 	sql("SELECT llm_sleep(1, model => 'm1')");
 	is(ask('m2'), $answer, 'who sleeps takes no room');

@@ -181,7 +181,7 @@ set_and_restart("vllm.kv_offload_directory = '/proc/nowhere'");
 is("$cached $text", "0 $first", 'a directory that can not be made');
 like(slurp_file($node->logfile), qr/the KV cache is not offloaded to files: .*check vllm.kv_offload_directory/, '... is in the log');
 set_and_restart("vllm.memory_limit = '40MB'", "vllm.kv_offload_bytes = '39MB'", "vllm.kv_offload_directory = ''");
-like(error("\\set VERBOSITY verbose\nSELECT llm_generate('x')"), qr/53200: there is no room for model.*offload tier 39 MB/s, 'the limit of memory counts the tier');
+like(error("\\set VERBOSITY verbose\nSELECT llm_generate('x')"), qr/53200: not enough memory for model.*offload tier 39 MB/s, 'the limit of memory counts the tier');
 
 $node->stop;
 done_testing();

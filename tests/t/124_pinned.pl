@@ -95,12 +95,12 @@ put("$dir{a}/tokenizer_config.json", "$config\n");
 is(q1("INSERT INTO docs VALUES (22, 'word 22') RETURNING v IS NOT NULL"), 't', 'what is loaded is still the model');
 q1("SELECT llm_unload_model('a')");
 my $err = error_of("\\set VERBOSITY verbose\nINSERT INTO docs VALUES (23, 'word 23')");
-like($err, qr/ERROR:  55000: the model is not the one that is pinned/, 'another tokenizer is refused');
-like($err, qr/DETAIL:  The digest that is pinned is $digest, the model's is [0-9a-f]{64}\./, '... with both digests');
+like($err, qr/ERROR:  55000: the model differs from the pinned one/, 'another tokenizer is refused');
+like($err, qr/DETAIL:  The pinned digest is $digest, the model's digest is [0-9a-f]{64}\./, '... with both digests');
 like($err, qr/HINT:  .*rebuild/, '... and what to do');
 unlike($err, qr/\Q$dir{a}\E/, '... without its path');
-like(error_of("UPDATE notes SET body = 'x' WHERE id = 3"), qr/is not the one that is pinned/, '... of an index, too');
-like(error_of('REINDEX INDEX notes_v'), qr/is not the one that is pinned/, '... and when it is made anew');
+like(error_of("UPDATE notes SET body = 'x' WHERE id = 3"), qr/differs from the pinned one/, '... of an index, too');
+like(error_of('REINDEX INDEX notes_v'), qr/differs from the pinned one/, '... and when it is made anew');
 is(q1('SELECT count(*) FROM docs'), '22', 'what is stored can be read');
 put("$dir{a}/tokenizer_config.json", $config);
 q1("SELECT llm_unload_model('a')");
@@ -115,7 +115,7 @@ put("$dir{a}/model.new", $other);
 rename("$dir{a}/model.new", "$dir{a}/model.safetensors") or die;
 like(error_of("INSERT INTO docs VALUES (24, 'word 24')"), qr/the files of the model have changed since it was loaded/, 'files that nobody has read are not taken for those that are loaded');
 q1("SELECT llm_unload_model('a')");
-like(error_of("INSERT INTO docs VALUES (24, 'word 24')"), qr/is not the one that is pinned/, 'other weights are refused');
+like(error_of("INSERT INTO docs VALUES (24, 'word 24')"), qr/differs from the pinned one/, 'other weights are refused');
 my $new = q1("SELECT llm_model_digest('a')");
 isnt($new, $digest, 'they have a digest of their own');
 q1(qq{ALTER TABLE docs DROP v; ALTER TABLE docs ADD v real[] GENERATED ALWAYS AS (llm_embed_pinned(body, '$new', 'a')) STORED});
@@ -123,7 +123,7 @@ is(q1("SELECT count(*) FROM docs WHERE v = llm_embed(body, model => 'a')"), '23'
 # llm_update_weights() makes another model, too
 q1("SELECT llm_update_weights('a', '$dir{b}')");
 is(q1("SELECT llm_model_digest('a')"), $digest, 'weights that are exchanged in place have the digest of where they are from');
-like(error_of("INSERT INTO docs VALUES (24, 'word 24')"), qr/is not the one that is pinned/, '... and are refused');
+like(error_of("INSERT INTO docs VALUES (24, 'word 24')"), qr/differs from the pinned one/, '... and are refused');
 # a model that has slept is the same
 q1("SELECT llm_sleep(2, model => 'b'); SELECT llm_wake_up(model => 'b')");
 is(q1("SELECT llm_model_digest('b')"), $digest, 'one that has slept without its weights is the same');

@@ -80,7 +80,7 @@ take_embeds(ApiCall *a, Completions *k, Err *e)
 	{
 		err_set(e, ERR_UNSUPPORTED, "prompts of embeddings are not enabled");
 		err_detail(e, "parameter=prompt_embeds");
-		return err_hint(e, "Setting vllm.enable_prompt_embeds allows them.");
+		return err_hint(e, "Set vllm.enable_prompt_embeds to on.");
 	}
 	if (n > API_MAX_ITEMS)
 		return api_bad(e, "prompt_embeds", "has more than 4096 elements");

@@ -236,7 +236,7 @@ put_template(ApiCall *a, WireOut *o, Err *e)
 	if (!a->req->trust_template)
 	{
 		api_bad(e, "chat_template", "of a request is not trusted");
-		return err_hint(e, "Setting vllm.trust_request_chat_template allows it.");
+		return err_hint(e, "Set vllm.trust_request_chat_template to on.");
 	}
 	wire_put_str(o, WTAG_CHAT_TEMPLATE, source, strlen(source));
 	return true;

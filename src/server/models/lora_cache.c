@@ -436,7 +436,7 @@ loras_evict(LoraCache *lc)
 {
 	Lora	   *l = oldest_idle(lc);
 
-	log_line('I', "adapter \"%s\" leaves for what needs its memory", l->path);
+	log_line('I', "adapter \"%s\" is removed from memory because its memory is needed", l->path);
 	lora_gone(l);
 }
 

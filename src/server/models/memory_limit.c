@@ -247,7 +247,7 @@ list_holders(const Models *m, const ModelInstance *but, char *out, size_t size)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "",
 									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" :
 										"one that was unloaded", memory_limit_takes(l) >> 20,
-									loaded_goes(l) ? "on its way out" : l->refs == 0 ?
+									loaded_goes(l) ? "being unloaded" : l->refs == 0 ?
 									"finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" :
 									l->busy > 0 ? "busy" : "idle");
 }
@@ -258,7 +258,7 @@ no_room(const Models *m, const ModelInstance *l, int64_t limit, Err *e)
 	char		who[400];
 
 	list_holders(m, l, who, sizeof(who));
-	err_set(e, ERR_NOMEM, "there is no room for model \"%s\"", name_of(l));
+	err_set(e, ERR_NOMEM, "not enough memory for model \"%s\"", name_of(l));
 	err_detail(e, "It needs %" PRId64 " MB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64
 			   " MB are taken%s%s.", l->need >> 20, limit >> 20, taken(m, l) >> 20, who[0] != '\0' ? ": " :
 			   "", who);
@@ -393,7 +393,7 @@ memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *aske
 			return MEMORY_WAIT;
 	}
 	list_holders(m, NULL, who, sizeof(who));
-	err_set(e, ERR_NOMEM, "there is no room for adapter \"%s\"", name);
+	err_set(e, ERR_NOMEM, "not enough memory for adapter \"%s\"", name);
 	err_detail(e, "It needs %" PRId64 " kB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64
 			   " MB are taken: %s.", bytes >> 10, set.memory_limit >> 20, taken(m, NULL) >> 20, who);
 	err_hint(e, "Raise vllm.memory_limit, or unload a model or adapter.");
@@ -499,7 +499,7 @@ memory_limit_tick(Models *m)
 		/* a leaving instance is unloaded by unload() for another one; its requests wait until then */
 		if (expires == 0 || now < expires || l->busy > 0 || l->leaving || en->asleep != 0)
 			continue;
-		log_line('I', "model \"%s\" is unloaded: nobody has asked for it for %" PRId64 " s", en->name,
+		log_line('I', "model \"%s\" is unloaded: it had no request for %" PRId64 " s", en->name,
 				 (now - en->used_us) / 1000000);
 		l = entry_let_go(en);
 		if (l != NULL)

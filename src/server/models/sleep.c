@@ -439,7 +439,7 @@ give_up(SleepOp *op, ModelInstance *l)
 	if (op->changed)
 	{
 		err_set(&f.e, ERR_NOT_READY, "the files of model \"%s\" have changed while it slept", name);
-		err_hint(&f.e, "A request is answered by one set of weights; ask again.");
+		err_hint(&f.e, "A request must use one set of weights; repeat it.");
 	}
 	else
 	{

@@ -108,7 +108,7 @@ same_shape(UpdateOp *op)
 {
 	if (strcmp(op->facts.shape, op->from->facts.shape) == 0)
 		return true;
-	err_set(&op->e, ERR_INVALID, "the new weights of model \"%s\" are not of the old ones' shape",
+	err_set(&op->e, ERR_INVALID, "the new weights of model \"%s\" do not have the shape of the old ones",
 			op->en->name);
 	err_detail(&op->e, "They are %.200s, the old ones %.200s.", op->facts.shape, op->from->facts.shape);
 	return err_hint(&op->e, "The old weights stay in service; register the new files as a model of their "
@@ -138,7 +138,7 @@ fail_requests(UpdateOp *op)
 {
 	Err			e;
 
-	err_set(&e, ERR_NOT_READY, "model \"%s\" was given other weights", op->en->name);
+	err_set(&e, ERR_NOT_READY, "model \"%s\" was given new weights", op->en->name);
 	for (ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		if (changes(op, en))
 			entry_fail_requests(en, &e, op->c);
@@ -307,7 +307,7 @@ change_over(UpdateOp *op)
 	}
 	op->to->updates = false;
 	models_show(m);
-	log_line('I', "model \"%s\" has other weights, from \"%s\"", op->en->name, op->path);
+	log_line('I', "model \"%s\" has new weights, from \"%s\"", op->en->name, op->path);
 	op->stage = UP_END;
 }
 

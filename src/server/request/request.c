@@ -700,7 +700,7 @@ reasoning_budget_run(Request *r, Err *e)
 							  "have none.", e);
 	if (budget && grammar != NULL && r->structured.in_reasoning)
 		return budget_refused(ERR_INVALID, "can't be used with enable_in_reasoning",
-							  "Thoughts that a grammar constrains end as it says.", e);
+							  "A grammar that constrains the reasoning also decides where it ends.", e);
 	if (tag == NULL || (grammar != NULL && r->spec.grammar_after == NULL))
 		return true;
 	ok = gen->encode(in, tag, strlen(tag), 0, &end, e) &&

@@ -42,8 +42,8 @@ request_beams_refuse(const char *name, Err *e)
 {
 	err_set(e, ERR_UNSUPPORTED, "a beam search does not take %s", name);
 	err_detail(e, "parameter=%s", name);
-	return err_hint(e, "It looks for the answers that are likeliest for the model alone. Leave the option "
-					   "out, or draw answers with n.");
+	return err_hint(e, "It searches for the answers that are most likely for the model alone. Omit the "
+					   "option, or sample answers with n.");
 }
 
 bool

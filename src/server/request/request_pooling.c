@@ -116,8 +116,8 @@ pool_check_digest(const PoolRequest *p, const Backend *be, const BackendModel *i
 		return false;
 	if (p->digest.n == strlen(hex) && memcmp(p->digest.s, hex, p->digest.n) == 0)
 		return true;
-	err_set(e, ERR_NOT_READY, "the model is not the one that is pinned");
-	err_detail(e, "The digest that is pinned is %.*s, the model's is %s.",
+	err_set(e, ERR_NOT_READY, "the model differs from the pinned one");
+	err_detail(e, "The pinned digest is %.*s, the model's digest is %s.",
 			   (int) (p->digest.n < MODEL_DIGEST ? p->digest.n : MODEL_DIGEST), p->digest.s, hex);
 	return err_hint(e, "Give the model its former files and options, or pin the new digest and rebuild what "
 					"holds the vectors: the generated column, or the index.");

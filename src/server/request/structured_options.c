@@ -397,7 +397,7 @@ structured_blame(const StructuredSpec *s, Err *e)
 	if (strncmp(detail, "parameter=", 10) != 0)
 		err_detail(e, "parameter=%s%s%.400s", s->param, detail[0] != '\0' ? ": " : "", detail);
 	if (e->hint[0] == '\0' && e->cls == ERR_UNSUPPORTED)
-		err_hint(e, "Leave it out, and check the answers for it.");
+		err_hint(e, "Omit it, and check the answers instead.");
 	else if (e->hint[0] == '\0' && e->cls == ERR_TOO_LONG)
-		err_hint(e, "Make it simpler, or allow more than is wanted and check the answers.");
+		err_hint(e, "Simplify it, or allow more and check the answers.");
 }

@@ -146,7 +146,7 @@ test_least_recent(void)
 	is(result(ask("b", SIZE, "five")), "FIVE", "b takes that of a");
 	CHECK(state_of("a") == WM_UNLOADED && state_of("c") == WM_READY, "a was used longest ago");
 	starts(result(ask("giant", "{\"kv_cache_memory_bytes\": 300000000}", "x")),
-		   "53200: there is no room for model \"giant\" / It needs 286 MB; of 128 MB", "too large");
+		   "53200: not enough memory for model \"giant\" / It needs 286 MB; of 128 MB", "too large");
 	CHECK(state_of("b") == WM_READY && state_of("c") == WM_READY, "nobody had to go for that");
 }
 
@@ -228,7 +228,7 @@ test_timeout(void)
 	b = ask("b", SIZE, "@delay:1500 busy");
 	usleep(30000);
 	r = result(ask("c", SIZE, "x"));
-	starts(r, "53200: there is no room for model \"c\" / It needs 57 MB; of 128 MB (vllm.memory_limit) 114 "
+	starts(r, "53200: not enough memory for model \"c\" / It needs 57 MB; of 128 MB (vllm.memory_limit) 114 "
 			  "MB are taken: ", "timeout");
 	CHECK(strstr(r, "\"a\" 57 MB (busy)") != NULL && strstr(r, "\"b\" 57 MB (busy)") != NULL, "%s", r);
 	starts(result(a), "@DELAY", "a");
@@ -354,7 +354,7 @@ test_update_without_room(void)
 		talk_wait_closed(t, 5000);
 		talk_free(t);
 	}
-	starts(result(u), "53200: there is no room for model", "the update");
+	starts(result(u), "53200: not enough memory for model", "the update");
 	is(result(ask("u", large, "after")), "AFTER", "u");
 	set("config memory_timeout_ms=20000\n");
 }
@@ -448,7 +448,7 @@ test_adapters(void)
 	is(result(ask_lora("la", "z", "three")), "[z] THREE", "z instead of x");
 	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
 	starts(result(ask_lora("la", "giant", "x")),
-		   "53200: there is no room for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
+		   "53200: not enough memory for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
 	CHECK(takes("la") == 117, "nobody had to go for that: %lld", (long long) takes("la"));
 	/* one of two models is enough, and no other one is unloaded before its memory is free */
 	is(result(ask("s1", SMALL, "small")), "SMALL", "s1");
@@ -489,10 +489,10 @@ test_adapters(void)
 	usleep(30000);
 	second = ask_lora("la", "y", "y");
 	r = result(ask_lora("la", "x", "x"));
-	starts(r, "53200: there is no room for adapter \"x\" / It needs 30720 kB; of 128 MB (vllm.memory_limit) "
+	starts(r, "53200: not enough memory for adapter \"x\" / It needs 30720 kB; of 128 MB (vllm.memory_limit) "
 			  "114 MB are taken: ", "timeout");
 	/* all wait at the same time */
-	starts(result(second), "53200: there is no room for adapter \"y\"", "timeout of the second");
+	starts(result(second), "53200: not enough memory for adapter \"y\"", "timeout of the second");
 	starts(result(t), "@DELAY", "b");
 	set("config memory_timeout_ms=20000\n");
 	settle();

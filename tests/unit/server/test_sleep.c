@@ -367,7 +367,7 @@ test_update(const char *want, const char *long_want)
 				  level, modes[m]);
 			said("integrity", "ok");
 			said("wake 7", "ok");
-			is(t, m < 2 ? long_want : "55000: model \"m\" was given other weights", cmd);
+			is(t, m < 2 ? long_want : "55000: model \"m\" was given new weights", cmd);
 			is(u, want, "who has waited");
 			said("integrity", "ok");
 		}
