@@ -270,14 +270,14 @@ static const struct
 	const char *help;
 }			counters[] = {
 	{"vllm:num_preemptions_total", offsetof(WireModelStat, preemptions),
-	 "Requests that gave their KV blocks back and were computed again."},
+	 "Preemptions: requests that lost their KV blocks and were computed again."},
 	{"vllm:prompt_tokens_total", offsetof(WireModelStat, prefilled_tokens),
-	 "Tokens of prompts, when they have been computed."},
+	 "Prompt tokens, counted when they have been computed."},
 	{"vllm:prompt_tokens_cached_total", offsetof(WireModelStat, reused_tokens),
-	 "Of these: tokens that other requests had computed."},
+	 "Prompt tokens found in the prefix cache."},
 	{"vllm:generation_tokens_total", offsetof(WireModelStat, generated_tokens),
-	 "Tokens of answers, as they come."},
-	{"vllm_pg:requests_total", offsetof(WireModelStat, requests), "Requests that have come."},
+	 "Generated tokens."},
+	{"vllm_pg:requests_total", offsetof(WireModelStat, requests), "Requests that have arrived."},
 };
 
 static void
@@ -296,7 +296,7 @@ put_counters(Output *o, List *lines)
 		}
 	}
 	family(o, "vllm:prompt_tokens_by_source_total", "counter",
-		   "Tokens of prompts, by who has computed them.");
+		   "Prompt tokens by source.");
 	foreach(lc, lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
@@ -367,7 +367,7 @@ put_loras(Output *o, List *lines)
 			continue;
 		if (!any)
 			family(o, "vllm:lora_requests_info", "gauge",
-				   "Adapters of requests that run and that wait; the time at which that was so.");
+				   "Adapters of running and waiting requests; the value is the time of the sample.");
 		any = true;
 		o->number(o, l, psprintf("max_lora=\"%d\",waiting_lora_adapters=\"%s\",running_lora_adapters=\"%s\"",
 								 l->ms->max_loras,
@@ -383,7 +383,7 @@ put_derived(Output *o, List *lines)
 	ListCell   *lc;
 
 	family(o, "vllm:num_requests_waiting_by_reason", "gauge",
-		   "Requests that wait: for capacity, or deferred whatever room there is.");
+		   "Waiting requests by reason: capacity, or deferred by a limit or an adapter.");
 	foreach(lc, lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
@@ -393,7 +393,7 @@ put_derived(Output *o, List *lines)
 		o->number(o, l, "reason=\"capacity\"", l->ms->fig.waiting - l->ms->fig.waiting_deferred);
 		o->number(o, l, "reason=\"deferred\"", l->ms->fig.waiting_deferred);
 	}
-	family(o, "vllm:kv_cache_usage_perc", "gauge", "Part of the KV cache in use; 1 is all.");
+	family(o, "vllm:kv_cache_usage_perc", "gauge", "Fraction of the KV cache in use, 0 to 1.");
 	foreach(lc, lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
@@ -402,7 +402,7 @@ put_derived(Output *o, List *lines)
 				  ? (double) l->ms->fig.kv_blocks_used / l->ms->fig.kv_blocks_total : 0.0);
 	}
 	family(o, "vllm:engine_sleep_state", "gauge",
-		   "1: the model is awake; its weights are in a file; all of it is gone.");
+		   "Sleep state of the model: awake, weights in a file, or all memory freed.");
 	foreach(lc, lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
@@ -438,7 +438,7 @@ put_ends(Output *o, List *lines)
 	};
 	ListCell   *lc;
 
-	family(o, "vllm:request_success_total", "counter", "Requests that have ended, by how.");
+	family(o, "vllm:request_success_total", "counter", "Requests that have ended, by finish reason.");
 	foreach(lc, lines)
 		for (int i = 0; i < WIRE_N_ENDS; i++)
 			o->number(o, lfirst(lc), ends[i], ((PrometheusLine *) lfirst(lc))->ms->ended[i]);
@@ -479,17 +479,17 @@ put_engine(Output *o, const WireStats *stats)
 	waiting = v->wait_len;
 	restarts = v->restarts;
 	LWLockRelease(v->lock);
-	put_one(o, "vllm_pg:engine_ready", "gauge", "1: the engine serves.",
+	put_one(o, "vllm_pg:engine_ready", "gauge", "1 if the engine serves requests.",
 			pg_atomic_read_u32(&v->state) == VLLM_READY);
 	put_one(o, "vllm_pg:engine_restarts_total", "counter", "Engines started after the first one.", restarts);
-	put_one(o, "vllm_pg:slots_used", "gauge", "Calls that have a slot, of all databases.", used);
+	put_one(o, "vllm_pg:slots_used", "gauge", "Calls of all databases that hold a request slot.", used);
 	put_one(o, "vllm_pg:slots_waiting", "gauge", "Calls that wait for a slot.", waiting);
 	if (stats == NULL)
 		return;
 	put_one(o, "vllm_pg:steps_total", "counter", "Forward passes.", stats->steps);
 	put_one(o, "vllm_pg:engine_resident_bytes", "gauge", "Memory of the engine process.", stats->rss_bytes);
 	if (stats->n_devices > 0)
-		family(o, "vllm_pg:gpu_memory_bytes", "gauge", "Memory of a GPU that models have.");
+		family(o, "vllm_pg:gpu_memory_bytes", "gauge", "GPU memory that models use.");
 	for (uint32 i = 0; i < Min(stats->n_devices, WIRE_MAX_DEVICES); i++)
 		o->number(o, NULL, psprintf("device=\"%d\"", stats->devices[i].ordinal),
 				  stats->devices[i].engine_bytes);
@@ -507,11 +507,11 @@ put_remote(Output *o)
 	used = vslot_remote_used();
 	restarts = v->remote.restarts;
 	LWLockRelease(v->lock);
-	put_one(o, "vllm_pg:remote_ready", "gauge", "1: the program that asks endpoints is there.",
+	put_one(o, "vllm_pg:remote_ready", "gauge", "1 if the program that calls endpoints runs.",
 			pg_atomic_read_u32(&v->remote.state) == VLLM_READY);
 	put_one(o, "vllm_pg:remote_restarts_total", "counter", "Remote programs started after the first one.",
 			restarts);
-	put_one(o, "vllm_pg:remote_slots_used", "gauge", "Of the slots in use: those of requests to endpoints.",
+	put_one(o, "vllm_pg:remote_slots_used", "gauge", "Request slots in use by requests to endpoints.",
 			used);
 }
 
@@ -569,14 +569,14 @@ put_urls(Output *o, const StatsOfAll *all)
 		const char *help;
 	}			figures[] = {
 		{"vllm_pg:remote_calls_total", "counter", offsetof(WireEndpoint, calls), true,
-		 "Calls that were made to an endpoint."},
+		 "Calls to the endpoint."},
 		{"vllm_pg:remote_failures_total", "counter", offsetof(WireEndpoint, failures), true,
-		 "Of these: such that failed."},
+		 "Calls that failed."},
 		{"vllm_pg:remote_retries_total", "counter", offsetof(WireEndpoint, retries), true,
-		 "Of these: such that were made again for a request."},
+		 "Calls that were retries."},
 		{"vllm_pg:remote_throttled_total", "counter", offsetof(WireEndpoint, throttled), true,
-		 "Of the failures: too many requests (429)."},
-		{"vllm_pg:remote_in_flight", "gauge", offsetof(WireEndpoint, in_flight), false, "Calls under way."},
+		 "Calls that failed with status 429, too many requests."},
+		{"vllm_pg:remote_in_flight", "gauge", offsetof(WireEndpoint, in_flight), false, "Calls in progress."},
 		{"vllm_pg:remote_waiting", "gauge", offsetof(WireEndpoint, waiting), false,
 		 "Requests that wait for the endpoint's limits."},
 	};
@@ -598,11 +598,11 @@ put_urls(Output *o, const StatsOfAll *all)
 	if (lines == NIL)
 		return;
 	family(o, "vllm_pg:remote_up", "gauge",
-		   "1: the endpoint answers, or has not been asked; 0: it is left alone for a while.");
+		   "1 if the endpoint answers or has not been called, 0 if it gets no calls for a while.");
 	foreach(lc, lines)
 		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels,
 				  ((UrlLine *) lfirst(lc))->e->health != WIRE_HEALTH_DOWN);
-	family(o, "vllm_pg:remote_latency_seconds", "gauge", "How long calls take, on a moving average.");
+	family(o, "vllm_pg:remote_latency_seconds", "gauge", "Moving average of the duration of calls.");
 	foreach(lc, lines)
 		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels,
 				  ((UrlLine *) lfirst(lc))->e->latency_us / 1e6);
