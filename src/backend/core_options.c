@@ -115,7 +115,7 @@ coreplan_leave_out(SpecConfig *spec, Err *e)
 {
 	if (spec->asked)
 		return false;
-	log_line('W', "no speculation with this model: %s", e->msg);
+	log_line('W', "no speculative decoding with this model: %s", e->msg);
 	e->cls = ERR_NONE;
 	memset(spec, 0, sizeof(*spec));
 	return true;
@@ -131,7 +131,7 @@ plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, cons
 	if (!spec_config_parse(own ? o->speculative_config : s->speculative_config, &co->spec, e))
 	{
 		if (!own)
-			err_detail(e, "The setting vllm.speculative_config is wrong.");
+			err_detail(e, "The setting vllm.speculative_config is invalid.");
 		return false;
 	}
 	co->spec.asked = own;
@@ -163,7 +163,8 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 
 	if (ranks_replicas() > 1 && s->enable_expert_parallel && mi->work.expert_params > 0)
 	{
-		err_set(e, ERR_UNSUPPORTED, "experts can't be dealt to ranks of %d replicas", ranks_replicas());
+		err_set(e, ERR_UNSUPPORTED, "experts can't be distributed over the ranks of %d "
+									"replicas", ranks_replicas());
 		return err_hint(e, "Turn vllm.enable_expert_parallel off, or set vllm.data_parallel_size to 1.");
 	}
 	if (mi->work.expert_params > 0 && !ranks_eplb(&eplb, e))
@@ -177,9 +178,9 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 					   ranks_stages());
 	if (df->method != NULL && ranks_stages() > 1)
 	{
-		err_set(e, ERR_UNSUPPORTED, "speculation with weights is not possible with a model that is divided "
-									"into %d stages", ranks_stages());
-		err_hint(e, "The methods ngram and suffix need none.");
+		err_set(e, ERR_UNSUPPORTED, "speculative decoding with draft weights is not supported with a model "
+									"that is divided into %d stages", ranks_stages());
+		err_hint(e, "The methods ngram and suffix need no draft weights.");
 		draftfiles_close(df);
 		return coreplan_leave_out(&co->spec, e);
 	}

@@ -32,7 +32,8 @@ same_tokens(const Files *f, const Tok *tok, const char *path, Err *e)
 
 	if (ok && tok_vocab_size(own) != n)
 	{
-		ok = err_set(e, ERR_INVALID, "the draft model in \"%s\" has another vocabulary than the model", path);
+		ok = err_set(e, ERR_INVALID, "the draft model in \"%s\" has a different vocabulary than the "
+									 "model", path);
 		err_detail(e, "It has %d tokens, the model has %d.", tok_vocab_size(own), n);
 	}
 	for (int32_t i = 0; ok && i < n; i++)
@@ -44,8 +45,9 @@ same_tokens(const Files *f, const Tok *tok, const char *path, Err *e)
 
 		if (n_a == n_b && memcmp(a, b, n_a) == 0)
 			continue;
-		ok = err_set(e, ERR_INVALID, "the draft model in \"%s\" has another vocabulary than the model", path);
-		err_detail(e, "Token %d is another one.", i);
+		ok = err_set(e, ERR_INVALID, "the draft model in \"%s\" has a different vocabulary than the "
+									 "model", path);
+		err_detail(e, "Token %d differs.", i);
 	}
 	tok_free(own);
 	return ok;

@@ -203,7 +203,7 @@ compute(ModelDigest *d, Err *e)
 		d->known = true;
 	}
 	else
-		ok = err_set(e, ERR_NOT_READY, "the model has got other weights meanwhile");
+		ok = err_set(e, ERR_NOT_READY, "the model's weights have been replaced meanwhile");
 	pthread_mutex_unlock(&d->lock);
 	return ok;
 }

@@ -108,8 +108,8 @@ offload_store_take(const Settings *s)
 	if (store.tier == NULL && offload_store_limit(s) > 0)
 		open_store(s);
 	else if (store.tier != NULL && !as_opened(s))
-		log_line('W', "the settings vllm.kv_offload_... have changed: they count when no model uses the "
-					  "store, or when the engine starts anew");
+		log_line('W', "the settings vllm.kv_offload_... have changed: they take effect when no model uses "
+					  "the offload tier, or when the engine restarts");
 	t = store.tier;
 	store.users += t != NULL;
 	pthread_mutex_unlock(&store.lock);

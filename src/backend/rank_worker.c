@@ -369,7 +369,7 @@ need_back(RankWorkerHeld *h)
 
 	if (!take_back(h, &e))
 	{
-		log_line('P', "rank %d can't go on: %s", me.mem.rank, e.msg);
+		log_line('P', "rank %d can't continue: %s", me.mem.rank, e.msg);
 		exit(ENGINE_EXIT_FATAL);
 	}
 }

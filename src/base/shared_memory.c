@@ -63,7 +63,8 @@ groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
 
 	*g = (GroupMem) {.rank = rank,.world = world,.fd = -1};
 	if (world < 1 || world > GROUP_MOST || rank < 0 || rank >= world)
-		return err_set(e, ERR_INVALID, "rank %d of %d is not possible, of %d ranks at most", rank, world,
+		return err_set(e, ERR_INVALID, "rank %d of %d is out of range: at most %d ranks are "
+									   "supported", rank, world,
 					   GROUP_MOST);
 	g->size = sizeof(GroupHead) + (2 * (size_t) world + 1) * room_size(world);
 	/* a lock belongs to an open file description, and other ranks may share the caller's */
@@ -72,7 +73,7 @@ groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
 	if (g->fd < 0 || ftruncate(g->fd, (off_t) g->size) != 0)
 		err_set(e, ERR_IO, "could not open the memory of a group of ranks: %s", strerror(errno));
 	else if (!lock_byte(g->fd, rank, F_OFD_SETLK, &l))
-		err_set(e, ERR_IO, "rank %d of the group is there already", rank);
+		err_set(e, ERR_IO, "rank %d of the group already exists", rank);
 	else if ((g->head = mmap(NULL, g->size, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, 0)) == MAP_FAILED)
 		err_set(e, ERR_NOMEM, "could not map the memory of a group of ranks: %s", strerror(errno));
 	else

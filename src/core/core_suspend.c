@@ -149,7 +149,7 @@ core_swap_weights(Core *c, Core *from, Err *e)
 	Drafter    *d2 = from->opt.drafter;
 
 	if ((d == NULL) != (d2 == NULL))
-		return err_set(e, ERR_INTERNAL, "weights that were loaded again draft with others");
+		return err_set(e, ERR_INTERNAL, "of the old and the new weights, only one set has a drafter");
 	/* the files may have changed meanwhile */
 	if (c->offload != NULL && memcmp(c->opt.kv_id, from->opt.kv_id, sizeof(c->opt.kv_id)) != 0)
 		offload_stop(c->offload);

@@ -473,8 +473,8 @@ core_normalize(const Core *c, GenParams *p, uint64_t given, const IntVec *prompt
 	if (p->out.beam_width > 0 && p->plugins != 0)
 	{
 		err_set(e, ERR_UNSUPPORTED, "a beam search does not take logits processors");
-		return err_hint(e, "One that vllm.logits_processors names takes part in all requests. Draw answers "
-						   "with n.");
+		return err_hint(e, "A logits processor that vllm.logits_processors names applies to all requests. "
+						   "Use n to sample several answers.");
 	}
 	if (p->temperature == 0)
 	{

@@ -173,8 +173,8 @@ check_msg(Channel *c, Err *e)
 		return err_set(e, ERR_INTERNAL, "malformed request message");
 	if (!wire_in_place(&c->msg, c->gen, 0))
 	{
-		err_set(e, ERR_LOST, "the request was damaged on its way");
-		return err_detail(e, "Its head is of another conversation, or of another place.");
+		err_set(e, ERR_LOST, "the request was damaged in transmission");
+		return err_detail(e, "Its header belongs to another conversation or another position.");
 	}
 	if (c->msg.len > c->link->arena.geo.max_request)
 	{
@@ -236,8 +236,8 @@ check_sum(Channel *c, Err *e)
 {
 	if (!wire_intact(&c->msg, c->in))
 	{
-		err_set(e, ERR_LOST, "the request was damaged on its way");
-		return err_detail(e, "What came of %llu bytes has another checksum than what was sent.",
+		err_set(e, ERR_LOST, "the request was damaged in transmission");
+		return err_detail(e, "The checksum of the %llu received bytes differs from the one that was sent.",
 						  (unsigned long long) c->msg.len);
 	}
 	c->msg.len = c->in_len = (size_t) wire_fields_len(&c->msg);

@@ -119,7 +119,7 @@ open_library(const char *path)
 	if (ops != NULL && ops->abi == KDEVICE_ABI)
 		return FOUND;
 	ops = NULL;
-	log_line('W', get == NULL ? "%s is no library of devices" : "%s is of another version than this engine",
+	log_line('W', get == NULL ? "%s is not a device library" : "%s is of another version than this engine",
 			 path);
 	dlclose(lib);
 	return get == NULL ? BROKEN : OTHER_ABI;
@@ -147,7 +147,7 @@ info_of(int i, KDevInfo *out)
 	if (!ops->info(i, out))
 	{
 		out->usable = false;
-		snprintf(out->why, sizeof(out->why), "the driver has nothing to say about it");
+		snprintf(out->why, sizeof(out->why), "the driver gives no reason");
 	}
 	out->ordinal = i;
 }
@@ -258,7 +258,7 @@ no_library(const char *want, DevicesFound how, Err *e)
 	err_set(e, ERR_UNSUPPORTED, "device \"%s\" needs the library " DEVICES_LIBRARY ", which %s", want,
 			state_of(how));
 	if (how == BROKEN)
-		err_detail(e, "The server log tells why.");
+		err_detail(e, "See the server log.");
 	return err_hint(e, "Build it with \"make cuda\" and install it beside the engine, or set vllm.device to "
 					   "auto or cpu.");
 }
@@ -366,8 +366,8 @@ choose_cuda(int n, int replica, int rank, int ranks, KDevInfo *d, Err *e)
 	if (found == 0 || found >= ranks)
 		return which >= 0 ? which : 0;
 	err_set(e, ERR_INVALID, "%d ranks need as many devices, and %d can be used", ranks, found);
-	err_hint(e, "Ask for fewer ranks, or name devices in vllm.device, of which one may be there several "
-				"times: 'cuda:0,cuda:0'.");
+	err_hint(e, "Use fewer ranks, or list the devices in vllm.device, which may repeat a device: "
+				"'cuda:0,cuda:0'.");
 	return -1;
 }
 
@@ -408,9 +408,9 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	{
 		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device: %s", s->device,
 				no_device);
-		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set "
-						"vllm.device to auto or cpu. A driver that came later is seen behind "
-						"llm_engine_restart().");
+		return err_hint(e, "Check that the driver is loaded, and check vllm.cuda_visible_devices; or set "
+						   "vllm.device to auto or cpu. A driver that is loaded later is found after "
+						   "llm_engine_restart().");
 	}
 	if (ordinal >= n)
 	{

@@ -149,7 +149,7 @@ gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e)
 			break;
 		kv -= kv / LESS;
 		kv -= kv % a->block_bytes;
-		log_line('W', "device %s has no %s for a KV cache: %s are tried", l->device, want,
+		log_line('W', "device %s has no %s for a KV cache: the engine tries %s", l->device, want,
 				 size_text(kv, text, sizeof(text)));
 		size_text(kv, want, sizeof(want));
 	}

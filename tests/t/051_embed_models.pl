@@ -169,7 +169,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE abs(1 - l) < 1e-
 sub fails { return ($node->psql('postgres', $_[0]))[2] =~ s/\n.*HINT:/ HINT:/sr }
 
 $node->safe_psql('postgres', 'CREATE TABLE vectors (id int PRIMARY KEY, body text, e real[])');
-my $generates = 'ERROR: +the default model generates text, it was not made to';
+my $generates = 'ERROR: +the default model generates text and was not made to';
 my $embed = qr/$generates embed texts HINT:.*vllm\.embedding_model/;
 for my $call (q{llm_embed('a')}, q{llm_embed_multi('a')}, q{llm_similarity('a', 'b')}, q{llm_encode('a', 'embed')}, q{llm_embed_bytes('a')}, q{llm_embed_batch('{a,b}')},
 	q{v1_embeddings('{"input": "a"}')}, q{v1_pooling('{"input": "a", "task": "token_embed"}')}, q{llm_result_embedding(llm_submit_embed('a'))},
@@ -177,7 +177,7 @@ for my $call (q{llm_embed('a')}, q{llm_embed_multi('a')}, q{llm_similarity('a', 
 {
 	like(fails("SELECT $call"), $embed, "$call by a model that generates");
 }
-my $rank = qr/$generates tell how relevant a text is HINT:.*vllm\.rerank_model/;
+my $rank = qr/$generates score the relevance of a text HINT:.*vllm\.rerank_model/;
 for my $call (q{llm_score('a', 'b')}, q{llm_score_batch('a', '{b,c}')}, q{llm_rerank('a', '{b,c}')}, q{llm_rerank_agg('a', id, body) FROM texts},
 	q{v1_score('{"text_1": "a", "text_2": "b"}')}, q{v1_rerank('{"query": "a", "documents": ["b"]}')})
 {

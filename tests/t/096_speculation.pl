@@ -95,7 +95,7 @@ fails(q{ALTER SYSTEM SET vllm.speculative_config = 'suffix'}, qr/22023.*invalid 
 fails(q{ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "speed": 3}'}, qr/22023.*Key "speed" is not known/s, 'a key that nobody knows');
 $node->append_conf('postgresql.conf', q{vllm.speculative_config = '{"method": "warp", "num_speculative_tokens": 3}'});
 $node->reload;
-my $wrong = qr/22023.*speculative_config key "method" must be.*vllm\.speculative_config is wrong/s;
+my $wrong = qr/22023.*speculative_config key "method" must be.*vllm\.speculative_config is invalid/s;
 fails(qq{SELECT llm_create_model('late', $path)}, $wrong, 'a method that nobody knows, when a model is made');
 sql(q{SELECT llm_unload_model('by_setting')});
 fails(q{SELECT llm_load_model('by_setting')}, $wrong, '... or loaded');
@@ -116,7 +116,7 @@ for (
 	[ '{"method": "magic"}', 'key "method" must be ngram' ],
 	[ '{}', 'must have a "method" (ngram' ],
 	[ '{"model": 5}', 'key "model" must be an absolute path, got 5' ],
-	[ '{"method": "suffix", "prompt_lookup_max": 3}', 'key "prompt_lookup_max" is not for the method "suffix"' ],
+	[ '{"method": "suffix", "prompt_lookup_max": 3}', 'key "prompt_lookup_max" does not apply to the method "suffix"' ],
 	[ '{"method": "suffix", "speed": 3}', 'unknown speculative_config key "speed"' ],
 	[ '3', 'must be a JSON object, or false, got 3' ])
 {

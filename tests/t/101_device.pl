@@ -56,7 +56,7 @@ set('vllm.device_library', "$libs/devices_other.so");
 set('vllm.device', 'cuda');
 like(error($load), qr/0A000: .*which is of another version than the engine/, 'a library of another version');
 set('vllm.device_library', "$libs/../t/VllmTest.pm");
-like(error($load), qr/0A000: .*which can't be loaded.*DETAIL:  The server log tells why/s, 'no library at all');
+like(error($load), qr/0A000: .*which can't be loaded.*DETAIL:  See the server log/s, 'no library at all');
 set('vllm.device_library', "$libs/devices.so");
 like(error($load), qr/0A000: .*could not open device "cuda:0" \(NVIDIA H200\): it is only told of/s, 'a device that the driver knows, and that can\'t be opened');
 ok(until_sql($node, 'SELECT count(*) = 4 FROM llm_devices'), 'all of them are shown, in an engine that runs');

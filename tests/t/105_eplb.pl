@@ -192,9 +192,9 @@ for my $bad ([ '{"num_redundant_experts": 10}', qr/10 redundant ones of 8 expert
 	is(answers('llama_tied_bf16'), $alone{llama_tied_bf16}, '... which is nothing to a model without experts');
 }
 restart(eplb_config => '', enable_expert_parallel => 'off');
-like(error($call), qr/ERROR:  22023: .*ranks that don't share them whole.*HINT:  Turn vllm\.enable_expert_parallel on/s, 'experts that are divided');
+like(error($call), qr/ERROR:  22023: .*ranks that hold whole experts.*HINT:  Turn vllm\.enable_expert_parallel on/s, 'experts that are divided');
 restart(enable_expert_parallel => 'on', tensor_parallel_size => 1);
-like(error($call), qr/ERROR:  22023: .*ranks that don't share them whole/s, 'one rank');
+like(error($call), qr/ERROR:  22023: .*ranks that hold whole experts/s, 'one rank');
 restart(enable_eplb => 'off');
 is(answers($kind), $alone{$kind}, 'one process, as before');
 $node->stop('fast');

@@ -259,7 +259,7 @@ add_text(int max_len, const PoolRequest *pr, StrView text, bool prefixed, PoolSp
 	{
 		err_set(e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum model length of %d", b.len,
 				max_len);
-		err_hint(e, "Shorten it, or ask for long_input \"truncate\" or \"chunk\".");
+		err_hint(e, "Shorten it, or use long_input \"truncate\" or \"chunk\".");
 		buf_free(&b);
 		return false;
 	}

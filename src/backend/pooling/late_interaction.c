@@ -104,7 +104,7 @@ read_expansion(PoolModel *m, const Conf *c, Err *e)
 		token = conf_str(c, "st.mask_token", conf_str(c, "st.eos_token", ""));
 	l->expand_id = m->tok != NULL ? tok_find(m->tok, token, strlen(token)) : 0;
 	return l->expand_id >= 0 ||
-		err_set(e, ERR_BAD_FILE, "the vocabulary has no token \"%.60s\", with which queries are filled up",
+		err_set(e, ERR_BAD_FILE, "the vocabulary has no token \"%.60s\", with which queries are padded",
 				token);
 }
 

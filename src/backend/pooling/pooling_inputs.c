@@ -49,7 +49,8 @@ no_task(const PoolModel *m, PoolTask t, Err *e)
 
 	if (t == PT_LOGPROBS)
 	{
-		err_set(e, ERR_UNSUPPORTED, "the model does not generate text: it can't say how likely one is");
+		err_set(e, ERR_UNSUPPORTED, "the model does not generate text: it can't compute the log-likelihood "
+									"of a text");
 		return err_hint(e, "It is for functions such as llm_embed, llm_score or llm_classify.");
 	}
 	for (int i = PT_NONE + 1; i < PT_COUNT; i++)
@@ -73,10 +74,10 @@ only_generates(const PoolRequest *pr, Err *e)
 {
 	bool		relevance = pr->task == PT_SCORE && !pr->alike;
 
-	err_set(e, ERR_UNSUPPORTED, "the default model generates text, it was not made to %s",
-			relevance ? "tell how relevant a text is" : "embed texts");
-	return err_hint(e, "Name a model made for that in the setting %s, or in the call. One that is "
-					"named is asked, whatever it was made for.",
+	err_set(e, ERR_UNSUPPORTED, "the default model generates text and was not made to %s",
+			relevance ? "score the relevance of a text" : "embed texts");
+	return err_hint(e, "Name a model made for that in the setting %s or in the call. A model that is named "
+					   "is used, whatever it was made for.",
 					relevance ? "vllm.rerank_model" : "vllm.embedding_model");
 }
 
@@ -326,7 +327,7 @@ too_long(const PoolingInputsMaking *k, size_t n, int limit)
 
 	err_set(k->e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum %s length of %d", n,
 			limit < k->m->max_len ? "query or document" : "model", limit);
-	return err_hint(k->e, chunks ? "Shorten it, or ask for long_input \"truncate\" or \"chunk\"." :
+	return err_hint(k->e, chunks ? "Shorten it, or use long_input \"truncate\" or \"chunk\"." :
 					"Shorten it, or keep what fits with truncate => -1.");
 }
 
@@ -755,11 +756,12 @@ make_similarity(PoolingInputsMaking *k, PoolTask task)
 	Before		document;
 
 	if (k->pr->pair.s == NULL)
-		return invalid(k->e, "document", "a score is of a pair of texts");
+		return invalid(k->e, "document", "a score needs a pair of texts");
 	if (!check_truncate(k) || !find_both(k, &query, &document))
 		return false;
 	if (k->pr->long_input == LONG_CHUNK)
-		return invalid(k->e, "long_input", "long_input \"chunk\" is for the embedding of one text");
+		return invalid(k->e, "long_input", "long_input \"chunk\" is supported only for the embedding of one "
+										   "text");
 	vectors.task = k->out->task = task;
 	k->pr = &vectors;
 	k->out->join = task == PT_EMBED ? PJ_COSINE : PJ_MAXSIM;
@@ -781,11 +783,11 @@ make_seqs(PoolingInputsMaking *k)
 	if (pr->long_input == LONG_CHUNK &&
 		(pr->pair.s != NULL || !(embeds(pr->task) || pr->task == PT_TOKEN_CLASSIFY)))
 		return invalid(k->e, "long_input",
-					   "long_input \"chunk\" is for embeddings and labels of tokens, of one text");
+					   "long_input \"chunk\" is supported only for embeddings and token labels of one text");
 	if (pr->text.s == NULL)
 		return make_ids(k);
 	if (pr->pair.s == NULL && pr->task == PT_SCORE)
-		return invalid(k->e, "document", "a score is of a pair of texts");
+		return invalid(k->e, "document", "a score needs a pair of texts");
 	if (!find_before(k, &before))
 		return false;
 	if (template != NULL)

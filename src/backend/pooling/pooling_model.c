@@ -45,7 +45,8 @@ set_tokens(Files *f, const char *const *names, size_t n, Err *e)
 		ids[i] = tok_find(tok, names[i], strlen(names[i]));
 		if (ids[i] < 0)
 			ok = err_set(e, ERR_INVALID,
-						 "the vocabulary has no token \"%.60s\", by which the model shall score", names[i]);
+						 "the vocabulary has no token \"%.60s\", which the model needs for its "
+						 "score", names[i]);
 	}
 	if (ok)
 		files_set_nums(f, TOKENS_KEY, ids, n < 2 ? n : 2);

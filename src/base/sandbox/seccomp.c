@@ -222,8 +222,8 @@ seccomp_enter(const SeccompRules *r, SeccompMode mode, Err *e)
 					   "is require)", strerror(why));
 	why = SANITIZED ? ENOSYS : seccomp_install(r);
 	if (why == 0)
-		log_line('I', r->wide ? "system calls are filtered, but for a device's: all are allowed that are not "
-								"forbidden" :
+		log_line('I', r->wide ? "system calls are filtered, widely because of a device: all are allowed that "
+								"are not forbidden" :
 				 "system calls are filtered: %d rules", (int) r->n);
 	else if (mode == SECCOMP_REQUIRE)
 		return err_set(e, ERR_UNSUPPORTED,

@@ -121,7 +121,7 @@ pins_yield(PinnedPrefixes *p)
 {
 	if (p == NULL || p->oldest == NULL)
 		return false;
-	log_line('W', "a pinned prompt of %zu tokens gives way to a request that needs its memory",
+	log_line('W', "a pinned prompt of %zu tokens is unpinned because a request needs its memory",
 			 p->oldest->tokens.len);
 	release(p, &p->oldest);
 	return true;
@@ -184,13 +184,13 @@ pins_may(const PinnedPrefixes *p, const Req *r, Err *e)
 	int			need;
 
 	if (r->in.params.pin != 0 && r->group != NULL)
-		return err_set(e, ERR_INVALID, "a prompt is pinned, or unpinned, without answers: n must be 1, and "
-									   "there is no beam search");
+		return err_set(e, ERR_INVALID, "pinning or unpinning a prompt generates no answers: n must be 1, and "
+									   "beam search is not supported");
 	if (r->in.params.pin <= 0)
 		return true;
 	if (p->prefix == NULL || r->in.embeds != NULL)
 		return err_set(e, ERR_UNSUPPORTED,
-					   "prompts can't be pinned: the model does not keep what it computes of them");
+					   "prompts can't be pinned: the model has no prefix cache");
 	if (full_blocks(p, r) == 0)
 		return err_set(e, ERR_INVALID, "a prompt of %d tokens is too short to be pinned, a block has %d",
 					   r->in.n_prompt, p->block_size);
@@ -198,7 +198,7 @@ pins_may(const PinnedPrefixes *p, const Req *r, Err *e)
 	if (p->n_pages + need <= most)
 		return true;
 	err_set(e, ERR_NOMEM, "no room to pin a prompt of %d tokens", r->in.n_prompt);
-	err_detail(e, "It takes %d more pages of the KV cache, pinned prompts have %d and may have %d of %d.",
+	err_detail(e, "It needs %d more pages of the KV cache; pinned prompts have %d and may have %d of %d.",
 			   need, p->n_pages, most, kvpool_pages(p->pool));
 	return err_hint(e, "Unpin others with llm_unpin_prefix, or raise vllm.kv_cache_memory_bytes.");
 }

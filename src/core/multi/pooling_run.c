@@ -883,7 +883,7 @@ pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 		rows += (size_t) p->n_rows[s];
 	*space = out = mem_alloc(rows * (size_t) p->width * sizeof(float));
 	if (p->by_token && p->spec.join == PJ_MAXSIM && (p->n_rows[0] == 0 || p->n_rows[1] == 0))
-		return err_set(e, ERR_INVALID, "nothing is left of the text behind the model's skiplist");
+		return err_set(e, ERR_INVALID, "no token of the text is left after the model's skiplist");
 	if (p->spec.join == PJ_COSINE || p->spec.join == PJ_MAXSIM)
 	{
 		out[0] = p->spec.join == PJ_COSINE ? cosine(p) : max_sim(p);
@@ -903,7 +903,7 @@ pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 		else
 			n = concatenate(p, out);
 		if (n == 0 && p->spec.step_tag < 0)
-			return err_set(e, ERR_INVALID, "nothing is left of the text behind the model's skiplist");
+			return err_set(e, ERR_INVALID, "no token of the text is left after the model's skiplist");
 		if (n == 0)
 		{
 			err_set(e, ERR_INVALID, "the input has no token %d, which ends a step", p->spec.step_tag);

@@ -135,8 +135,8 @@ kvfile_open_dir(const char *path, Err *e)
 	if (fd < 0)
 	{
 		err_set(e, ERR_IO, "could not open directory \"%.300s\": %m", path);
-		err_hint(e, "vllm.kv_offload_directory is made if it doesn't exist, but not the folder that it is "
-					"in.");
+		err_hint(e, "The engine creates vllm.kv_offload_directory if it does not exist, but not its parent "
+					"directory.");
 		return -1;
 	}
 	if ((why = check_mine(fd, S_IFDIR)) == 0)
@@ -146,8 +146,8 @@ kvfile_open_dir(const char *path, Err *e)
 	{
 		err_set(e, ERR_INVALID, "directory \"%.300s\" %s", path,
 				why == EPERM ? "has another owner" : "is open to others");
-		err_detail(e, "What vllm.kv_offload_directory holds was computed from prompts.");
-		err_hint(e, "It must be of the server's user, with permissions u=rwx (0700).");
+		err_detail(e, "The files in vllm.kv_offload_directory are computed from prompts.");
+		err_hint(e, "It must belong to the server's user and have permissions u=rwx (0700).");
 	}
 	else
 		err_set(e, ERR_IO, "could not use directory \"%.300s\": %s", path, strerror(why));
@@ -215,10 +215,10 @@ kvfile_secret(int dir, const char *path, const unsigned char fallback[KVFILE_KEY
 		err_set(e, ERR_INVALID, "file \"%.300s/key\" can't be used", path);
 		err_detail(e, "It must be a regular file of 32 bytes that belongs to the server's user, with "
 					  "permissions u=rw (0600).");
-		return err_hint(e, "If it is removed, a new one is made, and what else is in "
-						   "vllm.kv_offload_directory isn't found any more.");
+		return err_hint(e, "If it is removed, the engine creates a new one and no longer finds the other "
+						   "files in vllm.kv_offload_directory.");
 	}
-	err_set(e, ERR_IO, "could not read or make file \"%.300s/key\": %s", path, strerror(why));
+	err_set(e, ERR_IO, "could not read or create file \"%.300s/key\": %s", path, strerror(why));
 	return err_hint(e, "The directory, vllm.kv_offload_directory, must be writable.");
 }
 

@@ -93,7 +93,8 @@ complain(KvTier *t, const char *what, const char *why)
 	if (t->complained_us != 0 && now - t->complained_us < LOG_EVERY)
 		return;
 	t->complained_us = now;
-	log_line('W', "KV cache offload: could not %s in directory \"%s\": %s; the engine goes on without", what,
+	log_line('W', "KV cache offload: could not %s in directory \"%s\": %s; the engine continues without the "
+				  "directory", what,
 			 t->o.directory, why);
 }
 
@@ -417,8 +418,8 @@ lock_directory(KvTier *t)
 	if (why != 0 && why != EWOULDBLOCK)
 		complain(t, "lock files", reason(why));
 	if (why == EWOULDBLOCK && !t->told_locked)
-		log_line('I', "KV cache offload: another engine uses directory \"%s\"; until it has ended there is "
-					  "memory only", t->o.directory);
+		log_line('I', "KV cache offload: another engine uses directory \"%s\"; until it ends, this engine "
+					  "offloads to memory only", t->o.directory);
 	t->told_locked = why == EWOULDBLOCK;
 	return why;
 }

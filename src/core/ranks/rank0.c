@@ -111,7 +111,7 @@ ranks_open(int group_fd, const Settings *s, Err *e)
 	memcpy(group.eplb_config, s->eplb_config, sizeof(group.eplb_config));
 	group.round_robin = strcmp(s->expert_placement_strategy, "round_robin") == 0;
 	if (group.replicas > 1)
-		log_line('I', "each model is there %d times", group.replicas);
+		log_line('I', "each model has %d replicas", group.replicas);
 	if (group_fd < 0)
 		return true;
 	for (int r = 0; r < group.replicas; r++)
@@ -157,12 +157,12 @@ ranks_eplb(EplbConf *out, Err *e)
 		return true;
 	if (!eplb_config_parse(group.eplb_config, out, e))
 	{
-		err_detail(e, "The setting vllm.eplb_config is wrong.");
+		err_detail(e, "The setting vllm.eplb_config is invalid.");
 		return false;
 	}
 	if (!group.experts || group.tp == 1)
 	{
-		err_set(e, ERR_INVALID, "experts can't move between ranks that don't share them whole");
+		err_set(e, ERR_INVALID, "experts can move only between ranks that hold whole experts");
 		return err_hint(e, "Turn vllm.enable_expert_parallel on and set vllm.tensor_parallel_size to more "
 						   "than 1, or turn vllm.enable_eplb off.");
 	}
@@ -174,7 +174,7 @@ ranks_eplb(EplbConf *out, Err *e)
 static void __attribute__((noreturn))
 lost(const RankGroup *g)
 {
-	log_line('P', "rank %d of %d is gone, or stands still", groupmem_missed(&g->mem), group.world);
+	log_line('P', "rank %d of %d has ended or does not respond", groupmem_missed(&g->mem), group.world);
 	_exit(ENGINE_EXIT_FATAL);
 }
 
@@ -222,7 +222,7 @@ hear_all(RankGroup *g, const char *digest, Err *e)
 			lost(g);
 		if (its.cls == ERR_NONE && digest[0] != '\0' && strcmp(its.msg, digest) != 0)
 		{
-			err_set(&its, ERR_LOST, "rank %d has read another model than rank 0", r);
+			err_set(&its, ERR_LOST, "rank %d has loaded a different model than rank 0", r);
 			err_detail(&its, "Their files or configurations differ.");
 		}
 		if (its.cls != ERR_NONE && ok)
@@ -601,8 +601,8 @@ ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings
 	/* the setting names a library: devices that can't use any library are not an error of the setting */
 	if (s->nccl_path[0] != '\0' && !shared)
 	{
-		err_set(e, ERR_UNSUPPORTED, "ranks can't exchange by the library that vllm.nccl_path names: %s", why);
-		err_detail(e, "The server log tells more.");
+		err_set(e, ERR_UNSUPPORTED, "ranks can't use the NCCL library that vllm.nccl_path names: %s", why);
+		err_detail(e, "See the server log.");
 		return err_hint(e, "Install NCCL 2.18 or later there, or set vllm.nccl_path to \""
 						NCCL_OFF "\" so that ranks exchange by way of the host.");
 	}

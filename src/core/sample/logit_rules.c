@@ -139,7 +139,7 @@ bad_key(const char *key, Err *e)
 {
 	err_set(e, ERR_INVALID, "logit_bias must have token ids as keys, got \"%.60s\"", key);
 	err_detail(e, "parameter=logit_bias, value=%.60s", key);
-	return err_hint(e, "An id is a whole number that is not negative; llm_tokenize() tells those of a text.");
+	return err_hint(e, "An id is a non-negative integer; llm_tokenize() returns the ids of a text.");
 }
 
 static bool
@@ -151,8 +151,8 @@ bad_bias(const Json *x, Err *e)
 			got != NULL ? got : "one that is too large", x->key);
 	mem_free(got);
 	err_detail(e, "parameter=logit_bias, value=%.20s", x->key);
-	return err_hint(e, "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's "
-					   "logit; others become these.");
+	return err_hint(e, "A number from -100 (almost never) to 100 (almost always) is added to the token's "
+					   "logit; other numbers are clamped to this range.");
 }
 
 static bool

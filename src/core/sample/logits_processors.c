@@ -186,7 +186,7 @@ plugins_check(const Plugins *p, const char *extra_args, uint32_t *mask, Err *e)
 	}
 	if (extra_args != NULL && *mask == 0)
 	{
-		err_set(e, ERR_INVALID, "extra_args are for logits processors, and none takes these");
+		err_set(e, ERR_INVALID, "no logits processor takes these extra_args");
 		err_detail(e, "parameter=extra_args");
 		return err_hint(e, "Logits processors are loaded by the setting vllm.logits_processors.");
 	}

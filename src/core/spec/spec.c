@@ -75,7 +75,7 @@ spec_suits(const ModelInfo *info, Err *e)
 		return true;
 	err_set(e, ERR_UNSUPPORTED, "speculative_config is not supported with this model");
 	return err_detail(e, info->generates &&
-					  !info->both_ways ? "It has recurrent state, which can't be taken back." :
+					  !info->both_ways ? "It has recurrent state, which can't be rolled back." :
 					  "It generates no text.");
 }
 
@@ -88,7 +88,7 @@ spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 	if (!spec_suits(core_info(c), e))
 	{
 		if (!conf->asked)
-			log_line('I', "no speculation with this model: %s", e->detail);
+			log_line('I', "no speculative decoding with this model: %s", e->detail);
 		return !conf->asked;
 	}
 	s = mem_zalloc(sizeof(*s));

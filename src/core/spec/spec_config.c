@@ -93,16 +93,16 @@ take_model(const Json *v, SpecConfig *c, Err *e)
 	{
 		bad_key(v, e, "an absolute path");
 		return !json_is_string(v) || !hub_name(v->s, true, &hub) ? false :
-			err_hint(e, "Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database "
-					 "server, and give the path \"%s\".", hub.command, hub.path);
+			err_hint(e, "Models are not downloaded automatically. Download a repository of Hugging Face with "
+						"\"%s\" on the database server, and give the path \"%s\".", hub.command, hub.path);
 	}
 	if (strlen(v->s) >= sizeof(c->model))
 		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)",
 					   sizeof(c->model) - 1);
 	if (c->type != NULL && strcmp(c->type->name, "mtp") == 0)
 	{
-		err_set(e, ERR_INVALID, "speculative_config key \"model\" is not for the method \"mtp\"");
-		return err_hint(e, "What it guesses with is in the model's own files.");
+		err_set(e, ERR_INVALID, "speculative_config key \"model\" does not apply to the method \"mtp\"");
+		return err_hint(e, "The draft weights are in the model's own files.");
 	}
 	snprintf(c->model, sizeof(c->model), "%s", v->s);
 	return true;
@@ -176,7 +176,8 @@ take_key(const Json *v, SpecConfig *c, Err *e)
 		if (strcmp(k->name, v->key) != 0)
 			continue;
 		if (k->method != NULL && (c->type == NULL || strcmp(k->method, c->type->name) != 0))
-			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"",
+			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" does not apply to the method "
+										   "\"%s\"",
 						   k->name, c->type != NULL ? c->type->name : "draft_model");
 		return take_number(v, k, c, e);
 	}
@@ -185,7 +186,8 @@ take_key(const Json *v, SpecConfig *c, Err *e)
 		if (strcmp(weight_keys[i].name, v->key) != 0)
 			continue;
 		if (!has_weights(c))
-			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"",
+			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" does not apply to the method "
+										   "\"%s\"",
 						   v->key, c->type->name);
 		return weight_keys[i].take(v, c, e);
 	}
@@ -206,8 +208,8 @@ take_method(const Json *object, SpecConfig *c, Err *e)
 		return true;
 	proposer_names(&names);
 	if (v == NULL || json_is_null(v))
-		err_set(e, ERR_INVALID, "speculative_config must have a \"method\" (%s), or files that guess tokens "
-								"as \"model\"", names.data);
+		err_set(e, ERR_INVALID, "speculative_config must have a \"method\" (%s), or a draft model as "
+								"\"model\"", names.data);
 	else
 		bad_key(v, e, names.data);
 	buf_free(&names);

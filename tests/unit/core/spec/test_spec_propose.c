@@ -456,8 +456,8 @@ test_config(void)
 	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"disable_by_batch_size\":1}",
 			"\"disable_by_batch_size\"");
 	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"suffix_decoding_max_tree_depth\":4}",
-			"is not for the method \"ngram\"");
-	refused("{\"method\":\"suffix\",\"prompt_lookup_max\":4}", "is not for the method \"suffix\"");
+			"does not apply to the method \"ngram\"");
+	refused("{\"method\":\"suffix\",\"prompt_lookup_max\":4}", "does not apply to the method \"suffix\"");
 	refused("{\"method\":\"suffix\",\"suffix_decoding_min_token_prob\":1.5}",
 			"\"suffix_decoding_min_token_prob\" must be a number between 0 and 1");
 	refused("{\"method\":\"suffix\",\"speed\":4}", "unknown speculative_config key \"speed\"");
