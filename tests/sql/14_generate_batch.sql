@@ -126,7 +126,7 @@ BEGIN
 EXCEPTION WHEN null_value_not_allowed THEN RETURN false;
 END $$;
 SELECT q, left(fails(format('SELECT llm_generate_query(''SELECT body, body AS x FROM docs,
-    generate_series(1, 999)'', ''body''), swap(%L)', q)), 45) AS error
+    generate_series(1, 999)'', ''body''), swap(%L)', q)), 55) AS error
 FROM unnest(ARRAY['SELECT body, 805306368::bigint FROM docs', 'SELECT 805306368::bigint, 1',
     'SELECT body FROM docs']) q;
 DROP FUNCTION swap;

@@ -153,7 +153,7 @@ ok(crash(worker_in_job()), 'the worker has crashed');
 is(try_sql($state), 'bad active, good active', 'once may be chance');
 ok(crash(worker_in_job()), 'the worker has crashed again');
 ok(until_true(sub { try_sql($state) eq 'bad failed, good active' }, 30), 'the job is set aside') or diag(try_sql($state));
-like(try_sql(q{SELECT last_error FROM llm_jobs WHERE name = 'bad'}), qr/^57P02: the worker has crashed 2 times while it was at the job/, '... and says why');
+like(try_sql(q{SELECT last_error FROM llm_jobs WHERE name = 'bad'}), qr/^57P02: the worker has crashed 2 times while it processed the job/, '... and says why');
 like(slurp_file($node->logfile, $log), qr/LLM job "bad" has failed\n.*DETAIL:  57P02: the worker has crashed 2 times/, '... as does the log');
 $node->safe_psql('postgres', q{INSERT INTO good VALUES (1, 'one')});
 ok(until_sql($node, q{SELECT b = 'ONE' FROM good WHERE id = 1}), 'other jobs go on');

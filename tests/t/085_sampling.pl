@@ -106,7 +106,7 @@ for my $mode (qw(processed_logprobs processed_logits raw_logits raw_logprobs))
 like(error("ALTER SYSTEM SET vllm.logprobs_mode = 'cooked'"), qr/invalid value/, 'no such mode');
 
 # ---- logits processors ----
-like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"favor": 65}}')}), qr/extra_args are for logits processors, and none takes these/,
+like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"favor": 65}}')}), qr/no logits processor takes these extra_args/,
 	'extra_args without a processor');
 SKIP:
 {
@@ -133,7 +133,7 @@ SKIP:
 	like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"favor": "me"}}')}), qr/extra_args: favor must be a token id/, 'a processor refuses arguments');
 	like(error('\set VERBOSITY verbose' . "\n" . q{SELECT llm_generate('x', params => '{"extra_args": {"favor": "me"}}')}), qr/22023.*logits processor=favor/s,
 		'... as a bad parameter, and is named');
-	like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"other": 1}}')}), qr/none takes these/, 'arguments for nobody');
+	like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"other": 1}}')}), qr/no logits processor takes these/, 'arguments for nobody');
 	like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"broken": 1}}')}), qr/logits processor "broken" failed/, 'a processor fails');
 	for ([1, '58000', 'logits processor "broken" failed'], [2, '58000', 'logits processors made logits that are not numbers'],
 		[3, '22023', 'leave no token to choose from'], [5, '58000', 'logits processors made logits that are not numbers'])

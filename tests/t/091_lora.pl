@@ -79,7 +79,7 @@ is(sql(q{SET ROLE reader; SELECT name, parent, root IS NULL, source, state, owne
 is(sql(q{SELECT root FROM llm_loras}), "$dir/sql_adapter", '... and where it is');
 like(error(q{SET ROLE other; SELECT llm_generate('x', lora => 'sql_adapter')}), qr/^42501 permission denied for model/, 'who may not may not');
 like(error(q{SET ROLE reader; SELECT llm_unload_lora('sql_adapter')}), qr/^42501 must be owner of model/, 'unloading is for the owner of the model');
-is(error($_), '42809 adapter "sql_adapter" is one of the directory of vllm.lora_dir, not of the database', $_)
+is(error($_), '42809 adapter "sql_adapter" is in the directory of vllm.lora_dir and not registered in the database', $_)
 	for q{SELECT llm_drop_lora('sql_adapter')}, q{SELECT llm_grant('sql_adapter', 'other')}, q{SELECT llm_alter_lora('sql_adapter', new_name => 'x')};
 sql(q{SELECT llm_unload_lora('sql_adapter')});
 is(sql(q{SELECT count(*) FROM llm_loras}), '0', 'it is unloaded');

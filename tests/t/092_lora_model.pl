@@ -116,7 +116,7 @@ is(sql($narrow), '0', 'one place for three adapters');
 @h = map { bg($node, $narrow) } 1 .. 3;
 is(join(',', map { scalar finish($_) } @h), '0,0,0', '... in three sessions');
 is(sql(q{SELECT count(*) FROM llm_loras WHERE parent = 'narrow'}), '1', '... of which one is left in memory');
-like(error(q{SELECT llm_generate('x', model => 'narrow', lora => 'a')}), qr/^22023 adapter "a" is not one of model "narrow"/, 'a row belongs to its model');
+like(error(q{SELECT llm_generate('x', model => 'narrow', lora => 'a')}), qr/^22023 adapter "a" does not belong to model "narrow"/, 'a row belongs to its model');
 
 # a role that may not see file paths does not get them from errors either
 sql(qq{CREATE ROLE stranger; SELECT llm_create_lora('flawed', 'tickets-2m', '$dir/large'), llm_grant('flawed', 'stranger'), llm_grant('tickets-2m', 'stranger')});

@@ -99,7 +99,7 @@ sleep 1;
 sql("ALTER SYSTEM SET vllm.memory_limit = '100MB'");
 $node->reload;
 sleep 1;
-like(error('SELECT llm_engine_upgrade()'), qr/53200.*there is no room for a second engine.*vllm.memory_limit/s, 'memory');
+like(error('SELECT llm_engine_upgrade()'), qr/53200.*not enough memory for a second engine.*vllm.memory_limit/s, 'memory');
 sql('ALTER SYSTEM RESET vllm.memory_limit');
 $node->reload;
 

@@ -155,7 +155,7 @@ my @greedy = (as_role('app', $submit, 'SELECT pg_sleep(50)'));
 ok(until_sql($node, q{SELECT count(*) FROM llm_requests}, '4'), 'it has half of the slots');
 push @greedy, as_role('app', "SET vllm.queue_timeout = '30s'", $submit, 'SELECT pg_sleep(50)');
 ok(until_sql($node, q{SELECT slot_waiters FROM llm_stat_engine}, '1'), 'another session of it waits for one');
-like(answer('app', "SET vllm.queue_timeout = '200ms'", $short), qr/53300: too many LLM requests are queued.*A role with limits has at most half of them/s, '... or gets an error');
+like(answer('app', "SET vllm.queue_timeout = '200ms'", $short), qr/53300: too many LLM requests are queued.*A role with limits can use at most half of them/s, '... or gets an error');
 is(answer('other', $short), 't', 'others go on') for 1 .. 3;
 is(answer('other', $submit), '4', '... with all the rest');
 is(sql(q{SELECT count(*) FROM llm_requests}), 4, 'the role has what it had');

@@ -165,7 +165,7 @@ for my $where ('auto', 'host', 'moat')
 	cmp_ok(guessed(), '>', 0, 'some guesses were right');
 }
 restart_with($node, device => 'auto', pipeline_parallel_size => 2);
-like(error(kind('by_eagle')), qr/ERROR:  0A000: .*divided into 2 stages.*HINT:  The methods ngram and suffix need none/s, 'drafts of a model in stages');
+like(error(kind('by_eagle')), qr/ERROR:  0A000: .*divided into 2 stages.*HINT:  The methods ngram and suffix need no draft weights/s, 'drafts of a model in stages');
 restart_with($node, pipeline_parallel_size => 1);
 
 # ---- partial sums ----
@@ -356,7 +356,7 @@ kill 'STOP', $rank;
 like($err, qr/ERROR:  58000/, 'SIGSTOP of a rank that is to load a model: the call ends');
 ok(until_ready($node, $engine), '... and a new group takes over');
 ok(until_true(sub { !is_alive($rank) }, 10), '... without it');
-ok($node->log_contains(qr/rank 1 of 2 is gone, or stands still/), '... of which the log tells');
+ok($node->log_contains(qr/rank 1 of 2 has ended or does not respond/), '... of which the log tells');
 is(sql(kind('mixtral_f16')), $kind_alone{mixtral_f16}, '... the model is loaded');
 
 # ---- a rank that reads another model ----
@@ -374,12 +374,12 @@ chmod 0755, "$places/engine";
 restart_with($node, engine_path => "$places/engine");
 my $same = engine_pid($node);
 sql(q{SELECT llm_create_model('two', '/proc/self/cwd/model', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 96}')});
-like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has read another model than rank 0/s, 'ranks that read different files');
+like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has loaded a different model than rank 0/s, 'ranks that read different files');
 is(sql($call), $alone[0], '... costs nothing but the load');
 is(engine_pid($node), $same, '... and no engine');
 restart_with($node, engine_path => "$places/engine", device => 'host');
 $same = engine_pid($node);
-like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has read another model than rank 0/s, '... with devices likewise');
+like(error(q{SELECT llm_generate('x', model => 'two', max_tokens => 1)}), qr/ERROR:  58000: .*rank 1 has loaded a different model than rank 0/s, '... with devices likewise');
 is(sql($call), $alone[0], '... costs nothing but the load');
 is(engine_pid($node), $same, '... nor is a device taken for lost');
 restart_with($node, engine_path => '', device => 'auto');
@@ -417,7 +417,7 @@ like(error($call), qr/ERROR:  22023: .*4 layers can't be divided into 5 stages/s
 sql(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 8});
 $node->reload;
 $node->psql('postgres', 'SELECT llm_engine_restart()');
-ok(until_sql($node, q{SELECT last_error LIKE '%ask for 40 ranks, of 16 at most%' FROM llm_stat_engine}), 'more ranks than there may be');
+ok(until_sql($node, q{SELECT last_error LIKE '%require 40 ranks; the maximum is 16%' FROM llm_stat_engine}), 'more ranks than there may be');
 restart_with($node, tensor_parallel_size => 1, pipeline_parallel_size => 1);
 is(sql($call), $alone[0], 'one process, as before');
 is(scalar(ranks()), 0, '... without ranks');

@@ -80,7 +80,7 @@ for my $shape ([ 2, 1 ], [ 3, 1 ], [ 2, 2 ])
 	cmp_ok($us{$_}, '>', 1000, "'$_' has worked") for sort keys %us;
 	is(sql(q{SELECT count(*) FROM llm_stat_model WHERE name = 'tickets-2m' AND state = 'ready'}), 1, 'it is one model');
 }
-ok($node->log_contains(qr/each model is there 2 times/), 'the log tells of them');
+ok($node->log_contains(qr/each model has 2 replicas/), 'the log tells of them');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
 # a rank of the second replica
@@ -185,9 +185,9 @@ sql(q{ALTER SYSTEM SET vllm.data_parallel_size = 16});
 sql(q{ALTER SYSTEM SET vllm.tensor_parallel_size = 2});
 $node->reload;
 $node->psql('postgres', 'SELECT llm_engine_restart()');
-ok(until_sql($node, q{SELECT last_error LIKE '%vllm.data_parallel_size ask for 32 ranks, of 16 at most%' FROM llm_stat_engine}), 'more ranks than there may be');
+ok(until_sql($node, q{SELECT last_error LIKE '%vllm.data_parallel_size require 32 ranks; the maximum is 16%' FROM llm_stat_engine}), 'more ranks than there may be');
 restart_with($node, data_parallel_size => 2, tensor_parallel_size => 2, enable_expert_parallel => 'on');
-like(error($questions[6]), qr/ERROR:  0A000: .*experts can't be dealt to ranks of 2 replicas.*HINT:  Turn vllm.enable_expert_parallel off/s, 'whole experts and replicas');
+like(error($questions[6]), qr/ERROR:  0A000: .*experts can't be distributed over the ranks of 2 replicas.*HINT:  Turn vllm.enable_expert_parallel off/s, 'whole experts and replicas');
 is(sql($questions[0]), $alone[0], '... which a model without experts does not mind');
 restart_with($node, data_parallel_size => 1, tensor_parallel_size => 1, enable_expert_parallel => 'off');
 is(sql($many), $alone[1], 'one replica, as before');

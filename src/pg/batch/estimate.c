@@ -413,8 +413,8 @@ refuse(const BatchEstimate *e, const char *setting, const char *limit, bool toke
 			 tokens ? errdetail("The estimate is %.0f LLM calls, %.0f prompt tokens, %.0f output tokens, "
 								"cost %.6g.", e->calls, e->prompt_tokens, e->output_tokens, e->cost) :
 			 errdetail("The estimate is %.0f LLM calls.", e->calls),
-			 errhint("EXPLAIN shows it; ANALYZE the tables if it is wrong. Ask for fewer rows or tokens, or "
-					 "raise %s.", setting)));
+			 errhint("EXPLAIN shows the estimate; run ANALYZE on the tables if it is wrong. Request fewer "
+					 "rows or tokens, or raise %s.", setting)));
 	pg_unreachable();
 }
 

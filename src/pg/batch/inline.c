@@ -53,9 +53,9 @@ reason_of_function(Oid funcid)
 	known = engine_func_of(tup) != NULL;
 	ReleaseSysCache(tup);
 	if (set)
-		return "a function that returns rows asks by itself";
+		return "a function that returns rows sends its own requests";
 	return known ? "ALTER FUNCTION gave the function settings, rights or a strictness of its own" :
-		"the function asks by itself";
+		"the function sends its own requests";
 }
 
 static void
@@ -138,7 +138,7 @@ look_aggref(CallLook *l, Aggref *agg)
 		(batch_asks_for_rows(agg->aggfnoid) ? !DO_AGGSPLIT_COMBINE(agg->aggsplit) :
 		 !DO_AGGSPLIT_SKIPFINAL(agg->aggsplit)))
 		found(l, (Node *) agg,
-			  reason_of_aggregate(agg->aggfnoid, "the aggregate asks for one group after the other"));
+			  reason_of_aggregate(agg->aggfnoid, "the aggregate sends requests one group at a time"));
 	(void) look_operand(l, (Node *) agg->aggdirectargs, "a direct argument of an aggregate");
 	(void) look_walker((Node *) agg->aggfilter, l);
 	return look_operand(l, (Node *) agg->args, vllm_batch_strict ? "vllm.batch_strict is on" : NULL);
@@ -149,7 +149,7 @@ look_window(CallLook *l, WindowFunc *func)
 {
 	if (batch_asks_engine(func->winfnoid))
 		found(l, (Node *) func,
-			  reason_of_aggregate(func->winfnoid, "the aggregate asks for one frame after the other"));
+			  reason_of_aggregate(func->winfnoid, "the aggregate sends requests one frame at a time"));
 	return look_operands(l, (Node *) func, vllm_batch_strict ? "vllm.batch_strict is on" :
 						 "the window function may not look at every row");
 }

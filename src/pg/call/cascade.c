@@ -329,7 +329,7 @@ read_rows(ArrayType *how, ArrayType *right, bool is_log, int *n)
 		if (isnan(v) || (is_log ? v > 0 : v < 0 || v > 1))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg(is_log ? "%g is no log-probability" : "%g is no probability", v)));
+					 errmsg(is_log ? "%g is not a log-probability" : "%g is not a probability", v)));
 		rows[i] = (FitRow)
 		{
 			.x = is_log ? exp(v) : v,.right = DatumGetBool(y[i])
@@ -354,7 +354,7 @@ need_sample(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("the sample must not be null"),
-				 errhint("array_agg() of no rows is null.")));
+				 errhint("array_agg() over no rows returns null.")));
 }
 
 PG_FUNCTION_INFO_V1(llm_fit_cascade);

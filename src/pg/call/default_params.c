@@ -66,13 +66,13 @@ check_bias(const char *json)
 		if (digits == 0 || digits > 10 || m->key[digits] != '\0' || strtoll(m->key, NULL, 10) > PG_INT32_MAX)
 			refuse("logit_bias", psprintf("must have token ids as keys, got \"%s\"",
 										  shown(m->key, strlen(m->key))),
-				   "An id is a whole number that is not negative; llm_tokenize() tells those of a text.");
+				   "An id is a non-negative integer; llm_tokenize() returns the ids of a text.");
 		if (m->kind != JSON_NUMBER || !isfinite(strtod(m->text, NULL)))
 			refuse("logit_bias",
 				   psprintf("must have finite numbers as values, got %s for token %s",
 							shown(m->raw, m->raw_len), m->key),
-				   "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; "
-				   "others become these.");
+				   "A number from -100 (almost never) to 100 (almost always) is added to the token's logit; "
+				   "other numbers are clamped to this range.");
 	}
 }
 

@@ -152,12 +152,12 @@ may_ask(FallbackRoute *r, const char *name)
 	ModelRow   *m = catalog_find(name);
 
 	if (m == NULL)
-		snprintf(r->why, sizeof(r->why), "Model \"%s\", which would be asked instead, does not exist.", name);
+		snprintf(r->why, sizeof(r->why), "The next model to call, \"%s\", does not exist.", name);
 	else if (!catalog_may_use(m, GetUserId()))
 		snprintf(r->why, sizeof(r->why),
-				 "Model \"%s\" would be asked instead, but permission is denied for it.", name);
+				 "The next model to call is \"%s\", but permission is denied for it.", name);
 	else if (!vclient_is_ready(catalog_is_remote(m)))
-		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it is not available now.",
+		snprintf(r->why, sizeof(r->why), "The next model to call is \"%s\", but it is not available now.",
 				 name);
 	else
 		return m;
@@ -229,7 +229,7 @@ route_to(FallbackRoute *r, const char *model, const char *body, Size len, String
 			name_of(&f, r->tried[r->n++]);
 	if (is_tried(r, model) || r->n >= ROUTE_MOST)
 	{
-		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it has been asked.",
+		snprintf(r->why, sizeof(r->why), "The next model to call is \"%s\", but it has already been called.",
 				 model);
 		return false;
 	}
@@ -247,7 +247,8 @@ route_unsure(const FallbackRoute *r)
 
 	e->elevel = ERROR;
 	e->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
-	e->message = pstrdup("a model is not sure of its answer, and the one that is to decide can't be asked");
+	e->message = pstrdup("the model's answer is uncertain, and the next model of the cascade can't be "
+						 "called");
 	e->detail = pstrdup(r->why);
 	e->assoc_context = CurrentMemoryContext;
 	return e;
@@ -278,7 +279,7 @@ route_tell(const FallbackRoute *r, ErrorData *e)
 		appendStringInfo(&s, "%s ", e->detail);
 	if (r->why[0] == '\0')
 	{
-		appendStringInfoString(&s, "Models that were asked:");
+		appendStringInfoString(&s, "Models that were called:");
 		for (int i = 0; i < r->n; i++)
 			appendStringInfo(&s, "%s \"%s\"", i > 0 ? "," : "", r->tried[i]);
 		appendStringInfoChar(&s, '.');

@@ -203,8 +203,8 @@ find(int64 id)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("future " INT64_FORMAT " does not exist in this session", id),
-				 errhint("A future belongs to the session and the role that called llm_submit(), and goes "
-						 "when its result is fetched. The view llm_futures lists those that are open.")));
+				 errhint("Only the session and role that called llm_submit() can use a future, until its "
+						 "result is fetched. The view llm_futures lists the open ones.")));
 	return f;
 }
 
@@ -321,8 +321,8 @@ check_number(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("too many open futures in this session"),
-				 errdetail("A session can have %d (vllm.max_queued_requests).", vllm_shared->n_slots),
-				 errhint("Fetch results with llm_result(), or give futures up with llm_discard().")));
+				 errdetail("A session can have at most %d (vllm.max_queued_requests).", vllm_shared->n_slots),
+				 errhint("Fetch results with llm_result(), or discard futures with llm_discard().")));
 }
 
 /* Wait if too many futures run. */
@@ -507,7 +507,7 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 	if (f->rettype != rettype)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("future " INT64_FORMAT " is %s", f->id,
+				 errmsg("future " INT64_FORMAT " holds %s", f->id,
 						f->rettype == TEXTOID ? "an answer" : "an embedding"),
 				 errhint("Use %s().", f->rettype == TEXTOID ? "llm_result" : "llm_result_embedding")));
 	(void) wait_for(&f, 1, INT_MAX, 0);

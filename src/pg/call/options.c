@@ -408,7 +408,7 @@ unknown_parameter(const OptTable *t, const char *name)
 		if (strcmp(name, removed[i].name) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("parameter \"%s\" does not exist any more", name),
+					 errmsg("parameter \"%s\" no longer exists", name),
 					 errhint("%s", removed[i].hint)));
 
 	option_hint_begin(&hint, name);
@@ -544,7 +544,7 @@ options_check_together(const GenOptions *o, bool call)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("best_of other than n is not supported"),
 				 errdetail("parameter=best_of, value=" INT64_FORMAT, v[OPT_best_of].i),
-				 errhint("Ask llm_completions() for n answers with logprobs, and order them by "
+				 errhint("Call llm_completions() with n and logprobs, and order the answers by "
 						 "cumulative_logprob.")));
 	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
 		refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false", call);
@@ -724,7 +724,7 @@ options_take_schema(GenOptions *o, char *schema)
 	if (o->own_shape == SHAPE_KIND || o->own_shape == SHAPE_TEXT || o->own_outputs)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the answer has a schema already"),
+				 errmsg("the answer already has a schema"),
 				 errdetail("json_schema, regex, choice, grammar, structured_outputs and response_format "
 						   "can't be given here.")));
 	for (int i = 0; i < OPT_COUNT; i++)
@@ -780,8 +780,8 @@ check_output_kind(const char *kind, bool stream)
 	/* CUMULATIVE and FINAL_ONLY are the same for a function that returns once */
 	if (stream ? n != 1 : n == 1)
 		no_room("output_kind", psprintf("output_kind %s", output_kinds[n]),
-				stream ? "A stream's rows are what is new (DELTA)." :
-				"llm_generate_stream() and llm_chat_stream() return what is new (DELTA).");
+				stream ? "The rows of a stream hold only new tokens (DELTA)." :
+				"llm_generate_stream() and llm_chat_stream() return only new tokens (DELTA).");
 }
 
 void
@@ -805,9 +805,9 @@ options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream
 	for (int i = 0; i < (int) lengthof(about_beams) && !beams; i++)
 		if (o->v[about_beams[i]].set)
 			no_room(optdefs[about_beams[i]].name, optdefs[about_beams[i]].name,
-					"llm_beam_search() is a beam search.");
+					"Use llm_beam_search() for a beam search.");
 	if (stream && options_on_error(o) == ON_ERROR_NULL)
-		no_room("on_error", "on_error", "What a stream has sent can't become NULL.");
+		no_room("on_error", "on_error", "Rows that a stream has already returned can't become NULL.");
 	if (o->v[OPT_output_kind].set)
 		check_output_kind(o->v[OPT_output_kind].strs[0], stream);
 	if (beams && !o->v[OPT_beam_width].set)

@@ -87,7 +87,7 @@ check_values(const PoolFunc *f, const OptValue *v)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("long_input \"chunk\" is for embeddings"),
 				 errdetail("parameter=long_input, task=%s", f->task),
-				 errhint("\"truncate\" leaves out what the model does not take.")));
+				 errhint("Use \"truncate\" to cut the input to the length that the model takes.")));
 }
 
 /*

@@ -580,7 +580,7 @@ llm_cache_clear(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) && !superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to clear the answers of all models")));
+				 errmsg("must be superuser to clear the result cache of all models")));
 	if (PG_ARGISNULL(0))
 		PG_RETURN_INT64(result_cache_clear(NULL));
 	PG_RETURN_INT64(result_cache_clear(catalog_model_for_owner(text_to_cstring(PG_GETARG_TEXT_PP(0)))->name));

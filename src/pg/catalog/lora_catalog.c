@@ -258,7 +258,7 @@ not_found(const char *name)
 			 dir && !is_plain_name(name) ?
 			 errdetail("A name with a slash, or that begins with a dot, is not looked up in the directory of "
 					   "vllm.lora_dir.") :
-			 dir ? errdetail("There is none of this name in the directory of vllm.lora_dir either.") : 0,
+			 dir ? errdetail("The directory of vllm.lora_dir has no adapter of this name either.") : 0,
 			 errhint("Adapters of this database are listed in the view llm_loras; "
 					 "llm_create_lora() adds one.")));
 }
@@ -272,10 +272,10 @@ check_is_no_adapter(const char *model, const char *lora)
 	if (other != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("a call can't have both adapters, \"%s\" and \"%s\"", model, lora),
-				 errdetail("parameter=lora, value=%s; model is \"%s\", which is an adapter, too, of model "
-						   "\"%s\".", lora, model, other->model),
-				 errhint("Leave out model, or name the adapter's model there.")));
+				 errmsg("a call can't use two adapters, \"%s\" and \"%s\"", model, lora),
+				 errdetail("parameter=lora, value=%s; the argument model is \"%s\", which is also an "
+						   "adapter, of model \"%s\".", lora, model, other->model),
+				 errhint("Omit the argument model, or name the adapter's model in it.")));
 }
 
 LoraRow *
@@ -292,9 +292,9 @@ lora_named(const char *name, const char *model)
 	if (model != NULL && model[0] != '\0' && strcmp(base_of(model), l->model) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("adapter \"%s\" is not one of model \"%s\"", l->name, model),
-				 errdetail("parameter=lora, value=%s; it is one of model \"%s\".", l->name, l->model),
-				 errhint("Leave out model, which the adapter says.")));
+				 errmsg("adapter \"%s\" does not belong to model \"%s\"", l->name, model),
+				 errdetail("parameter=lora, value=%s; it belongs to model \"%s\".", l->name, l->model),
+				 errhint("Omit the argument model; the adapter determines it.")));
 	return l;
 }
 
@@ -348,9 +348,10 @@ lora_for_owner(const char *name)
 	if (l == NULL && lora_resolve(name) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("adapter \"%s\" is one of the directory of vllm.lora_dir, not of the database", name),
-				 errdetail("It has no owner and no grants: who may use its model may use it."),
-				 errhint("llm_create_lora() makes an adapter of the database of it.")));
+				 errmsg("adapter \"%s\" is in the directory of vllm.lora_dir and not registered in the "
+						"database", name),
+				 errdetail("It has no owner and no grants: every role that may use its model may use it."),
+				 errhint("Use llm_create_lora() to register it in the database.")));
 	if (l == NULL)
 		not_found(name);
 	if (!lora_is_owner(l, GetUserId()))

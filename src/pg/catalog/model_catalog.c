@@ -266,13 +266,13 @@ catalog_check_absolute(const char *path)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("path \"%s\" is not absolute", path),
-				 errhint("Give the path on the database server from / on.")));
+				 errhint("Give an absolute path on the database server.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("path \"%s\" is not absolute", path),
-			 errdetail("If this names a repository of Hugging Face's: nothing is downloaded."),
-			 errhint("Get it by \"%s\" on the database server, where its operating system user may read it, "
-					 "and give the path \"%s\".", hub.command, hub.path)));
+			 errdetail("Repositories of Hugging Face are not downloaded automatically."),
+			 errhint("Download it with \"%s\" on the database server, to a place that the server's operating "
+					 "system user can read, and give the path \"%s\".", hub.command, hub.path)));
 }
 
 ModelRow *
@@ -286,11 +286,12 @@ catalog_model(const char *name)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("model \"%s\" does not exist", name),
 				 hub_name(name, false, &hub) && lora_find(name) == NULL ?
-				 errhint("Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the "
-						 "database server, then llm_create_model() adds it by the path \"%s\"; models of "
-						 "this database are listed in the view llm_models.", hub.command, hub.path) :
+				 errhint("Models are not downloaded automatically. Download a repository of Hugging Face "
+						 "with \"%s\" on the database server, then register it with llm_create_model() and "
+						 "the path \"%s\". The view llm_models lists the models of this "
+						 "database.", hub.command, hub.path) :
 				 lora_find(name) != NULL ?
-				 errhint("There is an adapter of this name; the view llm_loras says of which model.") :
+				 errhint("An adapter has this name; the view llm_loras shows its model.") :
 				 errhint("Models of this database are listed in the view llm_models; "
 						 "llm_create_model() adds one.")));
 	return m;
@@ -318,7 +319,7 @@ catalog_require_local(const ModelRow *m, const char *what)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("%s is not supported for model \"%s\"", what, m->name),
 				 errdetail("The model is a remote model."),
-				 errhint("It works with models whose files are here: of provider \"local\".")));
+				 errhint("Only models of provider \"local\", whose files are on this server, support it.")));
 }
 
 /* Return the model if a call with an adapter is for a remote model; else NULL. */

@@ -158,7 +158,7 @@ remote_url_check(const char *url, const char *option)
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("host \"%s\" is not allowed", u.host),
-			 errdetail("Remote models can only be at hosts in the setting vllm.allowed_hosts."),
+			 errdetail("Remote models may use only hosts that the setting vllm.allowed_hosts lists."),
 			 errhint("Add \"%s\" to vllm.allowed_hosts in postgresql.conf and reload the configuration.",
 					 entry)));
 }
@@ -279,7 +279,7 @@ check_headers(const char *option, const JsonNode *n)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("option \"%s\" must not have header \"Authorization\"", option),
-					 errhint("llm_set_secret() keeps what authorizes where nobody can read it.")));
+					 errhint("Store the credentials with llm_set_secret(), where nobody can read them.")));
 		if (h->kind != JSON_STRING)
 			refuse(option, psprintf("has a header \"%s\" whose value is %s, not a string", h->key,
 									json_kind_name(h->kind)));
@@ -299,10 +299,10 @@ check_ssl_verify(const char *option, const JsonNode *n)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to set option \"%s\" to false", option),
-				 errdetail("Without it anybody on the way to the endpoint can read and change what is asked "
-						   "and answered."),
-				 errhint("Only superusers may. Option \"ca_file\" names the certificates of an authority of "
-						 "one's own.")));
+				 errdetail("Without it, anyone on the network path to the endpoint can read and change "
+						   "requests and responses."),
+				 errhint("Only superusers may do this. Option \"ca_file\" names the certificates of a "
+						 "private authority.")));
 }
 
 static void

@@ -248,10 +248,10 @@ report_no_engine(bool remote, VllmEngineState state)
 			 remote ? errmsg("the remote program is not available (state \"%s\")", vllm_state_name(state)) :
 			 errmsg("the inference engine is not available (state \"%s\")", vllm_state_name(state)),
 			 why[0] ? errdetail("%s", why) : 0,
-			 remote ? errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, "
-							  "a reload of the configuration starts it anew.") :
-			 errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, "
-					 "llm_engine_restart() starts it anew.")));
+			 remote ? errhint("See the server log. The setting vllm.engine_timeout limits how long a call "
+							  "waits; a reload of the configuration restarts the program.") :
+			 errhint("See the server log. The setting vllm.engine_timeout limits how long a call waits; "
+					 "llm_engine_restart() restarts the engine.")));
 }
 
 /* Wait for the engine, or the remote program; return false if the deadline (0 = none) came first. */
@@ -362,7 +362,7 @@ claim_slot(ClientCall *c, VslotClaim *claim, bool wait_slot)
 			ereport(ERROR,
 					(errcode(ERRCODE_CANNOT_CONNECT_NOW),
 					 errmsg("the new inference engine has ended"),
-					 errhint("The engine that served goes on; see the server log.")));
+					 errhint("The previous engine continues to serve; see the server log.")));
 		if (vcall_time_left(c, 1) <= 0)
 			ThrowErrorData(late_error(c));
 		if (r == VSLOT_NONE)
@@ -370,11 +370,11 @@ claim_slot(ClientCall *c, VslotClaim *claim, bool wait_slot)
 					(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
 					 errmsg("too many LLM requests are queued"),
 					 OidIsValid(claim->limited) ?
-					 errdetail("No request slot of %d became free within %d ms. A role with limits has at "
-							   "most half of them.", vllm_shared->n_slots, vllm_queue_timeout) :
+					 errdetail("No request slot of %d became free within %d ms. A role with limits can use "
+							   "at most half of them.", vllm_shared->n_slots, vllm_queue_timeout) :
 					 c->note.remote && vllm_engine ?
-					 errdetail("No request slot of %d became free within %d ms. Remote models have at most "
-							   "three quarters of them.", vllm_shared->n_slots, vllm_queue_timeout) :
+					 errdetail("No request slot of %d became free within %d ms. Remote models can use at "
+							   "most three quarters of them.", vllm_shared->n_slots, vllm_queue_timeout) :
 					 errdetail("No request slot of %d became free within %d ms.",
 							   vllm_shared->n_slots, vllm_queue_timeout),
 					 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
@@ -840,8 +840,8 @@ dead_error(ClientCall *c)
 		return make_error(c, ERRCODE_SYSTEM_ERROR,
 						  c->note.remote ? "the conversation with the remote program was damaged" :
 						  "the conversation with the inference engine was damaged",
-							  "The shared memory of its request slot was written over.",
-						  "The slot is used again when both sides have let go of it; repeat the statement.");
+							  "The shared memory of its request slot was overwritten.",
+						  "The slot is reused when both sides have released it; repeat the statement.");
 	if (c->broken)
 		return make_error(c, ERRCODE_PROTOCOL_VIOLATION,
 						  c->note.remote ? "invalid reply from the remote program" :

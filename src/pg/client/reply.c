@@ -228,8 +228,8 @@ reply_float(const Reply *r)
 	if (r->floats.n != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the model answers with %zu numbers, not with one", r->floats.n),
-				 errhint("llm_encode() returns all of them.")));
+				 errmsg("the model returned %zu numbers, expected one", r->floats.n),
+				 errhint("Use llm_encode() to get all of them.")));
 	wire_floats(&r->floats, &value);
 	return value;
 }

@@ -321,8 +321,8 @@ load(void)
 		return;
 	if (fread(head, sizeof(head), 1, file) != 1 || head[0] != COST_MAGIC || head[1] != sizeof(CostAccount) ||
 		head[2] != sizeof(CostPurse) || !load_entries(file, head[3], head[4]))
-		ereport(LOG, (errmsg("file \"%s\" is damaged or of another version: accounts of LLM requests begin "
-							 "anew", COST_FILE)));
+		ereport(LOG, (errmsg("file \"%s\" is damaged or of another version: accounts of LLM requests start "
+							 "at zero", COST_FILE)));
 	FreeFile(file);
 }
 
@@ -542,7 +542,7 @@ report_reached(const char *whose, const char *limit, int64 spent, int64 reserved
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("the cost limit of %s is reached", whose),
-			 errdetail("%s spent, %s set aside for requests under way, this request may cost %s; %s.",
+			 errdetail("%s is spent, %s is reserved for requests in progress, this request may cost %s; %s.",
 					   cost_text(spent), cost_text(reserved), cost_text(estimate), limit)));
 }
 
@@ -579,9 +579,9 @@ reserve_of_role(SpendRecord *n, int64 estimate, double most, CostWindow w, bool 
 	if (p == NULL && wait)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("no account for the budget of role \"%s\" is left", GetUserNameFromId(n->role, true)),
+				 errmsg("no account is free for the budget of role \"%s\"", GetUserNameFromId(n->role, true)),
 				 errhint("Raise vllm.stat_max, or let a superuser call llm_cost_reset() for roles that need "
-						 "none.")));
+						 "no account.")));
 	if (!ok && wait)
 		report_reached(psprintf("role \"%s\"", GetUserNameFromId(n->role, true)),
 					   psprintf("vllm.role_max_cost is %g%s", most, w == COST_DAY ? " a day" : w == COST_MONTH

@@ -39,8 +39,8 @@ get_body(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("requests may not load or unload adapters"),
-				 errhint("The setting vllm.allow_runtime_lora lets them; llm_create_lora() and "
-						 "llm_drop_lora() need no setting.")));
+				 errhint("Set vllm.allow_runtime_lora to on, or use llm_create_lora() and llm_drop_lora(), "
+						 "which need no setting.")));
 	body = DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
 											  CStringGetDatum(text_to_cstring(PG_GETARG_TEXT_PP(0)))));
 	if (!JB_ROOT_IS_OBJECT(body))

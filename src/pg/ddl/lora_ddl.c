@@ -95,7 +95,7 @@ check_free_name(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("model \"%s\" already exists", name),
-				 errdetail("Adapters and models share their names.")));
+				 errdetail("Adapters and models share one name space.")));
 }
 
 static void
@@ -120,7 +120,7 @@ base_model(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" is an adapter, not a model", m->lora->name),
-				 errhint("It is one of model \"%s\".", m->name)));
+				 errhint("It belongs to model \"%s\".", m->name)));
 	return m;
 }
 
@@ -155,7 +155,7 @@ lora_create(char *name, const char *model, char *path, bool replace)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("adapter \"%s\" already exists", name),
-				 errhint("replace => true puts another in its place.")));
+				 errhint("Use replace => true to replace it.")));
 	if (old != NULL)
 		keep_rights(&l, lora_for_owner(name));
 	check_files(m, &l);

@@ -105,7 +105,8 @@ check_files(const ModelRow *m)
 	reply_read(&r, &f);
 	if (r.ignored != NULL)
 		ereport(NOTICE,
-				(errmsg("keys of \"quantization_config\" that tell of the tool alone are ignored: %s",
+				(errmsg("keys of \"quantization_config\" that only describe the quantization tool are "
+						"ignored: %s",
 						pnstrdup(r.ignored, r.ignored_len))));
 	vcall_end(call);
 }
@@ -216,7 +217,7 @@ llm_create_model(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("adapter \"%s\" already exists", m.name),
-				 errdetail("Adapters and models share their names.")));
+				 errdetail("Adapters and models share one name space.")));
 	release_created(&m);
 	/* an endpoint is not asked, since the transaction must not depend on whether it is reachable */
 	if (!catalog_is_remote(&m))
@@ -346,8 +347,8 @@ llm_update_weights(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 mode == NULL ? errmsg("mode must not be null") :
 				 errmsg("mode must be wait, keep or abort, got \"%s\"", mode),
-					 errhint("It says what happens to requests that run: they are awaited, finish with the "
-							 "old weights, or fail.")));
+					 errhint("Running requests are awaited (wait), finish with the old weights (keep), or "
+							 "fail (abort).")));
 	m = catalog_model_for_owner(name);
 	catalog_require_local(m, "llm_update_weights()");
 	if (path != NULL)

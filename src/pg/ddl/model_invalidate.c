@@ -411,7 +411,7 @@ void
 vllm_sql_init(void)
 {
 	DefineCustomEnumVariable("vllm.invalid_text",
-							 "What to do with an answer's text that the database can't store.",
+							 "Sets what happens to generated text that the database can't store.",
 							 "replace: NUL is removed, the rest replaced. error: SQLSTATE 22021.",
 							 &vllm_invalid_text, INVALID_TEXT_REPLACE, invalid_text_values,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

@@ -355,7 +355,7 @@ check_rows(const Ahead *a, TupleDesc desc)
 	if (!same)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_CURSOR_STATE),
-				 errmsg("the query of llm_generate_query is gone"),
+				 errmsg("the cursor of llm_generate_query no longer exists"),
 				 errdetail("Another cursor has taken the name \"%s\".", a->portal)));
 }
 
@@ -371,8 +371,8 @@ read_query(Ahead *a)
 	if (portal == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_CURSOR_STATE),
-				 errmsg("the query of llm_generate_query is gone"),
-				 errdetail("The transaction in which it began has ended.")));
+				 errmsg("the cursor of llm_generate_query no longer exists"),
+				 errdetail("The transaction that opened it has ended.")));
 	SPI_cursor_fetch(portal, true, n);
 	check_rows(a, SPI_tuptable->tupdesc);
 	a->eof = SPI_processed < n;

@@ -292,7 +292,8 @@ check_ids(Oid table, const char *input)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 id == NULL ? errmsg("custom_id must be given in all rows of %s", table_name(table)) :
 				 errmsg("custom_id \"%s\" is used more than once in %s", id, table_name(table)),
-				 errhint("By it the answers that are there already are known.")));
+				 errhint("The custom_id identifies the rows that already have an answer, so it must be "
+						 "unique and not null.")));
 	}
 }
 

@@ -91,7 +91,7 @@ find_chat(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("function llm_chat does not exist"),
-				 errdetail("llm_chat_run calls the one that its extension brought.")));
+				 errdetail("llm_chat_run calls the function of its own extension.")));
 	return found;
 }
 
@@ -437,7 +437,7 @@ read_tools(ChatRound *run, ArrayType *array)
 			if (strcmp(run->tools[j]->name, t->name) == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_DUPLICATE_FUNCTION),
-						 errmsg("there are two tools with the name \"%s\"", t->name)));
+						 errmsg("two tools have the name \"%s\"", t->name)));
 		run->tools[i] = t;
 	}
 }

@@ -82,7 +82,7 @@ open_cutter(text *input, ArrayType *array)
 	if (c.n % SPAN_INTS != 0 || array_contains_nulls(array))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("spans must hold four numbers a chunk")));
+				 errmsg("spans must have four numbers per chunk")));
 	return c;
 }
 

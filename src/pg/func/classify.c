@@ -109,7 +109,7 @@ reward_steps_head(SqlRequest *r, FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("step_tag_id is required"),
 				 errdetail("parameter=step_tag_id, value=NULL"),
-				 errhint("It is the token that ends a step; llm_tokenize() tells its id.")));
+				 errhint("It is the id of the token that ends a step; llm_tokenize() returns it.")));
 	pool_head(r, fcinfo, &f);
 }
 

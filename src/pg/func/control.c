@@ -66,7 +66,7 @@ llm_cancel(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to cancel request " INT64_FORMAT, PG_GETARG_INT64(0)),
-				 errhint("It is the request of a role whose privileges you do not have.")));
+				 errhint("You need the privileges of the role that sent the request.")));
 	PG_RETURN_BOOL(result == VCANCEL_DONE);
 }
 
@@ -155,7 +155,7 @@ llm_control(PG_FUNCTION_ARGS)
 	if (!superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to give the engine commands")));
+				 errmsg("must be superuser to send commands to the engine")));
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(engine_command(text_to_cstring(PG_GETARG_TEXT_PP(0)), NULL));

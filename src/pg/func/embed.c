@@ -110,13 +110,13 @@ embed_pinned_head(SqlRequest *r, FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("digest must not be null"),
-				 errhint("llm_model_digest() tells a model's.")));
+				 errhint("Use llm_model_digest() to get the digest of a model.")));
 	digest = text_to_cstring(PG_GETARG_TEXT_PP(PINNED_ARG_DIGEST));
 	if (strlen(digest) != DIGEST_LEN || strspn(digest, "0123456789abcdef") != DIGEST_LEN)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("digest must be %d hexadecimal digits in small letters", DIGEST_LEN),
-				 errhint("llm_model_digest() tells a model's.")));
+				 errmsg("digest must be %d lower-case hexadecimal digits", DIGEST_LEN),
+				 errhint("Use llm_model_digest() to get the digest of a model.")));
 	(void) model_with_digest(fcinfo, PINNED_ARG_MODEL);
 	pool_head(r, fcinfo, &f);
 	r->on_error = ON_ERROR_RAISE;
@@ -174,7 +174,7 @@ encode_head(SqlRequest *r, FunctionCallInfo fcinfo)
 			 errmsg("unsupported task \"%s\"", task),
 			 errdetail("parameter=task, value=%s", quote_literal_cstr(task)),
 			 strcmp(task, "score") == 0 ?
-			 errhint("A score is of two texts: llm_score().") :
+			 errhint("Use llm_score() for a score, which needs two texts.") :
 			 errhint("Tasks are embed, token_embed, classify, token_classify and reward.")));
 }
 

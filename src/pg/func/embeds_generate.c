@@ -26,7 +26,7 @@ require_allowed(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("prompts of embeddings are not enabled"),
-				 errhint("Setting vllm.enable_prompt_embeds allows them.")));
+				 errhint("Set vllm.enable_prompt_embeds to on.")));
 }
 
 void

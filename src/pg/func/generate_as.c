@@ -57,7 +57,7 @@ check_options(const GenOptions *o)
 	if (bad != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s can't be given where the answer is one JSON text", bad),
+				 errmsg("%s can't be given when the answer is a single JSON text", bad),
 				 errdetail("parameter=%s", bad)));
 }
 
@@ -248,8 +248,7 @@ cut_off(const Reply *reply)
 	e->message = psprintf("the model's JSON answer is cut off after " INT64_FORMAT " tokens",
 						  Max(reply->completion_tokens, 0));
 	e->detail = psprintf("finish_reason=%s", why);
-	e->hint = pstrdup("Raise max_tokens, bound what may be long in the schema, or ask for on_error => "
-					  "'null'.");
+	e->hint = pstrdup("Raise max_tokens, limit lengths in the schema, or use on_error => 'null'.");
 	e->assoc_context = CurrentMemoryContext;
 	return e;
 }

@@ -66,7 +66,7 @@ void
 vllm_api_init(void)
 {
 	DefineCustomEnumVariable("vllm.unknown_params",
-							 "What to do about unknown fields of a request's body (llm_api and the v1_ "
+							 "Sets what happens to unknown fields of a request's body (llm_api and the v1_ "
 							 "functions).", NULL,
 							 &vllm_unknown_params, UNKNOWN_WARN, unknown_values,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
@@ -248,10 +248,11 @@ refuse_control(const char *path)
 		if (path[0] == '/' && strcmp(path + 1, control[i].name) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("%s is not answered by llm_api()", path),
-					 errdetail("It controls the engine, and takes no body: its parameters are in the query "
-							   "of a %s request.", control[i].method),
-					 errhint("Call llm_%s(), or ask the HTTP server while vllm.http_dev_mode is on.",
+					 errmsg("%s is not supported by llm_api()", path),
+					 errdetail("It controls the engine and takes no body; its parameters are in the query "
+							   "string of a %s request.", control[i].method),
+					 errhint("Call llm_%s(), or send the request to the HTTP server while vllm.http_dev_mode "
+							 "is on.",
 							 control[i].name)));
 }
 
@@ -283,7 +284,7 @@ put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 	if (strcmp(path, LOAD_LORA_PATH) == 0 || strcmp(path, UNLOAD_LORA_PATH) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s is not answered by llm_api()", path),
+				 errmsg("%s is not supported by llm_api()", path),
 				 errhint("Call v1_%s().", path + strlen("/v1/"))));
 	refuse_control(path);
 	model = catalog_for_use_as(path_use(path, fcinfo), body_model(fcinfo), NULL, &by_default);
@@ -365,7 +366,7 @@ raise_warnings(const char *fields, size_t n)
 		if (f.tag == WTAG_API_WARNING)
 			ereport(WARNING,
 					(errmsg("%s", text_to_cstring(text_from_wire(f.s, f.n))),
-					 errhint("Setting vllm.unknown_params decides.")));
+					 errhint("The setting vllm.unknown_params controls how unknown fields are handled.")));
 }
 
 /* Return the reply's HTTP status. */

@@ -225,7 +225,7 @@ check_source(NearestSearch *s)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table or materialized view", name),
-				 errhint("Of a view, order by llm_cosine_distance(column, query) with a LIMIT.")));
+				 errhint("For a view, use ORDER BY llm_cosine_distance(column, query) with a LIMIT.")));
 	s->source = quote_qualified_identifier(get_namespace_name(get_rel_namespace(s->rel)), name);
 }
 
@@ -336,12 +336,12 @@ check_codes(NearestSearch *s, const char *column, int dimensions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" is of type %s, not bit", column, format_type_be(type)),
-				 errhint("Make it with llm_binary_quantize().")));
+				 errhint("Compute it with llm_binary_quantize().")));
 	get_atttypetypmodcoll(s->rel, get_attnum(s->rel, column), &type, &bits, &collation);
 	if (type == BITOID && bits != dimensions && bits >= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("codes of %d bits don't fit a query of %d dimensions", bits, dimensions)));
+				 errmsg("codes have %d bits, but the query has %d dimensions", bits, dimensions)));
 	s->codes = psprintf("s.%s", quote_identifier(column));
 }
 

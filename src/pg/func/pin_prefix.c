@@ -176,7 +176,7 @@ llm_unpin_id(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("permission denied to unpin prefix " INT64_FORMAT, PG_GETARG_INT64(0)),
-					 errhint("It is the prefix of a role whose privileges you do not have.")));
+					 errhint("You need the privileges of the role that pinned the prefix.")));
 		done = engine_command(psprintf("unpin " INT64_FORMAT, PG_GETARG_INT64(0)), NULL);
 		PG_RETURN_BOOL(VARSIZE_ANY_EXHDR(done) == 1 && *VARDATA_ANY(done) == 't');
 	}

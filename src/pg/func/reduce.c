@@ -220,9 +220,9 @@ refuse_answers(const Reduce *d, int room)
 static ErrorData *
 refuse_progress(const Reduce *d)
 {
-	return refuse("the answers of one level don't become fewer in the next",
-				  psprintf("Answers of at most %d tokens have more of them when they are read again, in a "
-						   "context of %d.", d->answer, d->context),
+	return refuse("the next level of the reduction would have as many texts as this one",
+				  psprintf("Answers of at most %d tokens have more tokens when they are tokenized again, in "
+						   "a context of %d.", d->answer, d->context),
 				  "Choose a smaller max_tokens.");
 }
 

@@ -170,7 +170,7 @@ texts_arg(FunctionCallInfo fcinfo, int arg)
 	if (t.n == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("At least one text element must be given")));
+				 errmsg("at least one text element must be given")));
 	return t;
 }
 
@@ -271,7 +271,7 @@ llm_score_pairs(PG_FUNCTION_ARGS)
 	if (a.n != b.n && a.n != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("Input lengths must be either 1:1, 1:N or N:N"),
+				 errmsg("input lengths must be either 1:1, 1:N or N:N"),
 				 errdetail("a has %d elements, b has %d.", a.n, b.n)));
 	PG_RETURN_DATUM(score_in_own_memory(fcinfo, &a, &b));
 }
@@ -286,7 +286,7 @@ check_top_n(int top_n)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("top_n must not be negative"),
 				 errdetail("parameter=top_n, value=%d", top_n),
-				 errhint("0 stands for all documents.")));
+				 errhint("0 means all documents.")));
 }
 
 /* vllm.rerank_limit(top_n int): the value of llm_rerank's LIMIT; NULL = all */

@@ -127,14 +127,15 @@ sleep_now(int level, const char *mode, const char *model)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("level must be 0, 1 or 2, got %d", level),
-				 errhint("0 pauses, 1 gives the KV cache back and puts weights into a file, 2 drops both.")));
+				 errhint("Level 0 pauses, 1 frees the KV cache and moves the weights to a file, 2 drops "
+						 "both.")));
 	if (mode == NULL || (strcmp(mode, "abort") != 0 && strcmp(mode, "wait") != 0 &&
 						 strcmp(mode, "keep") != 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 mode == NULL ? errmsg("mode must not be null") :
 				 errmsg("mode must be abort, wait or keep, got \"%s\"", mode),
-					 errhint("It says what happens to requests: they fail, are awaited, or go on later.")));
+					 errhint("Requests fail (abort), are awaited (wait), or continue later (keep).")));
 	tell_all(psprintf("sleep %d %s", level, mode), model);
 }
 
@@ -171,7 +172,7 @@ tag_bit(const char *tag)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unknown tag \"%s\"", tag),
-			 errhint("Tags are weights, kv_cache and scheduling; without any all come back.")));
+			 errhint("Tags are weights, kv_cache and scheduling; without tags all three are restored.")));
 }
 
 /* llm_wake_up(tags text[], model text) */

@@ -358,7 +358,7 @@ tool_call(Tool *t, const JsonNode *object)
 	if (!calls_function(plan, t->funcid))
 		ereport(ERROR,
 				(errcode(ERRCODE_AMBIGUOUS_FUNCTION),
-				 errmsg("another function fits a call of tool %s better", t->name)));
+				 errmsg("a call of tool %s resolves to another function", t->name)));
 	if (SPI_execute_plan(plan, a.values, NULL, false, MAX_ROWS + 1) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(SPI_result));
 	if (SPI_processed > MAX_ROWS)

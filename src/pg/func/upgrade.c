@@ -76,7 +76,7 @@ wait_for(VllmUpgrade want)
 					(errcode(ERRCODE_CANNOT_CONNECT_NOW),
 					 errmsg("could not upgrade the inference engine"),
 					 why[0] ? errdetail("%s", why) : 0,
-					 errhint("The engine that served goes on; see the server log.")));
+					 errhint("The previous engine continues to serve; see the server log.")));
 		}
 		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
 										   compat_wait_event(&wait_event, "VllmUpgrade"));
@@ -98,11 +98,11 @@ check_memory(void)
 	if (limit > 0 && sum > limit / 2)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("there is no room for a second engine"),
-				 errdetail("The loaded models take %lld MB, and twice of that is more than "
-						   "vllm.memory_limit, %d MB.", (long long) (sum >> 20), vllm_memory_limit),
-				 errhint("Raise vllm.memory_limit for the time of the upgrade, unload or put to sleep some "
-						 "models, or use llm_engine_restart().")));
+				 errmsg("not enough memory for a second engine"),
+				 errdetail("The loaded models take %lld MB, and twice that is more than vllm.memory_limit, "
+						   "%d MB.", (long long) (sum >> 20), vllm_memory_limit),
+				 errhint("Raise vllm.memory_limit during the upgrade, unload some models or put them to "
+						 "sleep, or use llm_engine_restart().")));
 }
 
 static void
@@ -131,7 +131,7 @@ begin_upgrade(int drain_ms)
 			ConditionVariableCancelSleep();
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("the inference engine is being upgraded already")));
+					 errmsg("an upgrade of the inference engine is already in progress")));
 		}
 		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv, 100,
 										   compat_wait_event(&wait_event, "VllmUpgrade"));

@@ -177,11 +177,11 @@ static const IntRow int_rows[] = {
 	"Sets how many prompts may be computed in part at once; 0 means any number."},
 	{"vllm.max_long_partial_prefills", &vllm_max_long_partial, 1, 1, 4096, PGC_SIGHUP, 0,
 	 "max_long_partial_prefills",
-	"Sets how many of these may be long, so that shorter ones overtake the others."},
+	"Sets how many partly computed prompts may be long, so that shorter ones overtake the others."},
 	{"vllm.long_prefill_token_threshold", &vllm_long_prompt, 0, 0, INT_MAX, PGC_SIGHUP, 0,
 	 "long_prefill_token_threshold",
-	"Sets of how many tokens on a prompt is long, and how many of its tokens go into a step; 0 means that "
-	"none is."},
+	"Sets from how many tokens a prompt counts as long, and how many of its tokens go into a step; 0 means "
+	"that no prompt is long."},
 	{"vllm.tensor_parallel_size", &vllm_tensor_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0,
 	 "tensor_parallel_size",
 	"Sets how many processes share the columns of each model's matrices, from the engine's next start on."},
@@ -198,11 +198,11 @@ static const IntRow int_rows[] = {
 	"Sets the size of the KV cache of each model; 0 means 512 MB on CPUs, and on a GPU what "
 	"vllm.gpu_memory_utilization leaves."},
 	{"vllm.kv_offload_bytes", &vllm_kv_offload, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_offload",
-	"Sets how much memory what the KV caches lose may take, so that it comes back instead of being computed "
-	"again; 0 means none."},
+	"Sets the memory for blocks that the KV caches evict, which are loaded back instead of computed again; 0 "
+	"means none."},
 	{"vllm.kv_offload_disk_bytes", &vllm_kv_offload_disk, 10240, 1, 1024 * 1024 * 1024, PGC_SIGHUP,
 	 GUC_UNIT_MB, "kv_offload_disk",
-	"Sets how much of it may be kept in the files of vllm.kv_offload_directory."},
+	"Sets how much of the evicted KV cache may be kept in the files of vllm.kv_offload_directory."},
 	{"vllm.max_models", &vllm_max_models, 64, 1, WIRE_MAX_MODELS, PGC_SIGHUP, 0, "max_models",
 	"Sets how many local models of all databases the engine knows at once; the least recently used ones that "
 	"are idle are unloaded for others."},
@@ -211,11 +211,11 @@ static const IntRow int_rows[] = {
 	"0 means no limit."},
 	{"vllm.memory_timeout", &vllm_memory_timeout, 60000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS,
 	 "memory_timeout_ms",
-	"Sets how long the load of a model waits for memory that others have, before it fails."},
+	"Sets how long the load of a model waits for memory that other models hold, before it fails."},
 	{"vllm.keep_alive", &vllm_keep_alive, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, "keep_alive",
-	"Sets how long a model stays loaded that nobody asks for; -1 means for ever."},
+	"Sets how long a model without requests stays loaded; -1 means for ever."},
 	{"vllm.step_target", &vllm_step_target, 50, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
-	"Sets by how much other requests may make a step longer in which interactive ones decode.  0 means no "
+	"Limits how much longer other requests may make a step in which interactive requests decode; 0 means no "
 	"limit."},
 	{"vllm.max_loras", &vllm_max_loras, 32, 1, 4096, PGC_SIGHUP, 0, "max_loras",
 	"Sets the maximum number of different adapters in one step of a model."},
@@ -239,16 +239,17 @@ static const IntRow int_rows[] = {
 	{"vllm.log_stats_interval", &vllm_log_stats_interval, 0, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, NULL,
 	"Sets how often the engine's throughput is logged while it works; 0 means never."},
 	{"vllm.stat_max", &vllm_stat_max, 1000, 100, 1000000, PGC_POSTMASTER, 0, NULL,
-	"Sets the maximum number of queries and roles whose LLM requests are told apart in llm_stat_query and "
-	"llm_stat_role."},
+	"Sets the maximum number of queries and roles whose LLM requests llm_stat_query and llm_stat_role count "
+	"separately."},
 	{"vllm.progress_interval", &vllm_progress_interval, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
-	"Sets after how many rows of an LLM Batch node a NOTICE tells the progress; 0 means never."},
+	"Sets after how many rows of an LLM Batch node a NOTICE reports progress; 0 means never."},
 	{"vllm.job_workers", &vllm_job_workers, 2, 0, 64, PGC_SIGHUP, 0, NULL,
 	"Sets the maximum number of databases whose LLM jobs run at the same time; 0 means that jobs rest."},
 	{"vllm.job_batch_size", &vllm_job_batch_size, 256, 1, 10000, PGC_SIGHUP, 0, NULL,
 	"Sets the maximum number of rows that an LLM job takes from its queue at once."},
 	{"vllm.job_memory", &vllm_job_memory, 64 * 1024, 1024, INT_MAX, PGC_SIGHUP, GUC_UNIT_KB, NULL,
-	"Sets the memory for inputs that the LLM jobs of a database have in hand; each job may have one row."},
+	"Sets the memory for inputs that the LLM jobs of a database process at once; each job may always have "
+	"one row."},
 	{"vllm.job_transaction_time", &vllm_job_transaction_time, 5000, 100, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 	"Sets the maximum duration of a transaction of an LLM job."},
 };
@@ -267,13 +268,13 @@ static const BoolRow bool_rows[] = {
 	{"vllm.engine", &vllm_engine, true, PGC_POSTMASTER, NULL,
 	"Starts the inference engine; without it only remote models can be used."},
 	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, "batch_invariant",
-	"Makes results independent of what else is in the batch, in models that are loaded from now on."},
+	"Makes results independent of other requests in the batch, in models that are loaded from now on."},
 	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL,
 	"Keeps the LLM calls of many rows of a statement in flight together."},
 	{"vllm.batch_dedup", &vllm_batch_dedup, true, PGC_USERSET, NULL,
 	"Computes identical deterministic LLM requests of a statement only once."},
 	{"vllm.batch_strict", &vllm_batch_strict, false, PGC_USERSET, NULL,
-	"Looks ahead only where an error can't be raised earlier than row by row."},
+	"Batches rows only where an error can't be raised earlier than in row-by-row execution."},
 	{"vllm.stat_track", &vllm_stat_track, true, PGC_SUSET, NULL,
 	"Counts LLM requests in llm_stat_query and llm_stat_role."},
 	{"vllm.stat_save", &vllm_stat_save, true, PGC_SIGHUP, NULL,
@@ -291,10 +292,9 @@ static const BoolRow bool_rows[] = {
 	"Lets the processes of vllm.tensor_parallel_size share experts whole instead of by columns, from the "
 	"engine's next start on."},
 	{"vllm.enable_eplb", &vllm_enable_eplb, false, PGC_SIGHUP, "enable_eplb",
-	"Lets experts that processes share whole move to where there is less to do, from the engine's next start "
-	"on."},
+	"Lets whole experts move to processes with less work, from the engine's next start on."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, "enable_prefix_caching",
-	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
+	"Computes common prefixes of prompts only once, in models that are loaded from now on."},
 	{"vllm.enforce_eager", &vllm_enforce_eager, false, PGC_SIGHUP, "enforce_eager",
 	"Lets devices compute each step by itself instead of replaying recorded ones, in models that are loaded "
 	"from now on."},
@@ -347,14 +347,14 @@ static const StringRow string_rows[] = {
 	"Names the model that embeds when a call names none; empty means that of vllm.model, if it was made to "
 	"embed."},
 	{"vllm.rerank_model", &vllm_rerank_model, "", PGC_USERSET, 0, NULL, NULL,
-	"Names the model that tells relevance when a call names none; empty means that of vllm.model, if it was "
+	"Names the model that scores relevance when a call names none; empty means that of vllm.model, if it was "
 	"made to embed or to rerank."},
 	{"vllm.default_params", &vllm_default_params, "", PGC_USERSET, 0, check_default_params, NULL,
-	"JSON object of sampling parameters that apply when a call does not give them."},
+	"Sets sampling parameters, as a JSON object, that apply when a call does not give them."},
 	{"vllm.role_cost_window", &vllm_role_cost_window, "month", PGC_SUSET, 0, check_cost_window, NULL,
-	"Sets the time that vllm.role_max_cost is for: day or month, in UTC, or none, for ever."},
+	"Sets the period of vllm.role_max_cost: day or month, in UTC, or none for no period."},
 	{"vllm.on_error", &vllm_on_error, "error", PGC_USERSET, 0, check_on_error, NULL,
-	"Sets what becomes of a call whose LLM request fails, where it does not say itself: error, or null."},
+	"Sets the result of a call whose LLM request fails, unless the call gives on_error: error, or null."},
 	{"vllm.tool_call_parser", &vllm_tool_call_parser, "", PGC_USERSET, 0, check_tool_parser, NULL,
 	"Names the parser of tool calls in chats with models whose options name none; empty means none."},
 	{"vllm.reasoning_parser", &vllm_reasoning_parser, "", PGC_USERSET, 0, check_reasoning_parser, NULL,
@@ -379,10 +379,10 @@ static const StringRow string_rows[] = {
 	 "device_library",
 	"Sets the path of the library of CUDA devices; empty means vllm_pg_cuda.so beside the engine program."},
 	{"vllm.nccl_path", &vllm_nccl_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_nccl_path, "nccl_path",
-	"Sets the path of NCCL's library, by which ranks on GPUs exchange; empty means where the loader finds "
-	"it, off that they do so by way of the host."},
+	"Sets the path of the NCCL library for ranks on GPUs; empty means the loader's search path, off means "
+	"that ranks exchange through the host."},
 	{"vllm.cuda_kernels", &vllm_cuda_kernels, "auto", PGC_SIGHUP, 0, check_cuda_kernels, "cuda_kernels",
-	"Sets which kernels CUDA devices take: auto, mma, or wgmma (compute capability 9.0 only)."},
+	"Sets which kernels CUDA devices use: auto, mma, or wgmma (compute capability 9.0 only)."},
 	{"vllm.cuda_visible_devices", &vllm_cuda_visible_devices, "", PGC_SIGHUP, 0, check_visible, NULL,
 	"Sets CUDA_VISIBLE_DEVICES of the engine process, from its next start on; empty means that of the "
 	"server."},
@@ -390,46 +390,46 @@ static const StringRow string_rows[] = {
 	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16, int8, fp8 (the same as "
 	"fp8_e4m3), fp8_e4m3 or fp8_e5m2."},
 	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
-	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an "
-	"error)."},
+	"Sets the use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, "
+	"or an error)."},
 	{"vllm.tensor_parallel_mode", &vllm_tensor_parallel_mode, "columns", PGC_SIGHUP, 0, check_parallel_mode,
 	 "tensor_parallel_mode",
-	"Sets how processes share matrices that read what they have parts of: columns, with the bits of one "
-	"process; rows, with sums of parts."},
+	"Sets how processes split matrices whose input is split: columns, with the same bits as one process; "
+	"rows, with sums of partial results."},
 	{"vllm.expert_placement_strategy", &vllm_expert_placement, "linear", PGC_SIGHUP, 0, check_placement,
 	 "expert_placement_strategy",
 	"Sets which experts each process has whole, from the engine's next start on: linear, a run of them; "
 	"round_robin, one in turn."},
 	{"vllm.eplb_config", &vllm_eplb_config, "", PGC_SIGHUP, 0, check_eplb_config, "eplb_config",
-	"JSON object that says how experts move, from the engine's next start on; empty means the defaults."},
+	"Sets how experts move, as a JSON object, from the engine's next start on; empty means the defaults."},
 	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy,
 	 "scheduling_policy",
-	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
+	"Sets the order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
 	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_speculative_config,
 	 "speculative_config",
-	"JSON object that says how tokens are guessed ahead, in models that are loaded from now on; empty means "
-	"not at all."},
+	"Sets speculative decoding, as a JSON object, in models that are loaded from now on; empty means none."},
 	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode,
 	 "logprobs_mode",
-	"What is told as log-probabilities: raw_logprobs, raw_logits, processed_logprobs or processed_logits."},
+	"Sets what is returned as log-probabilities: raw_logprobs, raw_logits, processed_logprobs or "
+	"processed_logits."},
 	{"vllm.prefix_cache_isolation", &vllm_prefix_cache_isolation, "role", PGC_SIGHUP, 0, check_isolation,
 	 "prefix_cache_isolation",
-	"Among whose requests prompts that begin alike are computed once: none (all roles'), role or database."},
+	"Sets which requests share cached prefixes: none (those of all roles), role or database."},
 	{"vllm.lora_dtype", &vllm_lora_dtype, "auto", PGC_SIGHUP, 0, check_lora_dtype, "lora_dtype",
 	"Sets the type in which adapters are kept: auto (their files'), float16, bfloat16 or float32."},
 	{"vllm.sleep_requests", &vllm_sleep_requests, "error", PGC_USERSET, 0, check_sleep_requests, NULL,
-	"What a call does whose model has been put to sleep: error, or wait until it wakes."},
+	"Sets what a call to a sleeping model does: error, or wait until the model wakes."},
 	{"vllm.traceparent", &vllm_traceparent, "", PGC_USERSET, 0, check_traceparent, NULL,
-	"Names the trace that LLM requests belong to, as the W3C's header traceparent does; empty means none."},
+	"Sets the W3C trace context (traceparent) of LLM requests; empty means none."},
 	{"vllm.tracestate", &vllm_tracestate, "", PGC_USERSET, 0, check_tracestate, NULL,
-	"What goes with vllm.traceparent, as the W3C's header tracestate."},
+	"Sets the W3C trace state (tracestate) that goes with vllm.traceparent."},
 	{"vllm.kv_offload_directory", &vllm_kv_offload_directory, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path,
 	 "kv_offload_directory",
-	"Sets the directory for what the KV caches lose, where the engine finds it again after a restart; empty "
-	"means none."},
+	"Sets the directory for blocks that the KV caches evict, where the engine finds them after a restart; "
+	"empty means none."},
 	{"vllm.seccomp", &vllm_seccomp, "on", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_seccomp, "seccomp",
 	"Filters the system calls of the engine, the HTTP server and the remote program, from their next start "
-	"on: on, off, or require, without which they don't start."},
+	"on: on, off, or require, which also forbids a start without the filter."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -756,8 +756,8 @@ vllm_guc_init(void)
 								check, NULL, NULL);
 	}
 	DefineCustomRealVariable("vllm.kv_cache_metrics_sample",
-							 "Sets the part of the KV cache's blocks whose lives the metrics tell of, in "
-							 "models that are loaded from now on; 0 means none.", NULL,
+							 "Sets the fraction of the KV cache's blocks whose lifetimes the metrics sample, "
+							 "in models that are loaded from now on; 0 means none.", NULL,
 							 &vllm_kv_metrics_sample, 0.01, 0, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.gpu_memory_utilization",
 							 "Sets the part of a GPU's memory that may be in use, by any process, when a "
@@ -772,7 +772,7 @@ vllm_guc_init(void)
 							 "over all its sessions; 0 means no limit.", NULL, &vllm_role_max_cost, 0, 0, 1e6,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.max_error_ratio",
-							 "Sets which part of a statement's LLM requests may fail and be NULL, of at "
+							 "Sets which fraction of a statement's LLM requests may fail and be NULL, of at "
 							 "least 20 that have finished, before the statement fails.", NULL,
 							 &vllm_max_error_ratio, 1, 0, 1, PGC_USERSET, 0, NULL, NULL, NULL);
 	for (int i = 0; i < (int) lengthof(string_rows); i++)

@@ -147,8 +147,8 @@ vllm_guc_http_init(void)
 								r->var == &vllm_http_port ? check_http_port : NULL, NULL, NULL);
 	}
 	DefineCustomBoolVariable("vllm.http_dev_mode",
-							 "Lets the HTTP server control the engine: /sleep, /wake_up, /pause and their "
-							 "kin.", NULL, &http_dev_mode, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+							 "Lets the HTTP server control the engine: /sleep, /wake_up, /pause and similar "
+							 "paths.", NULL, &http_dev_mode, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	for (int i = 0; i < lengthof(strings); i++)
 	{
 		const HttpString *r = &strings[i];

@@ -128,7 +128,7 @@ check_object(const char *text, const void *arg)
 			strcmp(method->text, k->method) != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("Key \"%s\" is not for the method \"%.64s\".", k->name, method->text)));
+					 errmsg("Key \"%s\" does not apply to the method \"%.64s\".", k->name, method->text)));
 		check_value(n, k);
 	}
 }

@@ -74,8 +74,8 @@ vllm_guc_remote_init(void)
 							   "empty means none.", NULL, &vllm_allowed_hosts, "", PGC_SIGHUP, 0, check_hosts,
 							   NULL, NULL);
 	DefineCustomStringVariable("vllm.remote_path",
-							   "Sets the path of the program that asks endpoints; empty means vllm_pg_remote "
-							   "beside the library.", NULL, &vllm_remote_path, "", PGC_SIGHUP,
+							   "Sets the path of the program that calls endpoints; empty means "
+							   "vllm_pg_remote beside the library.", NULL, &vllm_remote_path, "", PGC_SIGHUP,
 							   GUC_SUPERUSER_ONLY, check_file, NULL, NULL);
 	DefineCustomStringVariable("vllm.remote_ca_file",
 							   "Sets the path of the certificates of authorities that endpoints are checked "

@@ -365,7 +365,7 @@ job_refuse_rls(Oid relid, Oid owner)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("row-level security of relation \"%s\" applies to its owner, as whom the job runs",
 					get_rel_name(relid)),
-			 errdetail("Rows that a policy hides would be taken for deleted."),
+			 errdetail("The job would treat rows that a policy hides as deleted."),
 			 errhint("Use ALTER TABLE ... NO FORCE ROW LEVEL SECURITY, or give the owner BYPASSRLS.")));
 }
 

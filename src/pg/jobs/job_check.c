@@ -164,8 +164,8 @@ check_partition_owners(Relation rel)
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("partition \"%s\" has another owner than relation \"%s\"",
 							get_rel_name(lfirst_oid(lc)), RelationGetRelationName(rel)),
-					 errdetail("A job runs as the owner of its source, also what the partition's owner puts "
-							   "on the partition."),
+					 errdetail("A job runs as the owner of its source, and so does code that the partition's "
+							   "owner attaches to the partition."),
 					 errhint("Use ALTER TABLE ... OWNER TO.")));
 }
 
@@ -188,9 +188,9 @@ job_check_source(Relation rel)
 		check_partition_owners(rel);
 	if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(rel)) &&
 		list_length(find_inheritance_children(RelationGetRelid(rel), NoLock)) > 0)
-		job_refuse_source(rel, "Other tables inherit from it, whose rows its primary key does not tell "
-							   "apart.",
-						  "Make a job for each of the tables, or use partitions.");
+		job_refuse_source(rel, "Other tables inherit from it, and its primary key does not distinguish their "
+							   "rows.",
+						  "Create a job for each of the tables, or use partitions.");
 }
 
 void
@@ -322,7 +322,7 @@ job_check_target_column(NewJob *n, Oid type)
 	job_check_trigger_rights(RelationGetRelid(n->source), n->def.owner);
 	if (goes_in_circles(n))
 		job_bad_value("target_column", name,
-					  "The input is made of it, here or by other jobs: the job would never end.");
+					  "The input depends on it, directly or through other jobs, so the job would never end.");
 	refuse_taken_target(n);
 	check_assignable(name, type, att->atttypid);
 	job_check_column_type(att->atttypid, n->source->rd_rel->relowner);
@@ -437,7 +437,7 @@ job_check_chunking(const NewJob *n)
 	for (int i = 0; i < (int) lengthof(methods); i++)
 		known = known || strcmp(m, methods[i]) == 0;
 	if (!known)
-		job_bad_value("chunking", m, "It is one of none, tokens, sentences, markdown.");
+		job_bad_value("chunking", m, "Valid values are none, tokens, sentences and markdown.");
 	if (strcmp(m, "none") != 0 && n->target_table == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -517,8 +517,8 @@ try_statement(const NewJob *n, const char *sql)
 	if (!is_engine_missing(err))
 		ReThrowError(err);
 	ereport(NOTICE,
-			(errmsg("the job's settings could not be tried: %s",
-					err->message ? err->message : "there is no engine")));
+			(errmsg("could not test the job's settings: %s",
+					err->message ? err->message : "the inference engine is not available")));
 	return false;
 }
 
@@ -553,7 +553,7 @@ embedding_type(const NewJob *n)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("the side table of job \"%s\" has been dropped, or its column \"%s\"", n->def.name,
 						side_columns[2]),
-				 errhint("Drop the job and make it again.")));
+				 errhint("Drop the job and create it again.")));
 	get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
 	job_check_column_type(type, n->source->rd_rel->relowner);
 	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);

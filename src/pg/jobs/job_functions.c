@@ -137,10 +137,10 @@ set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 	if (by_default && model_only_generates(m))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the default model generates text, it was not made to embed texts"),
-				 errdetail("It is \"%s\".", m->name),
-				 errhint("Name a model made for that in the setting vllm.embedding_model, or in the call. "
-						 "One that is named is asked, whatever it was made for.")));
+				 errmsg("the default model generates text and was not made to embed texts"),
+				 errdetail("The default model is \"%s\".", m->name),
+				 errhint("Name an embedding model in the setting vllm.embedding_model or in the call. A "
+						 "model that is named is used, whatever it was made for.")));
 	n->def.model = pstrdup(catalog_called(m));
 	/*
 	 * the model may have been dropped before the lock; after it, the model can't be dropped until the
@@ -304,7 +304,7 @@ set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_a
 	n->backfill = PG_ARGISNULL(backfill) ? "missing" : text_arg(fcinfo, backfill);
 	if (strcmp(n->backfill, "missing") != 0 && strcmp(n->backfill, "all") != 0 &&
 		strcmp(n->backfill, "none") != 0)
-		job_bad_value("backfill", n->backfill, "It is one of missing, all, none.");
+		job_bad_value("backfill", n->backfill, "Valid values are missing, all and none.");
 	n->def.max_attempts = positive_arg(fcinfo, max_attempts, "max_attempts", 1, 5);
 }
 
@@ -537,7 +537,7 @@ set_served(NewJob *n, FunctionCallInfo fcinfo)
 			n->def.schedule = NULL;
 		else if (!job_schedule(n->def.schedule, &from, &until))
 			job_bad_value("schedule", n->def.schedule,
-						  "It is a time of day as '22:00-06:00', or '' for always.");
+						  "Give a time of day such as '22:00-06:00', or '' for always.");
 	}
 	if (!PG_ARGISNULL(17))
 		n->def.state = PG_GETARG_BOOL(17) ? "active" : "paused";
@@ -595,7 +595,7 @@ llm_alter_job(PG_FUNCTION_ARGS)
 				 errmsg("the source of job \"%s\" has been dropped", j->name),
 				 errhint("llm_drop_job() removes the job.")));
 	if (rows && !is_backfill(rows))
-		job_bad_value("backfill", rows, "It is one of missing, all, none.");
+		job_bad_value("backfill", rows, "Valid values are missing, all and none.");
 	/*
 	 * with both locks, taken in the order of RENAME COLUMN (the table's first), no other transaction
 	 * changes the job
@@ -769,7 +769,7 @@ llm_backfill_job(PG_FUNCTION_ARGS)
 	char	   *rows = PG_ARGISNULL(1) ? "all" : text_arg(fcinfo, 1);
 
 	if (!is_backfill(rows))
-		job_bad_value("rows", rows, "It is one of missing, all, none.");
+		job_bad_value("rows", rows, "Valid values are missing, all and none.");
 	change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = "
 			  "0 WHERE job = $1", rows);
 	change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL);

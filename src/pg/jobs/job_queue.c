@@ -142,7 +142,8 @@ job_check_key_type(const char *column, Oid type)
 	if (text_depends_on_settings(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("column \"%s\" of the primary key has type %s, which a job can't have in its key",
+				 errmsg("column \"%s\" of the primary key has type %s, which is not supported in the key of "
+						"a job",
 						column, format_type_be(type)),
 				 errdetail("The text of its values depends on lc_monetary or on names that can change."),
 				 errhint("Use numeric instead of money, and oid or text instead of a type that stands for a "

@@ -70,7 +70,7 @@ job_check_column_type(Oid type, Oid owner)
 	if (!type_is_trusted_by(type, owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the job needs a column of type %s, which belongs to another role, or is made of one "
+				 errmsg("the job needs a column of type %s, which belongs to another role or contains a type "
 						"that does", format_type_be(type)),
 				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the "
 						   "job's owner."),
@@ -102,8 +102,8 @@ check_value_type(Oid type, Oid owner)
 	if (!type_is_trusted_by(type, owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the job's input has a value of type %s, which belongs to another role, or is made "
-						"of one that does", format_type_be(type)),
+				 errmsg("the job's input has a value of type %s, which belongs to another role or contains a "
+						"type that does", format_type_be(type)),
 				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the "
 						   "job's owner."),
 				 errhint("Use types, and functions that return types, of the table's owner or of a "

@@ -164,15 +164,16 @@ condition_walker(Node *node, void *context)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("the condition of trigger \"%s\" calls a function that is not immutable",
 						(char *) context),
-				 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner."),
-				 errhint("Look at the condition in a function, by a trigger without WHEN.")));
+				 errdetail("A role with TRIGGER on the table may have created it, and it runs as the job's "
+						   "owner."),
+				 errhint("Test the condition in the trigger function, and omit WHEN.")));
 	/* making a value of a domain runs its checks, which may call PostgreSQL's own functions */
 	if (job_is_value(node) && !type_is_trusted_by(exprType(node), GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("the condition of trigger \"%s\" has a value of type %s, which is not trusted",
 						(char *) context, format_type_be(exprType(node))),
-				 errdetail("The type belongs to another role, or is made of one that does.")));
+				 errdetail("The type belongs to another role or contains a type that does.")));
 	return expression_tree_walker(node, condition_walker, context);
 }
 
@@ -187,7 +188,8 @@ check_condition_objects(Node *when, const char *trigger)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("the condition of trigger \"%s\" uses %s, which belongs to another role",
 						trigger, getObjectDescription(a, false)),
-				 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner.")));
+				 errdetail("A role with TRIGGER on the table may have created it, and it runs as the job's "
+						   "owner.")));
 }
 
 /* ERROR (42501, 42804) if a trigger's condition does more than compare values of trusted types. */
@@ -206,9 +208,9 @@ check_triggers(Relation rel)
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("the condition of trigger \"%s\" on relation \"%s\" is volatile",
 							t->tgname, RelationGetRelationName(rel)),
-					 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's "
-							   "owner."),
-					 errhint("Look at the condition in a function, by a trigger without WHEN.")));
+					 errdetail("A role with TRIGGER on the table may have created it, and it runs as the "
+							   "job's owner."),
+					 errhint("Test the condition in the trigger function, and omit WHEN.")));
 		(void) condition_walker(when, t->tgname);
 		check_condition_objects(when, t->tgname);
 	}

@@ -114,7 +114,7 @@ job_object_owner(const ObjectAddress *a)
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("what the input of a job uses has been dropped")));
+				 errmsg("an object that the input of a job uses has been dropped")));
 	owner = DatumGetObjectId(SysCacheGetAttr(cache, tuple, attno, &isnull));
 	ReleaseSysCache(tuple);
 	return owner;
@@ -320,10 +320,10 @@ require_known(const JobUses *uses, const ObjectAddress *a, Oid owner)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 			 job_trusts(job_object_owner(a), owner) ?
-			 errmsg("the input uses %s, which it did not when the job was made: llm_resume_job() takes this "
-					"meaning, llm_alter_job() another input", name) :
-			 errmsg("the input uses %s, which it did not when the job was made, and which belongs to another "
-					"role: llm_alter_job() takes another input", name)));
+			 errmsg("the input uses %s, which it did not use when the job was created: llm_resume_job() "
+					"accepts this, llm_alter_job() sets another input", name) :
+			 errmsg("the input uses %s, which it did not use when the job was created, and which belongs to "
+					"another role: llm_alter_job() sets another input", name)));
 }
 
 void

@@ -312,7 +312,7 @@ fail_job(JobRun *j, const ErrorData *e)
 	ereport(LOG,
 			(errmsg("LLM job \"%s\" has failed", j->def->name),
 			 errdetail("%s", f.reason),
-			 errhint("Put right what is wrong, then call llm_resume_job().")));
+			 errhint("Correct the cause, then call llm_resume_job().")));
 	if (jobs_transaction(fail_step, j, &f, "fail") == NULL)
 		j->failed = true;
 	else
@@ -383,7 +383,7 @@ set_aside(void)
 
 		if (times < JOBS_CRASHES || j->failed)
 			continue;
-		e.message = psprintf("the worker has crashed %d times while it was at the job", times);
+		e.message = psprintf("the worker has crashed %d times while it processed the job", times);
 		fail_job(j, &e);
 		if (j->failed)
 			jobs_crash_forget(j->def->id);
@@ -777,7 +777,7 @@ log_failures(JobRun *j, const WriteResult *r)
 	ereport(LOG,
 			(errmsg("LLM job \"%s\" has given up rows", j->def->name),
 			 errdetail("The last error: %s", error_text(r->last_error)),
-			 errhint("The view llm_job_failures lists them, llm_retry_job() has them tried again.")));
+			 errhint("The view llm_job_failures lists them; llm_retry_job() queues them again.")));
 }
 
 static void

@@ -87,7 +87,7 @@ map_file(void)
 		ereport(LOG,
 				(errcode_for_file_access(),
 				 errmsg("could not map file \"%s\": %m", CRASH_FILE),
-				 errdetail("A job at which workers crash is not set aside.")));
+				 errdetail("A job that crashes its workers will not be set to failed.")));
 	if (fd >= 0)
 		(void) close(fd);
 	return p == MAP_FAILED ? NULL : p;

@@ -65,7 +65,7 @@ key_changed(const JobDef *def)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 			 errmsg("the primary key of %s has changed since the job was made", relation_name(def->source)),
-			 errhint("Drop the job and make it again.")));
+			 errhint("Drop the job and create it again.")));
 }
 
 static void
@@ -316,7 +316,7 @@ require_triggers(const JobDef *def)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the job's triggers on %s do not exist", relation_name(def->source)),
-				 errhint("If this is not a restore that goes on, drop the job and make it again.")));
+				 errhint("Unless a restore is still running, drop the job and create it again.")));
 }
 
 /*

@@ -161,10 +161,10 @@ http_process_ended(int status)
 	if (WIFSIGNALED(status))
 		ereport(LOG, (errmsg("the HTTP server was terminated by signal %d%s", WTERMSIG(status),
 							 spawn_signal_note(WTERMSIG(status))),
-					  errdetail("It is started again in %d ms.", door.backoff)));
+					  errdetail("It will be restarted in %d ms.", door.backoff)));
 	else
 		ereport(LOG, (errmsg("the HTTP server exited with status %d", code),
-					  errdetail("It is started again in %d ms.", door.backoff)));
+					  errdetail("It will be restarted in %d ms.", door.backoff)));
 }
 
 /* Ask the leaving process to end; it completes its requests first. */

@@ -157,6 +157,6 @@ vslot_care_turn(void)
 	for (int i = 0; i < n; i++)
 		ereport(LOG,
 				(errmsg("request slot %d is damaged", damaged[i]),
-				 errdetail("Its words in the memory that is shared with the engine were written over. It is "
-						   "used again when both sides have let go of it.")));
+				 errdetail("Its words in the memory that is shared with the engine were overwritten. It is "
+						   "reused when both sides have released it.")));
 }

@@ -448,7 +448,7 @@ make_groups(ChildFds *fds, char **why)
 	if (world() * vllm_data_parallel_size > RANKS_MOST)
 	{
 		*why = psprintf("Settings vllm.tensor_parallel_size, vllm.pipeline_parallel_size and "
-						"vllm.data_parallel_size ask for %d ranks, of %d at most.",
+						"vllm.data_parallel_size require %d ranks; the maximum is %d.",
 							world() * vllm_data_parallel_size, RANKS_MOST);
 		return false;
 	}
@@ -495,10 +495,11 @@ spawn_engine(EngineProcess *p, int side, char **why)
 	if (spawn_memory_limit() != vllm_engine_memory_limit)
 		ereport(WARNING,
 				(errmsg("setting vllm.engine_memory_limit is ignored: vllm.device is \"%s\"", vllm_device),
-				 errdetail("It limits address space, of which CUDA takes far more than memory.")));
+				 errdetail("It limits address space, and CUDA reserves far more address space than "
+						   "memory.")));
 	if (memory != 0 && memory < vllm_geometry.total_size)
 	{
-		*why = psprintf("Setting vllm.engine_memory_limit is %d MB, but the arena alone is of %d MB.",
+		*why = psprintf("Setting vllm.engine_memory_limit is %d MB, but the arena alone takes %d MB.",
 						vllm_engine_memory_limit, (int) (vllm_geometry.total_size / (1024 * 1024)) + 1);
 		return false;
 	}

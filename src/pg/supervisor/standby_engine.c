@@ -139,7 +139,7 @@ begin(void)
 		return;
 	if (pg_atomic_read_u32(&s->state) != VLLM_READY)
 	{
-		fail("The engine that serves is not ready.");
+		fail("The current engine is not ready.");
 		return;
 	}
 	childlog_reset(other.proc.log);
@@ -192,7 +192,7 @@ ended(int status)
 
 	gone();
 	if (was == SB_RETIRING)
-		ereport(LOG, (errmsg("the inference engine that has served has ended")));
+		ereport(LOG, (errmsg("the previous inference engine has ended")));
 	else if (WIFSIGNALED(status))
 		fail(psprintf("The new engine process was terminated by signal %d%s%s%s.", WTERMSIG(status),
 					  spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last));
@@ -220,7 +220,7 @@ switch_over(void)
 	retire_by = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), drain_ms);
 	stale = true;
 	set_upgrade(VUP_DONE, NULL);
-	ereport(LOG, (errmsg("the inference engine was changed, the old one with pid %d finishes what it has",
+	ereport(LOG, (errmsg("a new inference engine serves; the old one with pid %d finishes its requests",
 						 (int) other.proc.pid)));
 }
 
@@ -237,7 +237,7 @@ retire(TimestampTz now)
 	if (in_use && now < retire_by)
 		return;
 	if (in_use)
-		ereport(LOG, (errmsg("the inference engine that has served still has requests; they are given up")));
+		ereport(LOG, (errmsg("the previous inference engine still has requests; they are abandoned")));
 	engine_send(&other, CONTROL_STOP "\n");
 	other.drain_at = TimestampTzPlusMilliseconds(now, engine_stop_timeout());
 }
@@ -269,7 +269,7 @@ standby_turn(void)
 		else if (role == SB_RETIRING)
 			retire(now);
 		else if (role != SB_NONE && pg_atomic_read_u32(&vllm_shared->state) != VLLM_READY)
-			fail("The engine that serves has ended meanwhile.");
+			fail("The current engine has ended meanwhile.");
 		u = upgrade();
 	}
 	if (u == VUP_WANTED)

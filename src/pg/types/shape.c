@@ -57,7 +57,7 @@ no_shape(const TypeShape *s, const char *why)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("there is no JSON schema for type %s", format_type_be(s->type)),
 			 errdetail("%s", why),
-			 errhint("Use text there, and cast what comes out.")));
+			 errhint("Use text there, and cast the result.")));
 }
 
 Datum

@@ -253,7 +253,7 @@ check_members(const TypeShape *s, const JsonNode *j, const ValuePlace *at)
 			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "type %s has no attribute \"%s\"",
 						  format_type_be(s->type), m->key);
 		if (seen[i])
-			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "attribute \"%s\" is there twice", m->key);
+			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "attribute \"%s\" occurs twice", m->key);
 		seen[i] = true;
 	}
 	pfree(seen);
