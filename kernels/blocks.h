@@ -33,6 +33,8 @@ typedef enum KType
 	KT_NV4,
 	KT_INT8,
 	KT_FP8,
+	KT_Q4_0F,					/* Q4_0 and Q4_1 whose activations are not rounded: the same blocks */
+	KT_Q4_1F,
 	KT_COUNT,
 
 	/* Only in files: types of quantized checkpoints, and GGUF's NVFP4.  Readers (KReader) accept them;

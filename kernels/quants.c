@@ -329,6 +329,8 @@ static const struct
 	[KT_NV4] = {"NVFP4", 32, sizeof(KBlockNV4), false, true, get_nv4},
 	[KT_INT8] = {"INT8", 1, 1, false, false, NULL},
 	[KT_FP8] = {"FP8", 1, 1, false, false, NULL},
+	[KT_Q4_0F] = {"Q4_0 x float", 32, sizeof(KBlockQ4_0), false, false, get_q4_0},
+	[KT_Q4_1F] = {"Q4_1 x float", 32, sizeof(KBlockQ4_1), true, false, get_q4_1},
 };
 
 const char *

@@ -274,6 +274,27 @@ v_load_fp8(const uint8_t *p)
 				  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 
+/*
+ * The 4 high bits of 8 bytes as floats.  They are shifted down when they are integers, which needs no
+ * constants: these need registers, too.
+ */
+static inline __m256
+high_4bit(__m128i u, bool is_signed)
+{
+	if (is_signed)
+		return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_cvtepi8_epi32(u), 4));
+	return _mm256_cvtepi32_ps(_mm256_srli_epi32(_mm256_cvtepu8_epi32(u), 4));
+}
+
+/* the low 4 bits of each of 16 bytes (shift 4) or the high ones (shift 0), signed or not */
+static inline v16
+v_load_4bit(const uint8_t *p, int shift, bool is_signed)
+{
+	__m128i		u = _mm_slli_epi16(_mm_loadu_si128((const __m128i *) (const void *) p), shift);
+
+	return (v16) {high_4bit(u, is_signed), high_4bit(_mm_srli_si128(u, 8), is_signed)};
+}
+
 static inline void
 v_store_f16(uint16_t *p, v16 x)
 {
@@ -429,6 +450,12 @@ static inline qf
 qf_load_fp8(const uint8_t *p)
 {
 	return load_fp8x8(p);
+}
+
+static inline qf
+qf_load_4bit(const uint8_t *p, int shift, bool is_signed)
+{
+	return high_4bit(_mm_slli_epi16(_mm_loadl_epi64((const __m128i *) (const void *) p), shift), is_signed);
 }
 
 static inline qf

@@ -237,6 +237,20 @@ v_load_fp8(const uint8_t *p)
 	return _mm512_cvtph_ps(halves_fp8(p));
 }
 
+/*
+ * The low 4 bits of each of 16 bytes (shift 4) or the high ones (shift 0), signed or not.  They are shifted
+ * down when they are integers, which needs no constants: these need registers, too.
+ */
+static inline v16
+v_load_4bit(const uint8_t *p, int shift, bool is_signed)
+{
+	__m128i		u = _mm_slli_epi16(_mm_loadu_si128((const __m128i *) (const void *) p), shift);
+
+	if (is_signed)
+		return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_cvtepi8_epi32(u), 4));
+	return _mm512_cvtepi32_ps(_mm512_srli_epi32(_mm512_cvtepu8_epi32(u), 4));
+}
+
 static inline void
 v_store_f16(uint16_t *p, v16 x)
 {
@@ -376,6 +390,12 @@ static inline qf
 qf_load_fp8(const uint8_t *p)
 {
 	return v_load_fp8(p);
+}
+
+static inline qf
+qf_load_4bit(const uint8_t *p, int shift, bool is_signed)
+{
+	return v_load_4bit(p, shift, is_signed);
 }
 
 static inline qf

@@ -308,6 +308,23 @@ v_load_fp8(const uint8_t *p)
 }
 
 static inline f4
+f4_load_4bit(const uint8_t *p, int shift, bool is_signed)
+{
+	u4			u = {p[0], p[1], p[2], p[3]};
+
+	u <<= 24 + shift;
+	return __builtin_convertvector(is_signed ? (i4) u >> 28 : (i4) (u >> 28), f4);
+}
+
+/* the low 4 bits of each of 16 bytes (shift 4) or the high ones (shift 0), signed or not */
+static inline v16
+v_load_4bit(const uint8_t *p, int shift, bool is_signed)
+{
+	return (v16) {f4_load_4bit(p, shift, is_signed), f4_load_4bit(p + 4, shift, is_signed),
+		f4_load_4bit(p + 8, shift, is_signed), f4_load_4bit(p + 12, shift, is_signed)};
+}
+
+static inline f4
 f4_load_e5m2(const uint8_t *p)
 {
 	return f4_of_f16((u4) {p[0], p[1], p[2], p[3]} << 8);

@@ -25,6 +25,7 @@
 #undef _mm512_cvtepi8_epi32
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepu8_epi16
+#undef _mm512_cvtepu8_epi32
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtps_epi32
 #undef _mm512_cvtps_ph
@@ -40,6 +41,7 @@
 #define _mm512_cvtepi8_epi32	emu_cvtepi8_epi32
 #define _mm512_cvtepu16_epi32	emu_cvtepu16_epi32
 #define _mm512_cvtepu8_epi16	emu_cvtepu8_epi16
+#define _mm512_cvtepu8_epi32	emu_cvtepu8_epi32
 #define _mm512_cvtph_ps			emu_cvtph_ps
 #define _mm512_cvtps_epi32		emu_cvtps_epi32
 #define _mm512_cvtps_ph			emu_cvtps_ph
@@ -118,6 +120,17 @@ emu_cvtepu16_epi32(__m256i a)
 
 	for (int i = 0; i < 16; i++)
 		r.l[i] = x.l[i];
+	return EMU_CAST(__m512i, EmuI, r);
+}
+
+static inline __m512i
+emu_cvtepu8_epi32(__m128i a)
+{
+	EmuQ		x = EMU_CAST(EmuQ, __m128i, a);
+	EmuI		r;
+
+	for (int i = 0; i < 16; i++)
+		r.l[i] = (uint8_t) x.l[i];
 	return EMU_CAST(__m512i, EmuI, r);
 }
 

@@ -164,6 +164,23 @@ dot_fp8(const uint8_t *w, const float *x, int k)
 	return acc;
 }
 
+/* the same for 4 bits and float activations */
+static float
+dot_w4(KType t, const uint8_t *w, const float *x, int k)
+{
+	float		acc = 0.0f,
+				wide[KGROUP];
+	size_t		bytes = ktype_row_bytes(t, KGROUP);
+
+	for (int at = 0; at < k; at += KGROUP, w += bytes)
+	{
+		kblock_to_float(t, w, KGROUP, wide);
+		for (int i = 0; i < KGROUP; i++)
+			acc = fmaf(x[at + i], wide[i], acc);
+	}
+	return acc;
+}
+
 static void
 ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	   float *y, int ldy, const float *bias, void *ws)
@@ -180,6 +197,8 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 				acc = dot_int8(mat_rowp(w, j), xi, w->k);
 			else if (w->type == KT_FP8)
 				acc = dot_fp8(mat_rowp(w, j), xi, w->k);
+			else if (w->type == KT_Q4_0F || w->type == KT_Q4_1F)
+				acc = dot_w4(w->type, mat_rowp(w, j), xi, w->k);
 			else if (ktype_grouped(w->type))
 				acc = dot_groups(w->type, mat_rowp(w, j), xi, w->k);
 			else

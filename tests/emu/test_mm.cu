@@ -508,8 +508,8 @@ main(void)
 		{
 			int			block = ktype_block((KType) t);
 
-			/* tested elsewhere; Q8_0 on GPUs */
-			if (t == KT_INT8 || t == KT_NV4)
+			/* tested elsewhere; Q8_0 on GPUs; types of CPUs only */
+			if (t == KT_INT8 || t == KT_NV4 || t > KT_FP8)
 				continue;
 			RUN(one((KType) t, as, as == KT_BF16 ? ROWS : 34, as == KT_BF16 ? 70 : 1,
 					block == 256 ? 1280 : 1088 + (block == 1 ? 5 : 0), 1288, as == KT_BF16));

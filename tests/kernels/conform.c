@@ -126,7 +126,7 @@ rnd_row(KType t, int k, uint8_t *row)
 	}
 	else
 		put_scales(t, k, row, 0);
-	if (t == KT_Q4_1 || t == KT_Q5_1 || t == KT_Q4_K || t == KT_Q5_K)
+	if (t == KT_Q4_1 || t == KT_Q5_1 || t == KT_Q4_K || t == KT_Q5_K || t == KT_Q4_1F)
 		put_scales(t, k, row, 2);
 }
 

@@ -158,7 +158,7 @@ test_grouped(const Impl *im)
 			continue;
 		check_group(im, (KType) t, 200, im->slow ? 256 : 512);
 		check_group(im, (KType) t, 37, any ? 77 : 256);
-		if (!im->slow && !im->emulated && (t == KT_BF16 || t == KT_Q4_K || t == KT_INT8 || t == KT_FP8))
+		if (!im->slow && !im->emulated && (t == KT_BF16 || t == KT_Q4_K || t >= KT_INT8))
 			check_group(im, (KType) t, 512, any ? 1030 : 1536);
 	}
 }

@@ -269,7 +269,7 @@ check_row_lookup(const Impl *im, Mats *m)
 static void
 check_all(const Impl *im, Mats *m, const float *bias)
 {
-	bool		is_float = m->type <= KT_BF16 || m->type == KT_FP8;
+	bool		is_float = m->type <= KT_BF16 || m->type >= KT_FP8;
 	bool		exact = !is_float || (im->fused && !(im->pairs && m->type == KT_BF16));
 	double		bound = im->pairs ? 2e-5 : 1e-12;
 
@@ -551,6 +551,51 @@ check_fp8(const Impl *im, int n, int k)
 	free_mats(&m);
 }
 
+/*
+ * 4 bits for float activations: the bits are those of F32 with the numbers that the codes and scales stand
+ * for.
+ */
+static void
+check_w4(const Impl *im, KType type, KType rounded, int n, int k)
+{
+	static const int batches[] = {1, 2, 3, 5, 17, MAX_ROWS};
+	size_t		row = ktype_row_bytes(type, k);
+	float	   *floats = xalloc((size_t) n * k * sizeof(float));
+	void	   *ws = xalloc(im->k->mm_scratch(KT_F32, MAX_ROWS, k));
+	Mats		m;
+	KMat		f;
+	int			wrong = 0;
+
+	make_mats(&m, im, type, n, k, false);
+	for (int j = 0; j < n; j++)
+	{
+		uint16_t	odd[] = {0, 0x8000, 0x0001, 0x7bff};
+
+		/* no scale, the smallest and the largest */
+		memcpy(m.src + row * (size_t) j, &odd[j % 4], sizeof(odd[0]));
+		kblock_to_float(rounded, m.src + row * (size_t) j, k, floats + (size_t) j * k);
+	}
+	free(m.mat.data);
+	m.mat = pack(im->k, &m, 0xa5);
+	f = pack_floats(im->k, floats, n, k);
+	for (size_t b = 0; b < sizeof(batches) / sizeof(batches[0]); b++)
+	{
+		im->k->mm(pools[2], &m.mat, m.x, batches[b], m.ldx, m.y, m.ldy, m.bias, m.ws);
+		im->k->mm(pools[1], &f, m.x, batches[b], m.ldx, m.want, m.ldy, m.bias, ws);
+		for (int i = 0; i < batches[b]; i++)
+			wrong += memcmp(m.y + (size_t) i * m.ldy, m.want + (size_t) i * m.ldy,
+							(size_t) n * sizeof(float)) != 0;
+	}
+	EXPECT(wrong == 0, "%s mm %s [%d][%d]: %d rows are not F32's", im->k->name, ktype_name(type), n, k,
+		   wrong);
+	EXPECT(n % 16 != 0 || im->k == ref || m.mat.nbytes * 16 == (size_t) n * k * (type == KT_Q4_0F ? 9 : 10),
+		   "%s: %s takes %zu bytes", im->k->name, ktype_name(type), m.mat.nbytes);
+	free(floats);
+	free(ws);
+	free(f.data);
+	free_mats(&m);
+}
+
 void
 test_mm(const Impl *im)
 {
@@ -575,6 +620,10 @@ test_mm(const Impl *im)
 	test_int8_small_extremes(im);
 	check_fp8(im, 50, 390);
 	check_fp8(im, 16, 128);
+	check_w4(im, KT_Q4_0F, KT_Q4_0, 50, 416);
+	check_w4(im, KT_Q4_0F, KT_Q4_0, 64, 128);
+	check_w4(im, KT_Q4_1F, KT_Q4_1, 50, 416);
+	check_w4(im, KT_Q4_1F, KT_Q4_1, 64, 128);
 	for (int t = 0; t < KT_COUNT; t++)
 		for (int i = 0; i < count; i++)
 		{
@@ -586,7 +635,7 @@ test_mm(const Impl *im)
 		}
 	for (int t = KT_BF16 + 1; t < KT_COUNT; t++)
 	{
-		if (im->k->mat_bytes(t, 64, 512) == 0 || t == KT_FP8)
+		if (im->k->mat_bytes(t, 64, 512) == 0 || t >= KT_FP8)
 			continue;
 		check_extremes(im, t, 3);
 		check_extremes(im, t, im->slow ? 5 : im->emulated ? 13 : MANY_ROWS);

@@ -187,10 +187,12 @@ fs_panel_bytes(const MmJob *j)
 	return j->pe * j->wsize;
 }
 
-/* offset of step k of a panel */
+/* offset of step k of a panel, of its group for 4 bits */
 static inline size_t
 fs_at(const MmJob *j, int k)
 {
+	if (is_w4(j->w->type))
+		return w4_at(j->w->type, (size_t) k);
 	return j->w->type == KT_FP8 ? fp8_at((size_t) k) : (size_t) k * PANEL * j->wsize;
 }
 
@@ -222,7 +224,7 @@ fs_fetch(FsBlock *b, int col, int end, int k0, int steps, int tiles)
 		return;
 	b->ahead = (const uint8_t *) j->w->data + (size_t) (col / PANEL) * fs_panel_bytes(j) +
 		fs_at(j, k0);
-	b->run = (size_t) k_min(steps, j->w->k - k0) * PANEL * j->wsize;
+	b->run = fs_at(j, k_min(k0 + steps, j->w->k)) - fs_at(j, k0);
 	b->at = 0;
 	groups = k_max(1, tiles / b->panels) * k_max(1, b->n / FS_GROUP);
 	b->lines = (int) ((b->run + 63) / 64 + (size_t) groups - 1) / groups;
@@ -278,6 +280,44 @@ fs_widen_fp8(FsBlock *b, int col, int nv)
 	}
 }
 
+/* Do the same for 4 bits.  A block consists of whole halves of groups. */
+static void
+fs_widen_w4(FsBlock *b, int col, int nv)
+{
+	const MmJob *j = b->j;
+	KType		t = j->w->type;
+
+	for (int v = 0; v < nv; v++)
+	{
+		size_t		c = (size_t) (col + v * FS_LANES);
+		const uint8_t *panel = (const uint8_t *) j->w->data + c / PANEL * fs_panel_bytes(j);
+		float	   *to = b->w + v * FS_LANES;
+
+		for (int k = b->k0; k < b->k0 + b->n; k += W4_HALF)
+		{
+			const uint8_t *head = panel + w4_at(t, (size_t) k) + c % PANEL * sizeof(uint16_t);
+			const uint8_t *codes = panel + w4_at(t, (size_t) k) + W4_HEAD(t) + c % PANEL;
+			qf			d = qf_load_f16(head),
+						m = t == KT_Q4_1F ? qf_load_f16(head + W4_SCALES) : qf_set1(0.0f);
+
+			for (int i = 0; i < W4_HALF; i++, codes += PANEL, to += nv * FS_LANES)
+				if (t == KT_Q4_0F)
+					qf_store(to, qf_mul(k % W4_GROUP == 0 ? qf_load_4bit(codes, 4, true) :
+										qf_load_4bit(codes, 0, true), d));
+				else
+					qf_store(to, qf_fma(k % W4_GROUP == 0 ? qf_load_4bit(codes, 4, false) :
+										qf_load_4bit(codes, 0, false), d, m));
+		}
+	}
+}
+
+/* Return true if the weights are widened to b->w before the first tile. */
+static inline bool
+fs_widens_first(KType t)
+{
+	return t == KT_FP8 || is_w4(t);
+}
+
 /* multiply tile number t by the block of nv vectors from col on */
 static void
 fs_tile(FsBlock *b, int t, int col, int nv)
@@ -305,7 +345,9 @@ fs_tile(FsBlock *b, int t, int col, int nv)
 	}
 	if (t == b->t0 && j->w->type == KT_FP8)
 		fs_widen_fp8(b, col, nv);
-	if (t == b->t0 && j->w->type != KT_FP8)
+	if (t == b->t0 && is_w4(j->w->type))
+		fs_widen_w4(b, col, nv);
+	if (t == b->t0 && !fs_widens_first(j->w->type))
 	{
 		fs_sources(b, col, nv, tile.src);
 		first[j->w->type][nv] (&tile);

@@ -4,7 +4,8 @@
  *
  * Layout of F32, F16, BF16: panels of 16 output columns, each [k][16] elements, the last panel padded
  * with zeros to 16.  With MM_BF16_PAIRS, BF16 is [k/2][16][2] instead (k odd: a zero), as vdpbf16ps
- * requires.  FP8: tmpl_fp8.h.  Quantized formats: panels of 32 columns, see tmpl_qpack.h.
+ * requires.  FP8: tmpl_fp8.h.  4 bits for float activations: tmpl_w4.h.  Quantized formats: panels of 32
+ * columns, see tmpl_qpack.h.
  *
  * A product's work is divided into chunks of whole panels; rows within a chunk are divided evenly into
  * register tiles.  Neither division changes the order of any sum (tmpl_tile.h, tmpl_qtile.h).  For
@@ -13,6 +14,7 @@
 #define PANEL		16
 
 #include "cpu/tmpl/tmpl_fp8.h"
+#include "cpu/tmpl/tmpl_w4.h"
 
 typedef struct MmJob
 {
@@ -26,7 +28,7 @@ typedef struct MmJob
 	const float *bias;
 	const TileRow *tiles;
 	int			ksteps;			/* rows of 16 elements in a panel */
-	size_t		pe;				/* elements of a panel, FP8's scales included */
+	size_t		pe;				/* elements of a panel; FP8 and 4 bits: its bytes */
 	size_t		wsize;			/* bytes of such an element */
 	int			units;			/* units of 64 columns */
 	int			nchunks;
@@ -68,7 +70,7 @@ panel_at(KType t, size_t k, size_t c)
 static inline bool
 is_quantized(KType t)
 {
-	return t > KT_BF16 && t != KT_FP8;
+	return t > KT_BF16 && t < KT_FP8;
 }
 
 static inline size_t
@@ -78,6 +80,8 @@ panel_bytes(KType t, int k)
 		return q_panel_bytes(t, k);
 	if (t == KT_FP8)
 		return fp8_panel_bytes(k);
+	if (is_w4(t))
+		return w4_at(t, (size_t) k);
 	if (BF16_PAIRS && t == KT_BF16)
 		k = (k + 1) & ~1;
 	return (size_t) k * PANEL * kv_elem(t);
@@ -94,7 +98,8 @@ mat_bytes(KType type, int n, int k)
 {
 	int			cols = panel_cols(type);
 
-	if (type >= KT_COUNT || (is_quantized(type) && !q_shape_ok(type, k)))
+	if (type >= KT_COUNT || (is_quantized(type) && !q_shape_ok(type, k)) ||
+		(is_w4(type) && k % W4_GROUP != 0))
 		return 0;
 	return ((size_t) n + cols - 1) / cols * panel_bytes(type, k);
 }
@@ -174,6 +179,8 @@ mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 			rows[c] = p * PANEL + c < m->n ? ktensor_row(src, p * PANEL + c) : NULL;
 		if (m->type == KT_FP8)
 			fp8_pack_panel((uint8_t *) m->data + (size_t) p * pb, rows, m->k);
+		else if (is_w4(m->type))
+			w4_pack_panel(m->type, (uint8_t *) m->data + (size_t) p * pb, rows, m->k);
 		else
 			pack_float_panel(m->type, (uint8_t *) m->data + (size_t) p * pb, rows, m->k);
 	}
@@ -190,6 +197,8 @@ mat_row(const KMat *m, int j, float *out)
 		q_mat_row(m, j, out);
 	else if (m->type == KT_FP8)
 		fp8_panel_row(panel, j % PANEL, m->k, out);
+	else if (is_w4(m->type))
+		w4_panel_row(m->type, panel, j % PANEL, m->k, out);
 	else
 		for (int i = 0; i < m->k; i++)
 			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, j % PANEL));
@@ -341,6 +350,11 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 	{
 		j.tiles = fp8_tiles;
 		j.pe = fp8_panel_bytes(w->k);
+	}
+	else if (is_w4(w->type))
+	{
+		j.tiles = w4_tiles[w->type == KT_Q4_1F];
+		j.pe = panel_bytes(w->type, w->k);
 	}
 	else if (!is_quantized(w->type))
 		j.tiles = tiles[w->type];

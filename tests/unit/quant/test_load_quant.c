@@ -17,7 +17,7 @@ test_table(void)
 	{
 		const Quant *q = quant_get((KType) t);
 
-		if (t == KT_INT8 || t == KT_FP8 || t == KT_NF4 || t == KT_FP4 || t == KT_NV4)
+		if (t >= KT_INT8 || t == KT_NF4 || t == KT_FP4 || t == KT_NV4)
 		{
 			CHECK(q == NULL, "%s is in no file", ktype_name((KType) t));
 			continue;
