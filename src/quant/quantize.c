@@ -29,23 +29,27 @@
 #define SUB6 16					/* weights of a sub-block of Q6_K */
 #define QNAN 0x7e00				/* the bits of a NaN in half precision */
 
+/* each scheme, and after it the same with float activations */
+#define SCHEME(name, matrix, head, is_float) \
+	{name, matrix, head, is_float, false}, {name " x float", matrix, head, is_float, true}
+
 static const QuantScheme schemes[] = {
-	{"int8", KT_INT8, KT_INT8, false},
-	{"q8_0", KT_Q8_0, KT_Q8_0, false},
-	{"q6_k", KT_Q6_K, KT_Q6_K, false},
-	{"q4_0", KT_Q4_0, KT_Q6_K, false},
-	{"q4_1", KT_Q4_1, KT_Q6_K, false},
-	{"q4_k", KT_Q4_K, KT_Q6_K, false},
-	{"float32", KT_F32, KT_F32, true},
-	{"float16", KT_F16, KT_F16, true},
-	{"bfloat16", KT_BF16, KT_BF16, true},
+	SCHEME("int8", KT_INT8, KT_INT8, false),
+	SCHEME("q8_0", KT_Q8_0, KT_Q8_0, false),
+	SCHEME("q6_k", KT_Q6_K, KT_Q6_K, false),
+	SCHEME("q4_0", KT_Q4_0, KT_Q6_K, false),
+	SCHEME("q4_1", KT_Q4_1, KT_Q6_K, false),
+	SCHEME("q4_k", KT_Q4_K, KT_Q6_K, false),
+	SCHEME("float32", KT_F32, KT_F32, true),
+	SCHEME("float16", KT_F16, KT_F16, true),
+	SCHEME("bfloat16", KT_BF16, KT_BF16, true),
 };
 
 static const QuantScheme *
 find_scheme(const char *name, bool is_float)
 {
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
-		if (schemes[i].is_float == is_float && strcmp(schemes[i].name, name) == 0)
+		if (schemes[i].is_float == is_float && !schemes[i].float_x && strcmp(schemes[i].name, name) == 0)
 			return &schemes[i];
 	return NULL;
 }
@@ -68,6 +72,28 @@ const char *
 quant_scheme_list(void)
 {
 	return "int8, int4, q8_0, q6_k, q4_0, q4_1 or q4_k";
+}
+
+const QuantScheme *
+quant_float_x(const QuantScheme *q)
+{
+	static const QuantScheme as_in_file = {"x float", KT_COUNT, KT_COUNT, true, true};
+
+	return q == NULL ? &as_in_file : q->float_x ? q : q + 1;
+}
+
+KType
+quantize_float_x(KType t)
+{
+	if (t == KT_F32 || t == KT_F16 || t == KT_BF16 || t >= KT_FP8)
+		return t;
+	return t == KT_Q4_0 ? KT_Q4_0F : t == KT_Q4_1 ? KT_Q4_1F : KT_F16;
+}
+
+KType
+quantize_rows_of(KType t)
+{
+	return t == KT_Q4_0F ? KT_Q4_0 : t == KT_Q4_1F ? KT_Q4_1 : t;
 }
 
 KType

@@ -17,6 +17,7 @@ typedef struct QuantScheme
 	KType		matrix;			/* type of all other matrices */
 	KType		head;			/* type of the embedding and of the head */
 	bool		is_float;		/* a dtype: matrices that are quantized already stay as they are */
+	bool		float_x;		/* products don't round activations: quant_float_x() */
 } QuantScheme;
 
 /* Return a scheme, NULL if there is none of that name.  "int4" gives "q4_k", so that models quantized by
@@ -26,6 +27,18 @@ const QuantScheme *quant_scheme(const char *name);
 const QuantScheme *quant_dtype(const char *name);
 /* Return "int8, int4, ..." for messages. */
 const char *quant_scheme_list(void);
+/*
+ * Return the scheme that converts as q does (NULL: not at all) and then changes types as
+ * quantize_float_x() says.  The option activation_scheme asks for it.
+ */
+const QuantScheme *quant_float_x(const QuantScheme *q);
+/*
+ * Return the type in which a matrix of type t is multiplied by float activations: floats and FP8 stay,
+ * Q4_0 and Q4_1 become KT_Q4_0F and KT_Q4_1F, which have the same rows, all others F16.
+ */
+KType		quantize_float_x(KType t);
+/* Return the type of the file whose rows those of t are: t, except for KT_Q4_0F and KT_Q4_1F. */
+KType		quantize_rows_of(KType t);
 
 /*
  * Return the type that a float matrix with rows of k gets if t is requested: t, or if k is no multiple

@@ -50,8 +50,8 @@ typedef struct ModelOpts
 } ModelOpts;
 
 /*
- * Return the scheme to which float matrices are converted by "quantization" or else "dtype"; NULL = none
- * (model_options.c).
+ * Return the scheme to which float matrices are converted by "quantization" or else "dtype", with float
+ * activations if "activation_scheme" says so; NULL = as in the file (model_options.c).
  */
 const QuantScheme *model_opts_scheme(const ModelOpts *o);
 

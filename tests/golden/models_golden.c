@@ -81,17 +81,24 @@ has_all_types(const Kernels *k, const Files *f)
 }
 
 static Model *
-load_for(const char *name, Files *f, const Kernels *k, KPool *pool, int max_rows)
+load_as(const char *name, Files *f, const Kernels *k, KPool *pool, int max_rows, const QuantScheme *quant)
 {
 	Source		source = {.files = f};
 	ModelSource src = source_of(&source);
-	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = max_rows, .max_out = MAX_ROWS};
+	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = max_rows, .max_out = MAX_ROWS,
+		.quant = quant};
 	Err			e = {0};
 	Model	   *m = model_new(files_conf(f), &src, &opt, &e);
 
 	source_done(&source);
 	CHECK(m != NULL, "%s: %s (%s)", name, e.msg, e.detail);
 	return m;
+}
+
+static Model *
+load_for(const char *name, Files *f, const Kernels *k, KPool *pool, int max_rows)
+{
+	return load_as(name, f, k, pool, max_rows, NULL);
 }
 
 static Model *
@@ -422,6 +429,63 @@ check_taps(const char *name, Run *r, const Golden *g, const float *all)
 	mem_free(hidden);
 }
 
+static const Kernels *on_cpu;
+
+/* GPUs have no types for float activations */
+static size_t
+gpu_bytes(KType t, int n, int k)
+{
+	return t > KT_FP8 ? 0 : on_cpu->mat_bytes(t, n, k);
+}
+
+/* Kernels without those types: refused, with a hint. */
+static void
+check_refused(const char *name, Files *f, const Kernels *k)
+{
+	Kernels		gpu = *k;
+	Source		source = {.files = f};
+	ModelSource src = source_of(&source);
+	ModelInfo	info;
+	Err			e = {0};
+
+	on_cpu = k;
+	gpu.mat_bytes = gpu_bytes;
+	CHECK(!model_check(files_conf(f), &src, quant_float_x(NULL), &gpu, &info, &e) &&
+		  e.cls == ERR_UNSUPPORTED && strstr(e.msg, " x float, which the ") != NULL &&
+		  strstr(e.hint, "on CPUs only") != NULL, "%s without the kernels: %s, %s", name, e.msg, e.hint);
+	source_done(&source);
+}
+
+/*
+ * Weights of 4 bits with float activations: nearer to the dequantized model than what was computed with
+ * rounded ones, in `all`.  Where the matrices hold their values exactly, which have an expectation of
+ * rounded activations, it is that model to the last digits; but quant_gptq_head has one of 8 bits, which
+ * becomes F16.
+ */
+static void
+check_float_x(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, const float *all)
+{
+	float	   *floats = mem_alloc((size_t) g->n_prompt * (size_t) g->vocab * sizeof(float));
+	Model	   *m = load_as(name, f, k, pool, MAX_ROWS, quant_float_x(NULL));
+	double		best;
+	double		rounded = max_error(g, all, &best);
+	Golden		g2;
+	bool		exact = strcmp(name, "quant_gptq_head") != 0 && golden_read(name, "_int8", &g2);
+	Run			r;
+
+	if (m != NULL)
+	{
+		run_start(&r, m);
+		check_reference(&r, name, "", k, g, exact ? 2e-5 : rounded / 2, floats);
+		run_end(&r);
+	}
+	check_refused(name, f, k);
+	if (exact)
+		golden_free(&g2);
+	model_free(m);
+	mem_free(floats);
+}
+
 static void
 check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, KPool *pool2,
 			const char **arch)
@@ -484,6 +548,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		prefill(&r, 1, g->prompt, n, MAX_ROWS, other);
 		CHECK(memcmp(all, other, bytes) == 0, "%s on %s: two threads give other bits", name, k->name);
 		run_end(&r);
+		if (type == KT_Q4_0 || type == KT_Q4_1)
+			RUN(check_float_x(name, f, g, k, pool, all));
 		if (k == kernels_select("auto", NULL))
 			check_crowd(name, f, g, k, pool2, all);
 	}

@@ -110,6 +110,39 @@ ok($bytes{fp8} < $bytes{bf16} * 0.75, 'weights of FP8 take less memory');
 my ($rc8, $out8, $err8) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT llm_create_model('no', '$fp8', options => '{\"fp8_activations\": true}')");
 like($err8, qr/0A000: option "fp8_activations" is for GPUs, and this model is computed on the CPUs/, 'activations of FP8 are refused on CPUs');
 
+# activations that aren't rounded
+sub float_x
+{
+	my ($path, $more) = @_;
+	my (undef, undef, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nSELECT llm_create_model('x', '$path', options => '{\"max_model_len\": 64, \"activation_scheme\": " . ($more // '"float"') . "}')");
+	return $err;
+}
+$path{llama} = model('llama_f32');
+$path{tied} = model('llama_tied_bf16');
+for (['quant_ct_w4a16', 'Q4_0 x float (compressed-tensors)'], ['quant_awq', 'Q4_1 x float (awq)'], ['quant_gptq_3bit', 'Q4_0 x float (gptq)'],
+	['tied', 'Q4_0 x float', '"float", "quantization": "q4_0"'])
+{
+	my ($name, $says, $more) = @$_;
+	is(float_x($path{$name}, $more), '', "$name with float activations");
+	is($node->safe_psql('postgres', "SELECT length(llm_generate('Hello', model => 'x', max_tokens => 8, temperature => 0, ignore_eos => true)) > 0"), 't', '... answers');
+	is($node->safe_psql('postgres', "SELECT dtype, error FROM llm_models WHERE name = 'x'"), "$says|", '... and says so');
+	$node->safe_psql('postgres', "SELECT llm_drop_model('x')");
+}
+# beside the same files without the option: an instance each
+is(float_x($path{quant_ct_w4a16}), '', 'two entries of the same files');
+$node->safe_psql('postgres', "SELECT llm_create_model('y', '$path{quant_ct_w4a16}', options => '{\"max_model_len\": 64, \"activation_scheme\": \"auto\"}')");
+$node->safe_psql('postgres', "SELECT llm_generate('Hello', model => m, max_tokens => 8) FROM unnest('{x,y}'::text[]) m");
+is($node->safe_psql('postgres', "SELECT string_agg(dtype, ', ' ORDER BY name) FROM llm_models WHERE name IN ('x', 'y')"),
+	'Q4_0 x float (compressed-tensors), Q4_0 (compressed-tensors)', '... are two instances');
+$node->safe_psql('postgres', "SELECT llm_drop_model('x'), llm_drop_model('y')");
+like(float_x($path{quant_awq}, '"int8"'), qr/22023: model option "activation_scheme" must be auto or float/, 'an unknown scheme');
+like(float_x($path{quant_nf4}), qr/0A000: option "activation_scheme" can be "float" for weights of Q4_0 and Q4_1, and most of this model's are NF4.*HINT: /s,
+	'weights of another type are refused');
+like(float_x($path{quant_ct_w8a8}), qr/0A000: .* most of this model's are INT8/, '... INT8');
+like(float_x($path{llama}), qr/0A000: .* most of this model's are F32/, '... floats');
+like($node->safe_psql('postgres', "SELECT llm_inspect_model('$path{quant_nf4}')"), qr/"supported": ?true/, '... and load without the option');
+
 # an unknown method
 my $bad = model('quant_gptq_head');
 PostgreSQL::Test::Utils::append_to_file("$bad/config.json.new",
@@ -132,7 +165,6 @@ $node->safe_psql('postgres', "SELECT llm_drop_model('n')");
 like(named('quant_awq', 'gptq'), qr/22023: model ".*" is quantized by awq, but its option "quantization" is gptq/, 'another method');
 like(named('quant_awq', 'int8'), qr/22023: model ".*" is quantized already/, 'a quantization on loading');
 like(named('quant_nvfp4_gguf', 'fp8'), qr/22023: model ".*" is quantized by GGUF/, 'another method than GGUF');
-$path{llama} = model('llama_f32');
 like(named('llama', 'bitsandbytes'), qr/0A000: model ".*" is not quantized, and can't be quantized on loading by bitsandbytes.*HINT: .* 4 bits is int4/s,
 	'a model that is not quantized');
 like(named('llama', 'x'), qr/22023: model option "quantization" must be int8, .*HINT: .*gptq, awq/s, 'no method at all');

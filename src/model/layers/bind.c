@@ -331,12 +331,19 @@ bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
 
 /* ---- matrices ---- */
 
+/* Return true if no matrix is converted, except by quantize_float_x(). */
+static bool
+as_in_file(const QuantScheme *q)
+{
+	return q == NULL || q->matrix == KT_COUNT;
+}
+
 /* Return a matrix's type in memory. */
 static bool
 choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
 {
 	*as = l->exact && bind_is_float(t->type) ? KT_F32 : t->type;
-	if (b->quant == NULL || l->exact || (b->quant->is_float && !bind_is_float(t->type)))
+	if (as_in_file(b->quant) || l->exact || (b->quant->is_float && !bind_is_float(t->type)))
 		return true;
 	if (!bind_is_float(t->type))
 	{
@@ -371,7 +378,7 @@ offered(Binder *b, const Linear *l, const KTensor *t, int n)
 	const KTensor *o = t->reader != NULL ? t->reader->offer : NULL;
 	KTensor    *v;
 
-	if (o == NULL || l->exact || b->quant != NULL || b->d->k == NULL ||
+	if (o == NULL || l->exact || !as_in_file(b->quant) || b->d->k == NULL ||
 		b->d->k->mat_bytes(o->type, n, l->k) == 0)
 		return t;
 	v = bind_keep(b, sizeof(KTensor));
@@ -395,11 +402,20 @@ bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	l->w[p] = t = offered(b, l, t, n);
 	if (!choose_type(b, l, t, &l->as[p]))
 		return false;
+	b->before_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
+	if (b->quant != NULL && b->quant->float_x)
+		l->as[p] = quantize_float_x(l->as[p]);
 	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
-		return err_set(b->e, ERR_UNSUPPORTED,
-					   "tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support "
-					   "with %d columns", t->name, dec_where(b->src, t), ktype_name(l->as[p]), b->d->k->name,
-					   l->k);
+	{
+		err_set(b->e, ERR_UNSUPPORTED,
+				"tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support "
+				"with %d columns", t->name, dec_where(b->src, t), ktype_name(l->as[p]), b->d->k->name,
+				l->k);
+		if (quantize_rows_of(l->as[p]) != l->as[p])
+			err_hint(b->e, "The model option \"activation_scheme\" can be \"float\" on CPUs only. Leave it "
+					 "out: GPUs multiply weights of 4 bits by activations of 16 bits anyway.");
+		return false;
+	}
 	b->type_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
 	b->n_params += (uint64_t) n * (uint64_t) l->k;
 	l->n += n;
@@ -877,6 +893,38 @@ check_unused(Binder *b)
 	return true;
 }
 
+/* Return the type of most bytes before quantize_float_x(): of any type, or of those that it changes. */
+static KType
+most_bytes(const Binder *b, bool any)
+{
+	KType		most = KT_F32;
+	uint64_t	bytes = 0;
+
+	for (int t = 0; t < KT_COUNT; t++)
+		if (b->before_bytes[t] > bytes && (any || quantize_float_x((KType) t) != (KType) t))
+		{
+			most = (KType) t;
+			bytes = b->before_bytes[t];
+		}
+	return most;
+}
+
+/* Refuse float activations unless most of what is quantized takes 4 bits: other types become larger. */
+static bool
+check_float_x(const Binder *b)
+{
+	KType		most = most_bytes(b, false);
+
+	/* a stage of a pipeline may have few of the model's weights */
+	if (b->quant == NULL || !b->quant->float_x || b->d->ranks.pp != NULL || most == KT_Q4_0 ||
+		most == KT_Q4_1)
+		return true;
+	err_set(b->e, ERR_UNSUPPORTED, "option \"activation_scheme\" can be \"float\" for weights of Q4_0 and "
+			"Q4_1, and most of this model's are %s", ktype_name(most == KT_F32 ? most_bytes(b, true) : most));
+	return err_hint(b->e, "Leave it out: the activations of float weights are floats anyway, and those of "
+					"other quantized types are rounded.");
+}
+
 bool
 dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 		 ModelInfo *info, Err *e)
@@ -911,6 +959,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		if (b.type_bytes[t] > b.type_bytes[info->dtype])
 			info->dtype = (KType) t;
 	}
+	ok = ok && check_float_x(&b);
 	/* the types in memory don't show it */
 	if (b.converted && info->dtype != KT_NV4)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));

@@ -41,7 +41,8 @@ struct Binder
 	char		slices_name[MAX_NAME];
 	const KTensor **used;		/* [n_used] */
 	size_t		n_used;
-	uint64_t	type_bytes[KT_COUNT];
+	uint64_t	type_bytes[KT_COUNT];	/* of the matrices, by type in memory */
+	uint64_t	before_bytes[KT_COUNT]; /* by the types before quantize_float_x() */
 	uint64_t	n_params;
 };
 

@@ -87,6 +87,8 @@ count_other(Packer *p, Linear *l)
 	const QuantScheme *q = p->quant;
 	KType		want = l->is_head ? q->head : q->matrix;
 
+	if (q->float_x)
+		want = quantize_float_x(want);
 	for (int i = 0; i < l->n_parts && !l->exact; i++)
 		if (l->as[i] == l->w[i]->type)
 			p->n_kept++;
@@ -164,7 +166,8 @@ plan_linear(Packer *p, Linear *l)
 
 		if (strip > p->strip_bytes)
 			p->strip_bytes = strip;
-		if (l->w[i]->reader != NULL && (l->w[i]->type != l->as[i] || l->k_all > 0) && raw > p->raw_bytes)
+		if (l->w[i]->reader != NULL && (l->w[i]->type != quantize_rows_of(l->as[i]) || l->k_all > 0) &&
+			raw > p->raw_bytes)
 			p->raw_bytes = raw;
 		if (whole > p->whole_bytes)
 			p->whole_bytes = whole;
@@ -257,14 +260,14 @@ convert_row(const Packer *p, KType from, const uint8_t *row, KType type, int ith
 }
 
 /*
- * Copy rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed.  If a rank has only
- * some inputs, whole rows are quantized before they are cut, so the weights equal those of a single
- * rank.
+ * Copy rows i .. i+n-1 of a tensor to `to`, as the type of the matrix being packed has them.  If a rank
+ * has only some inputs, whole rows are quantized before they are cut, so the weights equal those of a
+ * single rank.
  */
 static void
 take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t *to)
 {
-	KType		type = p->m->type;
+	KType		type = quantize_rows_of(p->m->type);
 	bool		cut = p->m->k < p->k_all;
 	size_t		bytes = ktype_row_bytes(w->type, p->k_all);
 	size_t		to_bytes = ktype_row_bytes(type, p->m->k);
@@ -341,7 +344,8 @@ pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 	while (n0 - first >= p->parts[part]->shape[0])
 		first += (int) p->parts[part++]->shape[0];
 	w = p->parts[part];
-	if (w->type == m->type && w->reader == NULL && n1 - first <= w->shape[0] && m->k == p->k_all)
+	if (w->type == quantize_rows_of(m->type) && w->reader == NULL && n1 - first <= w->shape[0] &&
+		m->k == p->k_all)
 	{
 		/* shift the data so that m's rows from `to` on are w's rows from n0 - first on */
 		t.data = (const void *) ((uintptr_t) w->data - (uintptr_t) (first + to - n0) * row_bytes);

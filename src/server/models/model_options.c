@@ -162,6 +162,17 @@ option_quantization(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	return err_hint(e, "The method of a quantized checkpoint may be named, too: %s", ckpt_method_list());
 }
 
+/* "" = auto */
+static bool
+option_activation_scheme(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
+{
+	bool		as_float = json_is_string(v) && strcmp(v->s, "float") == 0;
+
+	if (!as_float && !(json_is_string(v) && strcmp(v->s, "auto") == 0))
+		return opt_wrong(row, v, e);
+	return opt_text(row, as_float ? v->s : "", o);
+}
+
 static bool
 option_kv_cache_dtype(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
@@ -416,7 +427,8 @@ model_opts_scheme(const ModelOpts *o)
 {
 	const QuantScheme *q = quant_scheme(o->quantization);
 
-	return q != NULL ? q : quant_dtype(o->dtype);
+	q = q != NULL ? q : quant_dtype(o->dtype);
+	return strcmp(o->activation_scheme, "float") == 0 ? quant_float_x(q) : q;
 }
 
 const char *

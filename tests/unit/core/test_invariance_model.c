@@ -24,6 +24,7 @@ typedef struct Case
 	char		path[512];
 	const Kernels *kernels;
 	KType		kv_type;
+	const QuantScheme *quant;
 	/* [INV_LORAS] names of the adapters for inv_loras, NULL after the last; NULL = none */
 	const char *const *loras;
 } Case;
@@ -55,7 +56,7 @@ make_real(void *ctx, const CoreOptions *opt, int n_threads)
 	CoreOptions o = *opt;
 	ModelOptions mo = {
 		.kernels = k->kernels, .pool = pools[n_threads], .max_rows = o.max_num_batched_tokens,
-		.max_out = core_max_logits(&o)
+		.max_out = core_max_logits(&o), .quant = k->quant
 	};
 	Err			e = {0};
 	Files	   *f = files_open(k->path, &e);
@@ -183,6 +184,31 @@ check_loras(const Case *base)
 	inv_lora_target = -1;
 }
 
+/* Models of 4 bits with float activations, of the file or quantized on loading. */
+static void
+check_float_x(const char *path, const Kernels *kernels)
+{
+	static const struct
+	{
+		const char *model;
+		const char *scheme;		/* NULL = as in the file */
+	}			table[] = {
+		{"quant_ct_w4a16", NULL}, {"quant_awq", NULL}, {"quant_qwen3_moe_gptq", NULL},
+		{"llama_tied_bf16", "q4_0"}, {"qwen2_bf16", "q4_1"},
+	};
+	Case		k = {.kernels = kernels, .kv_type = KT_F32};
+	char		label[600];
+
+	snprintf(k.path, sizeof(k.path), "%s", path);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (strcmp(strrchr(path, '/') + 1, table[i].model) == 0)
+		{
+			k.quant = quant_float_x(table[i].scheme != NULL ? quant_scheme(table[i].scheme) : NULL);
+			snprintf(label, sizeof(label), "%s, %s, float activations", table[i].model, kernels->name);
+			inv_check(label, make_real, &k);
+		}
+}
+
 static int
 by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -248,6 +274,7 @@ main(int argc, char **argv)
 				continue;
 			snprintf(k.path, sizeof(k.path), MODELS "/%s", names[i]->d_name);
 			k.kernels = *kp;
+			RUN(check_float_x(k.path, *kp));
 			if (!has_all_types(&k))
 			{
 				check_skip(1, "not all types of a model");
@@ -259,6 +286,7 @@ main(int argc, char **argv)
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name,
 					 ktype_name(k.kv_type));
 			k.loras = NULL;
+			k.quant = NULL;
 			inv_check(label, make_real, &k);
 			if (strstr(k.kernels->name, "_") == NULL)
 				RUN(check_loras(&k));

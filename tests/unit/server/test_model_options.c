@@ -25,6 +25,7 @@ static const struct
 	{"kv_cache_dtype", "\"fp8\"", "\"int8\""},
 	{"quantization", "\"int8\"", "\"q4_0\""},
 	{"dtype", "\"float32\"", "\"bfloat16\""},
+	{"activation_scheme", "\"float\"", "\"auto\""},
 	{"rope_scaling", "{\"rope_type\":\"yarn\",\"factor\":2}", "{\"rope_type\":\"yarn\",\"factor\":4}"},
 	{"hf_overrides", "{\"a\":1}", "{\"a\":2}"},
 	{"keep_alive", "5", "\"5min\""},
