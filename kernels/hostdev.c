@@ -266,7 +266,7 @@ host_done(KDevice *d)
 }
 
 static KEvent
-beside(KDevice *d, void *dst, const void *src, size_t size, bool up)
+copy_async(KDevice *d, void *dst, const void *src, size_t size, bool up)
 {
 	Copy	   *c = add_copy(d, dst, src, size, up);
 	KEvent		e = ++d->n_events;
@@ -279,14 +279,14 @@ beside(KDevice *d, void *dst, const void *src, size_t size, bool up)
 static KEvent
 host_kv_put(KDevice *d, void *dst, const void *src, size_t size)
 {
-	return beside(d, dst, src, size, true);
+	return copy_async(d, dst, src, size, true);
 }
 
 static KEvent
 host_kv_get(KDevice *d, void *dst, const void *src, size_t size)
 {
 	memset(dst, 0xff, size);
-	return beside(d, dst, src, size, false);
+	return copy_async(d, dst, src, size, false);
 }
 
 static bool

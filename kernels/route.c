@@ -53,7 +53,7 @@ sigmoid(float *x, int n)
 }
 
 static void
-as_they_are(float *x, int n)
+unchanged(float *x, int n)
 {
 	(void) x;
 	(void) n;
@@ -166,11 +166,11 @@ static const struct
 	void		(*choose) (Route *r);
 	void		(*weights) (float *x, int n);
 }			routings[] = {
-	[KROUTE_SOFTMAX] = {softmax, choose, as_they_are},
-	[KROUTE_SIGMOID] = {sigmoid, choose, as_they_are},
-	[KROUTE_TOPK_SOFTMAX] = {as_they_are, choose, softmax},
-	[KROUTE_TOPK_SIGMOID] = {as_they_are, choose, sigmoid},
-	[KROUTE_SPARSEMIXER] = {as_they_are, choose_sparsemixer, as_they_are},
+	[KROUTE_SOFTMAX] = {softmax, choose, unchanged},
+	[KROUTE_SIGMOID] = {sigmoid, choose, unchanged},
+	[KROUTE_TOPK_SOFTMAX] = {unchanged, choose, softmax},
+	[KROUTE_TOPK_SIGMOID] = {unchanged, choose, sigmoid},
+	[KROUTE_SPARSEMIXER] = {unchanged, choose_sparsemixer, unchanged},
 };
 
 /* insertion sort, as there are only a few */

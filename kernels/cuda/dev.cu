@@ -60,7 +60,7 @@ await(KDevice *d, cudaEvent_t e, const char *what)
 }
 
 static bool
-tell(const KDevice *d, char *err, size_t errlen)
+take_error(const KDevice *d, char *err, size_t errlen)
 {
 	if (d->lost)
 		snprintf(err, errlen, "%s", d->error);
@@ -265,14 +265,14 @@ dev_room(KDevice *d, size_t size)
 		dev_lose(d, "arrays of an op are larger than the stage");
 		return false;
 	}
-	if (!dev_ok(d, cudaEventRecord(s->used[s->turn], dev_stream(d)), "cudaEventRecord"))
+	if (!dev_ok(d, cudaEventRecord(s->used[s->half_now], dev_stream(d)), "cudaEventRecord"))
 		return false;
-	s->busy[s->turn] = true;
-	s->turn ^= 1;
+	s->busy[s->half_now] = true;
+	s->half_now ^= 1;
 	s->at = 0;
-	if (s->busy[s->turn] && !await(d, s->used[s->turn], "staging"))
+	if (s->busy[s->half_now] && !await(d, s->used[s->half_now], "staging"))
 		return false;
-	s->busy[s->turn] = false;
+	s->busy[s->half_now] = false;
 	return true;
 }
 
@@ -284,7 +284,7 @@ dev_stage(KDevice *d, size_t size, void **dev)
 
 	if (!dev_use(d) || !dev_room(d, size))
 		return NULL;
-	at = (size_t) s->turn * s->half + s->at;
+	at = (size_t) s->half_now * s->half + s->at;
 	s->at += ALIGN(size);
 	*dev = s->dev + at;
 	return s->host + at;
@@ -415,12 +415,12 @@ dev_wait(KDevice *d, char *err, size_t errlen)
 		await(d, NULL, "running");
 		dev_ok(d, cudaGetLastError(), "launching");
 	}
-	return tell(d, err, errlen);
+	return take_error(d, err, errlen);
 }
 
 /* Return true if the data has arrived, or never will. */
 static bool
-came(KDevice *d, cudaError_t how)
+is_complete(KDevice *d, cudaError_t how)
 {
 	if (how == cudaErrorNotReady && d->comms != NULL && !comms_live(d))
 		return true;
@@ -430,7 +430,7 @@ came(KDevice *d, cudaError_t how)
 static bool
 dev_done(KDevice *d)
 {
-	return !dev_use(d) || came(d, cudaStreamQuery(d->stream));
+	return !dev_use(d) || is_complete(d, cudaStreamQuery(d->stream));
 }
 
 /* ---- copies beside the ops; the caller holds the lock for all of these ---- */
@@ -459,7 +459,7 @@ copy_issue(KDevice *d, const DevCopy *c)
 }
 
 static KEvent
-copy_ask(KDevice *d, void *dst, const void *src, size_t size, bool up)
+copy_enqueue(KDevice *d, void *dst, const void *src, size_t size, bool up)
 {
 	DevCopies  *q = &d->copies;
 	DevCopy		c = {dst, src, size, up, 0};
@@ -492,13 +492,13 @@ copy_ask(KDevice *d, void *dst, const void *src, size_t size, bool up)
 static KEvent
 dev_kv_put(KDevice *d, void *dst, const void *src, size_t size)
 {
-	return copy_ask(d, dst, src, size, true);
+	return copy_enqueue(d, dst, src, size, true);
 }
 
 static KEvent
 dev_kv_get(KDevice *d, void *dst, const void *src, size_t size)
 {
-	return copy_ask(d, dst, src, size, false);
+	return copy_enqueue(d, dst, src, size, false);
 }
 
 static bool
@@ -631,7 +631,7 @@ table_width(const KDevice *d, const KRows *r, int block_size)
 
 /* copy the arrays to pinned memory; return their bytes */
 static size_t
-gather(KDevice *d, const KStep *k, uint8_t *to)
+stage_step(KDevice *d, const KStep *k, uint8_t *to)
 {
 	DevStep    *s = &d->step;
 	const KRows *r = k->rows;
@@ -674,13 +674,13 @@ dev_step_begin(KDevice *d, const KStep *k)
 	d->copies.up = 0;
 	pthread_mutex_unlock(&d->lock);
 	d->run = KRUN_EAGER;
-	s->turn ^= 1;
-	if (s->busy[s->turn] && !await(d, s->used[s->turn], "running"))
+	s->half_now ^= 1;
+	if (s->busy[s->half_now] && !await(d, s->used[s->half_now], "running"))
 		return;
-	size = gather(d, k, s->host[s->turn]);
-	dev_ok(d, cudaMemcpyAsync(s->dev, s->host[s->turn], size, cudaMemcpyHostToDevice, dev_stream(d)),
+	size = stage_step(d, k, s->host[s->half_now]);
+	dev_ok(d, cudaMemcpyAsync(s->dev, s->host[s->half_now], size, cudaMemcpyHostToDevice, dev_stream(d)),
 		   "cudaMemcpyAsync");
-	s->busy[s->turn] = dev_ok(d, cudaEventRecord(s->used[s->turn], d->stream), "cudaEventRecord");
+	s->busy[s->half_now] = dev_ok(d, cudaEventRecord(s->used[s->half_now], d->stream), "cudaEventRecord");
 	if (k->kv != NULL && k->kv->pages != NULL && !d->lost)
 		send_pages(d, k->kv, k->rows);
 }
@@ -724,7 +724,7 @@ dev_step_flush(KDevice *d)
 static bool
 dev_step_done(KDevice *d)
 {
-	return !dev_use(d) || came(d, cudaEventQuery(d->step.ended));
+	return !dev_use(d) || is_complete(d, cudaEventQuery(d->step.ended));
 }
 
 static bool
@@ -733,7 +733,7 @@ dev_step_end(KDevice *d, char *err, size_t errlen)
 	dev_step_flush(d);
 	if (dev_use(d))
 		await(d, d->step.ended, "running");
-	return tell(d, err, errlen);
+	return take_error(d, err, errlen);
 }
 
 /* ---- rows of an op ---- */
@@ -985,7 +985,7 @@ dev_open(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t er
 	d->o = *o;
 	if (!open_all(d))
 	{
-		tell(d, err, errlen);
+		take_error(d, err, errlen);
 		dev_close(d);
 		return NULL;
 	}

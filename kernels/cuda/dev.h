@@ -53,7 +53,7 @@ typedef struct DevStage
 	uint8_t    *dev;			/* of the same size */
 	size_t		half;			/* bytes */
 	size_t		at;				/* offset in the current half */
-	int			turn;
+	int			half_now;
 	cudaEvent_t used[2];		/* a half's copies are complete */
 	bool		busy[2];
 } DevStage;
@@ -65,7 +65,7 @@ typedef struct DevStep
 	size_t		at[DEV_ARRAYS];
 	uint8_t    *host[2];		/* pinned */
 	uint8_t    *dev;
-	int			turn;
+	int			half_now;
 	cudaEvent_t used[2];
 	bool		busy[2];
 	cudaEvent_t ended;

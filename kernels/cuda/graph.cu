@@ -17,7 +17,7 @@
 typedef struct Graph
 {
 	KGraphKey	key;
-	uint64_t	used;			/* value of CudaGraphs.turn at its last use */
+	uint64_t	used;			/* value of CudaGraphs.clock at its last use */
 	cudaGraphExec_t exec;		/* NULL: seen, but not recorded */
 } Graph;
 
@@ -27,7 +27,7 @@ struct CudaGraphs
 	int			n;
 	int			most;			/* maximum number that fits into memory */
 	int			at;				/* index of the current step */
-	uint64_t	turn;
+	uint64_t	clock;
 	bool		stale;			/* set by any thread */
 };
 
@@ -122,7 +122,7 @@ graphs_begin(KDevice *d, const KGraphKey *key)
 	if (__atomic_exchange_n(&g->stale, false, __ATOMIC_ACQ_REL))
 		forget_all(g);
 	g->at = find(g, key, &old);
-	g->g[g->at].used = ++g->turn;
+	g->g[g->at].used = ++g->clock;
 	if (g->g[g->at].exec != NULL)
 		return KRUN_REPLAYED;
 	if (!old || !dev_ok(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal),

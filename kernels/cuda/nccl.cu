@@ -307,7 +307,7 @@ comms_await(KDevice *d, cudaEvent_t e)
 /* ---- collectives ---- */
 
 static bool
-well(KDevComm *c, int result)
+succeeded(KDevComm *c, int result)
 {
 	char		why[160];
 
@@ -343,7 +343,7 @@ gather_piece(KDevComm *c, void *all, const void *mine, int rows, const CudaParts
 		even = even && cuda_part_width(p, r) == cuda_part_width(p, 0) && p->starts[r] == r * p->starts[1];
 	}
 	if (even && rows == 1 && p->from == 0 && p->width >= p->starts[1])
-		return well(c, c->nccl->AllGather(mine, all, slot, NCCL_BYTES, c->comm, s));
+		return succeeded(c, c->nccl->AllGather(mine, all, slot, NCCL_BYTES, c->comm, s));
 	slot = (slot + 15) / 16 * 16;
 	/* the part is sent with the others' size; mine may lack its end */
 	if (own < slot)
@@ -355,7 +355,7 @@ gather_piece(KDevComm *c, void *all, const void *mine, int rows, const CudaParts
 			return false;
 		mine = there;
 	}
-	if (!well(c, c->nccl->AllGather(mine, c->parts, slot, NCCL_BYTES, c->comm, s)))
+	if (!succeeded(c, c->nccl->AllGather(mine, c->parts, slot, NCCL_BYTES, c->comm, s)))
 		return false;
 	cuda_columns(all, c->parts, slot, p, size, rows, s);
 	return true;
@@ -401,12 +401,12 @@ comm_sum(KDevComm *c, float *x, size_t n)
 	if (!ready(c) || n == 0)
 		return;
 	if (!c->d->o.invariant)
-		well(c, c->nccl->AllReduce(x, x, n, NCCL_FLOATS, NCCL_SUM, c->comm, s));
+		succeeded(c, c->nccl->AllReduce(x, x, n, NCCL_FLOATS, NCCL_SUM, c->comm, s));
 	for (size_t at = 0; c->d->o.invariant && at < n; at += ROOM / sizeof(float))
 	{
 		size_t		part = n - at < ROOM / sizeof(float) ? n - at : ROOM / sizeof(float);
 
-		if (!well(c, c->nccl->AllGather(x + at, c->parts, part, NCCL_FLOATS, c->comm, s)))
+		if (!succeeded(c, c->nccl->AllGather(x + at, c->parts, part, NCCL_FLOATS, c->comm, s)))
 			return;
 		cuda_sum_parts(x + at, (const float *) c->parts, c->size, part, s);
 	}
@@ -416,21 +416,21 @@ static void
 comm_broadcast(KDevComm *c, void *x, size_t bytes, int root)
 {
 	if (bytes > 0 && ready(c))
-		well(c, c->nccl->Broadcast(x, x, bytes, NCCL_BYTES, root, c->comm, dev_stream(c->d)));
+		succeeded(c, c->nccl->Broadcast(x, x, bytes, NCCL_BYTES, root, c->comm, dev_stream(c->d)));
 }
 
 static void
 comm_send(KDevComm *c, const void *x, size_t bytes, int to)
 {
 	if (bytes > 0 && ready(c))
-		well(c, c->nccl->Send(x, bytes, NCCL_BYTES, to, c->comm, dev_stream(c->d)));
+		succeeded(c, c->nccl->Send(x, bytes, NCCL_BYTES, to, c->comm, dev_stream(c->d)));
 }
 
 static void
 comm_recv(KDevComm *c, void *x, size_t bytes, int from)
 {
 	if (bytes > 0 && ready(c))
-		well(c, c->nccl->Recv(x, bytes, NCCL_BYTES, from, c->comm, dev_stream(c->d)));
+		succeeded(c, c->nccl->Recv(x, bytes, NCCL_BYTES, from, c->comm, dev_stream(c->d)));
 }
 
 extern const KDevCommOps comm_ops = {

@@ -587,7 +587,7 @@ take_back(const KSample *p, const uint32_t *words, float *x)
 
 /* Find the k likeliest of a row's ids, in order. */
 static __device__ void
-tell_top(const Row *r, int k, double norm, KSampled *out)
+report_top(const Row *r, int k, double norm, KSampled *out)
 {
 	Scratch    *s = r->s;
 	auto		place = [](float x, int) { return ~key_of(x); };
@@ -640,7 +640,7 @@ tell_top(const Row *r, int k, double norm, KSampled *out)
 
 /* n: ids that may be reported; all ids of the row count in the sum, except for masked ones */
 static __device__ void
-tell(const Row *given, const KSample *p, int n, int id, KSampled *out)
+report(const Row *given, const KSample *p, int n, int id, KSampled *out)
 {
 	Row			r = *given;
 	float		most,
@@ -675,7 +675,7 @@ tell(const Row *given, const KSample *p, int n, int id, KSampled *out)
 		out->n_top = min(p->n_logprobs, n);
 	}
 	if (p->n_logprobs > 0)
-		tell_top(&r, min(p->n_logprobs, n), norm, out);
+		report_top(&r, min(p->n_logprobs, n), norm, out);
 }
 
 /* ---- a row ---- */
@@ -719,7 +719,7 @@ sample_kernel(uint32_t *words, float *logits, int width, int n_valid, KSampled *
 		return;
 	r.mask = p->given_at != 0 ? words + p->given_at : NULL;
 	r.n = p->given_at != 0 ? n_valid : width;
-	tell(&r, p, n_valid, id, out);
+	report(&r, p, n_valid, id, out);
 }
 
 void

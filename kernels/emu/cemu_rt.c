@@ -70,7 +70,7 @@ typedef struct CemuEvent
 	uint64_t	recorded,
 				reached;
 	int			works;			/* works in queues */
-	int			gone;
+	int			destroyed;
 } CemuEvent;
 
 #define RUNTIME	13000			/* the emulated toolkit: 13.0 */
@@ -170,7 +170,7 @@ work_drop(Work *w)
 		return;
 	if (w->launch != NULL)
 		w->drop(w->launch);
-	if (w->event != NULL && --w->event->works == 0 && w->event->gone)
+	if (w->event != NULL && --w->event->works == 0 && w->event->destroyed)
 		free(w->event);
 	free(w);
 }
@@ -591,7 +591,7 @@ cudaEventDestroy(cudaEvent_t e)
 	LOCKED;
 
 	live--;
-	e->gone = 1;
+	e->destroyed = 1;
 	if (e->works == 0)
 		free(e);
 	return cudaSuccess;

@@ -207,7 +207,7 @@ typedef struct ModelControl
 	 * Pinned prefixes: list them; unpin one (false: unknown id).  NULL = the backend can't pin.  Step
 	 * thread.
 	 */
-	void		(*pins) (const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
+	void		(*pins) (const BackendModel *in, void (*emit) (void *ctx, const PinInfo *i), void *ctx);
 	bool		(*unpin) (BackendModel *in, uint64_t id);
 	/*
 	 * Pause computing until resume(), but still accept and cancel requests; free_kv: free the memory of

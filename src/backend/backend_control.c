@@ -52,10 +52,10 @@ flush_kv_to_tier(BackendModel *in, int64_t deadline_us)
 }
 
 static void
-pins(const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+pins(const BackendModel *in, void (*emit) (void *ctx, const PinInfo *i), void *ctx)
 {
 	for (const BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		core_pins(r->core, tell, ctx);
+		core_pins(r->core, emit, ctx);
 }
 
 static bool

@@ -166,9 +166,9 @@ load_weights(void *ctx, Err *e)
 	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) ||
 				coreplan_leave_out(&n->co->spec, e));
 	kpool_bind(NULL);
-	/* ranks_talk() starts threads, which may run on any CPU */
-	return ok && (in->ranks == NULL || ranks_talk(in->ranks, n->model, in->dev, in->where.ordinal, n->set,
-												  e));
+	/* ranks_connect() starts threads, which may run on any CPU */
+	return ok && (in->ranks == NULL || ranks_connect(in->ranks, n->model, in->dev, in->where.ordinal, n->set,
+													 e));
 }
 
 /* On a device, measure how much memory the weights take. */
@@ -227,8 +227,8 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 	DraftFiles	df = {0};
 	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df,
 					 .set = s};
-	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_asked(o, s),
-						  .asked_len = o->max_model_len,.least = o->for_adopt != NULL};
+	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_requested(o, s),
+						  .fixed_len = o->max_model_len,.least = o->for_adopt != NULL};
 	int			sizes[GRAPH_SIZES];
 	int			n_sizes;
 	const Kernels *as_loaded = devices_sizes(&in->where, in->kernels);
@@ -262,7 +262,7 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev,.graph_sizes = sizes,
 			.n_graph_sizes = n_sizes
 	};
-	ranks_patience(s->hang_timeout_ms);
+	ranks_set_timeout(s->hang_timeout_ms);
 	if (ranks_shares(&mi))
 		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo,
 										  &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype},
@@ -410,7 +410,7 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, L
 	else if (!devices_choose(s, 0, 0, ranks_world(), &where, e))
 		return NULL;
 	if (where.ops == NULL)
-		devices_tell_why(&where);
+		devices_log_why(&where);
 	in = load_on(&where, path, 0, o, s, &src, &of_device, e);
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);

@@ -198,7 +198,7 @@ static void
 step(BackendModel *in, int lane, const Settings *s)
 {
 	/* the setting may have changed */
-	ranks_patience(s->hang_timeout_ms);
+	ranks_set_timeout(s->hang_timeout_ms);
 	core_step(backend_replica(in, lane)->core);
 }
 

@@ -113,7 +113,7 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 bool
 coreplan_leave_out(SpecConfig *spec, Err *e)
 {
-	if (spec->asked)
+	if (spec->requested)
 		return false;
 	log_line('W', "no speculative decoding with this model: %s", e->msg);
 	e->cls = ERR_NONE;
@@ -134,7 +134,7 @@ plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, cons
 			err_detail(e, "The setting vllm.speculative_config is invalid.");
 		return false;
 	}
-	co->spec.asked = own;
+	co->spec.requested = own;
 	if (own && (co->spec.type != NULL || co->spec.model[0] != '\0') && !spec_suits(mi, e))
 		return false;
 	return draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e) ||
@@ -188,7 +188,7 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 }
 
 int64_t
-coreplan_kv_asked(const ModelOpts *o, const Settings *s)
+coreplan_kv_requested(const ModelOpts *o, const Settings *s)
 {
 	return o->kv_cache_memory_bytes > 0 ? o->kv_cache_memory_bytes : s->kv_cache_memory_bytes;
 }
@@ -212,7 +212,7 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 	 * on a device only if requested explicitly; else the greatest size possible, and the load determines
 	 * the real one (device_budget.c)
 	 */
-	int64_t		bytes = coreplan_kv_asked(o, s) > 0 ||
+	int64_t		bytes = coreplan_kv_requested(o, s) > 0 ||
 		!on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
 		(int64_t) ((double) f->where->memory * coreplan_utilization(o, s));
 
@@ -240,8 +240,8 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 			.long_prompt = o->long_prefill_token_threshold > 0 ? o->long_prefill_token_threshold :
 			s->long_prefill_token_threshold, .accounts = accounts(),
 			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
-			.tell_logits = strstr(s->logprobs_mode, "_logits") != NULL,
-			.tell_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
+			.return_logits = strstr(s->logprobs_mode, "_logits") != NULL,
+			.return_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
 			.overlap = true
 	};
 	memset(df, 0, sizeof(*df));

@@ -16,7 +16,7 @@ bool		coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, c
  */
 bool		coreplan_leave_out(SpecConfig *spec, Err *e);
 /* Return the bytes of the KV cache that the option or the setting asks for; 0 = neither does. */
-int64_t		coreplan_kv_asked(const ModelOpts *o, const Settings *s);
+int64_t		coreplan_kv_requested(const ModelOpts *o, const Settings *s);
 /* Return the part of a device's memory that may be in use. */
 double		coreplan_utilization(const ModelOpts *o, const Settings *s);
 

@@ -96,7 +96,7 @@ open_checked(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *tar
 		return false;
 	conf = files_conf(df->from->files);
 	ms = source_of(df->from);
-	df->method = spec->type != NULL ? spec->type->name : draft_guess(conf, spec->model);
+	df->method = spec->type != NULL ? spec->type->name : draft_infer_method(conf, spec->model);
 	if (!draft_check(df->method, conf, &ms, scheme_of(spec), k, target, &df->info, e) ||
 		!number_of_drafts(&df->info, spec, e))
 		return false;

@@ -208,7 +208,7 @@ value_arg(OfflineArgs *a, const char *name, const char *v, Err *e)
 		if (a->spec.model[0] != '\0' || (a->spec.type != NULL && (a->spec.type->flags & SPEC_WEIGHTS) != 0))
 			return err_set(e, ERR_UNSUPPORTED,
 						   "--speculative-config supports the methods ngram and suffix only");
-		a->spec.asked = true;
+		a->spec.requested = true;
 		return true;
 	}
 	if (strcmp(name, "--huge-pages") == 0)

@@ -50,7 +50,7 @@ typedef struct RankWorkerHeld
 	int			slots;
 	bool		weights_dropped;	/* its weights are in a file, or dropped without one */
 	HugePages	huge;
-	RankHope	hope;
+	RankCommOpening opening;
 	const int32_t **tables;		/* [max_rows] */
 	const float **embeds;		/* [max_rows] */
 	const LoraAdapter **loras;	/* [max_rows] */
@@ -110,7 +110,7 @@ note_device(int ordinal, int models)
 {
 	pthread_mutex_lock(&me.lock);
 	me.on_device += models;
-	groupmem_tell(&me.mem, me.on_device > 0 ? ordinal + 1 : 0);
+	groupmem_publish(&me.mem, me.on_device > 0 ? ordinal + 1 : 0);
 	pthread_mutex_unlock(&me.lock);
 }
 
@@ -456,12 +456,12 @@ typedef struct RankCommStart
 } RankCommStart;
 
 static void *
-talk_main(void *arg)
+comm_main(void *arg)
 {
 	RankCommStart *t = arg;
 	Err			e = {0};
 
-	if (rank_talk(&t->held->hope, &me.mem, me.set.tensor_parallel_size, &t->what, t->held->model, &e))
+	if (rank_connect(&t->held->opening, &me.mem, me.set.tensor_parallel_size, &t->what, t->held->model, &e))
 		e.cls = ERR_NONE;
 	groupmem_answer(&me.mem, &e);
 	mem_free(t);
@@ -469,12 +469,12 @@ talk_main(void *arg)
 }
 
 static void
-begin_talk(RankWorkerHeld *h, const RankComm *what)
+begin_comm(RankWorkerHeld *h, const RankComm *what)
 {
 	RankCommStart *t = mem_alloc(sizeof(RankCommStart));
 
 	*t = (RankCommStart) {h, *what};
-	begin_thread(talk_main, t);
+	begin_thread(comm_main, t);
 }
 
 static void
@@ -744,7 +744,7 @@ execute(const RankCmd *cmd, const uint8_t *body)
 	else if (cmd->kind == RC_MEET)
 		meet(h, (const char *) body);
 	else if (cmd->kind == RC_COMM)
-		begin_talk(h, cut(&c, 1, sizeof(RankComm)));
+		begin_comm(h, cut(&c, 1, sizeof(RankComm)));
 	else if (cmd->kind == RC_APART)
 		model_apart(h->model);
 	else if (cmd->kind == RC_LORA)
@@ -764,7 +764,7 @@ beat_main(void *arg)
 	(void) arg;
 	for (;;)
 	{
-		groupmem_beat(&me.mem);
+		groupmem_heartbeat(&me.mem);
 		usleep(GROUP_BEAT_MS * 1000 / 2);
 	}
 	return NULL;

@@ -74,7 +74,7 @@ root(const ReqSpec *spec)
 }
 
 static uint64_t
-behind(const Replicas *q, uint64_t h, const int32_t *block)
+chain_hash(const Replicas *q, uint64_t h, const int32_t *block)
 {
 	for (int i = 0; i < q->block_size; i++)
 		h = mix(h, (uint32_t) block[i]);
@@ -105,7 +105,7 @@ find(Replicas *q, const ReqSpec *spec, int64_t *hit)
 	{
 		const ReplicaRouterSeen *s;
 
-		h = behind(q, h, spec->prompt.data + (size_t) b * (size_t) q->block_size);
+		h = chain_hash(q, h, spec->prompt.data + (size_t) b * (size_t) q->block_size);
 		s = slot(q, h);
 		all &= s->digest == h ? s->where : 0;
 		for (int r = 0; r < q->n; r++)
@@ -123,7 +123,7 @@ note(Replicas *q, const ReqSpec *spec, int replica)
 	{
 		ReplicaRouterSeen *s;
 
-		h = behind(q, h, spec->prompt.data + (size_t) b * (size_t) q->block_size);
+		h = chain_hash(q, h, spec->prompt.data + (size_t) b * (size_t) q->block_size);
 		s = slot(q, h);
 		if (s->digest != h)
 			*s = (ReplicaRouterSeen) {.digest = h};

@@ -28,11 +28,11 @@ struct GroupHead
 {
 	GroupWord	dead;			/* 0, or the missing rank + 1 */
 	GroupWord	refused;		/* number of the last operation that some rank has aborted */
-	GroupWord	came[GROUP_MOST];	/* 1 = the rank has joined and holds its lock */
+	GroupWord	joined[GROUP_MOST];	/* 1 = the rank has joined and holds its lock */
 	_Atomic int64_t beat_ms[GROUP_MOST];	/* time of the last beat, CLOCK_MONOTONIC; 0 = the rank has
 											 * never beaten */
 	_Atomic int32_t pids[GROUP_MOST];
-	_Atomic int32_t told[GROUP_MOST];
+	_Atomic int32_t published[GROUP_MOST];
 	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
 	GroupWord	read[GROUP_MOST];	/* bytes of the stream that each rank has read */
 	GroupWord	answered[GROUP_MOST];	/* answers that each rank has given */
@@ -79,8 +79,8 @@ groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
 	else
 	{
 		atomic_store(&g->head->pids[rank], (int32_t) getpid());
-		atomic_store(&g->head->came[rank].v, 1);
-		groupmem_wake(&g->head->came[rank].v);
+		atomic_store(&g->head->joined[rank].v, 1);
+		groupmem_wake(&g->head->joined[rank].v);
 		return true;
 	}
 	g->head = NULL;
@@ -121,15 +121,15 @@ groupmem_pid(const GroupMem *g, int rank)
 }
 
 void
-groupmem_tell(GroupMem *g, int n)
+groupmem_publish(GroupMem *g, int n)
 {
-	atomic_store(&g->head->told[g->rank], (int32_t) n);
+	atomic_store(&g->head->published[g->rank], (int32_t) n);
 }
 
 int
-groupmem_told(const GroupMem *g, int rank)
+groupmem_published(const GroupMem *g, int rank)
 {
-	return atomic_load(&g->head->told[rank]);
+	return atomic_load(&g->head->published[rank]);
 }
 
 int
@@ -148,25 +148,25 @@ now_ms(void)
 }
 
 void
-groupmem_beat(GroupMem *g)
+groupmem_heartbeat(GroupMem *g)
 {
 	atomic_store(&g->head->beat_ms[g->rank], now_ms());
 }
 
 void
-groupmem_patience(GroupMem *g, int ms)
+groupmem_set_timeout(GroupMem *g, int ms)
 {
 	/* a beat may come late when the CPUs are busy */
-	atomic_store(&g->patience_ms, ms > 0 && ms < 4 * GROUP_BEAT_MS ? 4 * GROUP_BEAT_MS : ms);
+	atomic_store(&g->timeout_ms, ms > 0 && ms < 4 * GROUP_BEAT_MS ? 4 * GROUP_BEAT_MS : ms);
 }
 
 static bool
 still(const GroupMem *g, int rank, int64_t now)
 {
-	int64_t		patience = atomic_load(&g->patience_ms);
+	int64_t		timeout = atomic_load(&g->timeout_ms);
 	int64_t		beat = atomic_load(&g->head->beat_ms[rank]);
 
-	return patience > 0 && beat > 0 && now - beat > patience;
+	return timeout > 0 && beat > 0 && now - beat > timeout;
 }
 
 /* Mark the group dead if a rank that has joined has ended or stands still. */
@@ -179,7 +179,7 @@ look(GroupMem *g)
 	{
 		struct flock l;
 
-		if (r != g->rank && atomic_load(&g->head->came[r].v) != 0 && lock_byte(g->fd, r, F_OFD_GETLK, &l) &&
+		if (r != g->rank && atomic_load(&g->head->joined[r].v) != 0 && lock_byte(g->fd, r, F_OFD_GETLK, &l) &&
 			(l.l_type == F_UNLCK || still(g, r, now)))
 			miss(g, r);
 	}
@@ -255,11 +255,11 @@ groupmem_assemble(GroupMem *g, int ms)
 	struct timespec ts = {.tv_nsec = GROUP_LOOK_MS * 1000000L};
 
 	for (int r = 0; r < g->world; r++)
-		for (; atomic_load(&g->head->came[r].v) == 0; ms -= GROUP_LOOK_MS)
+		for (; atomic_load(&g->head->joined[r].v) == 0; ms -= GROUP_LOOK_MS)
 		{
 			if (ms <= 0 || groupmem_dead(g))
 				return false;
-			syscall(SYS_futex, &g->head->came[r].v, FUTEX_WAIT, 0, &ts, NULL, 0);
+			syscall(SYS_futex, &g->head->joined[r].v, FUTEX_WAIT, 0, &ts, NULL, 0);
 			look(g);
 		}
 	return true;
@@ -349,11 +349,11 @@ groupmem_answer(GroupMem *g, const Err *e)
 }
 
 bool
-groupmem_hear(GroupMem *g, int rank, Err *e)
+groupmem_receive(GroupMem *g, int rank, Err *e)
 {
-	if (!groupmem_wait(g, &g->head->answered[rank].v, g->heard[rank]))
+	if (!groupmem_wait(g, &g->head->answered[rank].v, g->received[rank]))
 		return false;
-	g->heard[rank]++;
+	g->received[rank]++;
 	*e = g->head->answer[rank];
 	return true;
 }

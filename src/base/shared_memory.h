@@ -14,8 +14,8 @@
  * No wait outlasts the group.  Each rank holds a lock on its byte of the file; the kernel releases the
  * lock when the process ends, however it ends.  A waiting rank checks the locks of the others every
  * GROUP_LOOK_MS, and after a second of waiting every GROUP_IDLE_MS.  The group becomes dead, for good,
- * when a rank that had joined has lost its lock or, for a rank with groupmem_patience(), when a rank has
- * stopped calling groupmem_beat().  From then on every call returns at once and the contents of buffers
+ * when a rank that had joined has lost its lock or, for a rank with groupmem_set_timeout(), when a rank has
+ * stopped calling groupmem_heartbeat().  From then on every call returns at once and the contents of buffers
  * are undefined: the process is meant to exit.
  */
 #ifndef VLLM_BASE_SHARED_MEMORY_H
@@ -34,7 +34,7 @@
 									 * rank has read it */
 #define GROUP_LOOK_MS	20
 #define GROUP_IDLE_MS	500
-#define GROUP_BEAT_MS	500		/* a rank that calls groupmem_beat() does so at least this often */
+#define GROUP_BEAT_MS	500		/* a rank that calls groupmem_heartbeat() does so at least this often */
 
 /* A word on a cache line of its own. */
 typedef struct GroupWord
@@ -62,9 +62,9 @@ typedef struct GroupMem
 	GroupHead  *head;
 	size_t		size;
 	uint64_t	at;				/* position in the stream: bytes written by rank 0, or read by another rank */
-	uint32_t	heard[GROUP_MOST];	/* rank 0: answers received from each rank */
+	uint32_t	received[GROUP_MOST];	/* rank 0: answers received from each rank */
 	_Atomic int64_t looked_ms;	/* when groupmem_lives() last checked the locks */
-	_Atomic int64_t patience_ms;	/* how long a rank may go without a beat; 0 = for ever */
+	_Atomic int64_t timeout_ms;		/* how long a rank may go without a beat; 0 = for ever */
 } GroupMem;
 
 /*
@@ -81,13 +81,13 @@ bool		groupmem_dead(const GroupMem *g);
  * file: it checks the locks every GROUP_LOOK_MS.
  */
 bool		groupmem_lives(GroupMem *g);
-/* Say that this rank makes progress; ranks with groupmem_patience() expect it every GROUP_BEAT_MS. */
-void		groupmem_beat(GroupMem *g);
+/* Say that this rank makes progress; ranks with groupmem_set_timeout() expect it every GROUP_BEAT_MS. */
+void		groupmem_heartbeat(GroupMem *g);
 /*
- * Declare the group dead when a rank that has called groupmem_beat() before has not done so for ms; any
+ * Declare the group dead when a rank that has called groupmem_heartbeat() before has not done so for ms; any
  * thread may call it.
  */
-void		groupmem_patience(GroupMem *g, int ms);
+void		groupmem_set_timeout(GroupMem *g, int ms);
 /*
  * Collective operations are numbered from 1: groupmem_refuse() aborts one, and the other ranks see that
  * in groupmem_refused().
@@ -95,9 +95,9 @@ void		groupmem_patience(GroupMem *g, int ms);
 void		groupmem_refuse(GroupMem *g, uint32_t number);
 bool		groupmem_refused(const GroupMem *g, uint32_t number);
 int			groupmem_pid(const GroupMem *g, int rank);	/* process id of a rank; 0 = it has not joined */
-/* Publish a number about this rank, initially 0; groupmem_told() reads a rank's number.  Any thread. */
-void		groupmem_tell(GroupMem *g, int n);
-int			groupmem_told(const GroupMem *g, int rank);
+/* Publish a number about this rank, initially 0; groupmem_published() reads a rank's number.  Any thread. */
+void		groupmem_publish(GroupMem *g, int n);
+int			groupmem_published(const GroupMem *g, int rank);
 /* Return the rank that was found missing first, or that killed the group; -1 = the group lives. */
 int			groupmem_missed(const GroupMem *g);
 
@@ -129,7 +129,7 @@ void		groupmem_answer(GroupMem *g, const Err *e);
  * Rank 0: receive the next answer of a rank.  The rank must send one for each call.  Returns false if
  * the group is dead.
  */
-bool		groupmem_hear(GroupMem *g, int rank, Err *e);
+bool		groupmem_receive(GroupMem *g, int rank, Err *e);
 
 /* Return a room; rooms are numbered 0 .. 2 * world. */
 GroupRoom  *groupmem_room(const GroupMem *g, int room);

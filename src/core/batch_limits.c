@@ -63,17 +63,17 @@ sizing_fill(const ModelInfo *mi, int threads, int64_t kv_tokens, uint64_t memory
 }
 
 bool
-sizing_length(int asked, int most, int64_t fits, int *len, Err *e)
+sizing_length(int requested, int most, int64_t fits, int *len, Err *e)
 {
-	if (asked > most)
-		return err_set(e, ERR_INVALID, "max_model_len %d is larger than the model's %d", asked, most);
-	if (fits < 1 || asked > fits)
+	if (requested > most)
+		return err_set(e, ERR_INVALID, "max_model_len %d is larger than the model's %d", requested, most);
+	if (fits < 1 || requested > fits)
 	{
 		err_set(e, ERR_INVALID, "the KV cache holds only %lld tokens, fewer than max_model_len %d",
-				(long long) fits, asked > 0 ? asked : most);
+				(long long) fits, requested > 0 ? requested : most);
 		return err_hint(e, "Raise vllm.kv_cache_memory_bytes or lower max_model_len.");
 	}
-	*len = asked > 0 ? asked : most;
+	*len = requested > 0 ? requested : most;
 	if (*len > fits)
 	{
 		log_line('I', "context length is %lld instead of %d tokens: that is what fits into the KV cache",

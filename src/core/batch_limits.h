@@ -19,6 +19,6 @@ void		sizing_fill(const ModelInfo *mi, int threads, int64_t kv_tokens, uint64_t 
  * Choose the context length if the KV cache holds `fits` tokens.  A length that was asked for must fit,
  * else this fails; asked = 0: `most`, cut to what fits.
  */
-bool		sizing_length(int asked, int most, int64_t fits, int *len, Err *e);
+bool		sizing_length(int requested, int most, int64_t fits, int *len, Err *e);
 
 #endif

@@ -72,9 +72,9 @@ wants_raw(const Req *r)
  * tokens of several answers.
  */
 static bool
-tells_processed(const Core *c, const Req *r)
+returns_processed(const Core *c, const Req *r)
 {
-	return c->opt.tell_processed && core_wants_logprobs(r) &&
+	return c->opt.return_processed && core_wants_logprobs(r) &&
 		(r->group == NULL || (r->group->beam == NULL && r != r->group->prompt_request));
 }
 
@@ -122,7 +122,7 @@ begin_rows(Core *c, const Plan *plan)
 		ALWAYS(n < c->opt.max_num_seqs);
 		*row = core_smp_row(pe->r);
 		row->mask = constraints_mask(c->constraints, i);
-		if (c->smpdev != NULL && smpdev_takes(pe->r, c->opt.tell_processed))
+		if (c->smpdev != NULL && smpdev_takes(pe->r, c->opt.return_processed))
 			row->sampled = smpdev_add(c->smpdev, row, &pe->r->in.params.out, pe->logits_at);
 		else
 		{
@@ -163,7 +163,7 @@ core_sample(Core *c, const Plan *plan, bool again)
 			row->logits = c->logits.host + (size_t) plan->e[i].logits_at * width;
 			if (c->opt.tap != NULL)
 				c->opt.tap(c->opt.tap_ctx, r, req_n_output(r), row->logits, (int) width);
-			if (tells_processed(c, r))
+			if (returns_processed(c, r))
 				row->processed = core_raw_row(c, n);
 			else if (wants_raw(r))
 				keep_raw(c, n, row);

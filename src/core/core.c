@@ -159,7 +159,7 @@ finish_seqs_later(Core *c, Pooled *p)
 
 		if (r->sched.state == RQ_NEW)
 		{
-			r->sched.state = RQ_GONE;
+			r->sched.state = RQ_REMOVED;
 			p->n_left--;
 		}
 		else
@@ -323,7 +323,7 @@ core_submit(Core *c, ReqSpec *spec)
 	r->in.n_prompt = (int) r->tokens.len;
 	r->sched.plan_at = -1;
 	r->kv.slot = -1;
-	r->in.params.out.logits = c->opt.tell_logits;
+	r->in.params.out.logits = c->opt.return_logits;
 	if (r->in.params.pin != 0)
 		r->in.params.max_tokens = 1;
 	r->in.priority = r->in.params.priority;
@@ -596,7 +596,7 @@ core_finish_later(Core *c, Req *r, bool stopped)
 	if (r == NULL || r->sched.cancelled)
 		return;
 	/* a held request has already ended */
-	if (r->sched.state == RQ_GONE || r->sched.state == RQ_HELD)
+	if (r->sched.state == RQ_REMOVED || r->sched.state == RQ_HELD)
 		return;
 	r->sched.cancelled = true;
 	r->sched.stopped = stopped;
@@ -621,7 +621,7 @@ finish_request_later(Core *c, Req *r, bool stopped, int index)
 	else if (stopped)
 		core_finish_later(c, r->group->answers[index], true);
 	else
-		answers_doom(c, r->group);
+		answers_cancel(c, r->group);
 }
 
 /* Process the inbox: queue new requests, mark cancelled ones. */
@@ -1113,9 +1113,9 @@ core_reset_prefix_cache(Core *c)
 }
 
 void
-core_pins(const Core *c, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+core_pins(const Core *c, void (*emit) (void *ctx, const PinInfo *i), void *ctx)
 {
-	pins_each(c->pins, (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block), tell, ctx);
+	pins_each(c->pins, (int64_t) (c->kv_size / (size_t) c->kv.n_blocks + c->draft_block), emit, ctx);
 }
 
 bool

@@ -334,9 +334,9 @@ typedef struct CoreOptions
 								 * LOGPROBS_ZERO = 0 */
 	int64_t		max_entries;	/* limit of log-probabilities that a request collects; 0 =
 								 * LOGPROB_MAX_ENTRIES */
-	bool		tell_logits;	/* return logits instead of log-probabilities */
+	bool		return_logits;	/* return logits instead of log-probabilities */
 	/* log-probabilities or logits of an answer's tokens are those after all sampling stages */
-	bool		tell_processed;
+	bool		return_processed;
 	bool		overlap;		/* make text and events on a thread of their own, in parallel to the next
 								 * step */
 	int			max_loras;		/* different adapters in a step; 0 = no limit */
@@ -516,7 +516,7 @@ void		core_reset_prefix_cache(Core *c);
 /* Write computed blocks to the offload tier, as far as possible until the deadline (clock_us()). */
 void		core_flush_kv_to_tier(Core *c, int64_t deadline_us);
 /* List pinned prefixes, oldest first; unpin one (false: unknown id). */
-void		core_pins(const Core *c, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
+void		core_pins(const Core *c, void (*emit) (void *ctx, const PinInfo *i), void *ctx);
 bool		core_unpin(Core *c, uint64_t id);
 
 typedef struct CoreStats

@@ -72,14 +72,14 @@ typedef struct Group
 	ReqFinish	failed;			/* of a beam search: FIN_ABORT or FIN_ERROR */
 	Err			err;
 	/* used by the output thread */
-	int			n_told;			/* answers whose end has been emitted */
+	int			n_emitted;		/* answers whose end has been emitted */
 	int			n_output;		/* tokens of all answers */
 	int			longest;		/* tokens of the longest answer */
 	int			n_thought;		/* reasoning tokens of all answers */
 	int			preemptions;
 	int			draft_tokens, accepted_tokens;
 	ReqFinish	finish;			/* the worst of the answers' ends */
-	Err			told_err;
+	Err			emitted_err;
 } Group;
 
 typedef enum ReqState
@@ -91,7 +91,7 @@ typedef enum ReqState
 	RQ_CONTINUATION,			/* queued as the continuation of a preempted or forked request */
 	RQ_RUNNING,
 	RQ_HELD,					/* computed; keeps its blocks until its forks have taken them over */
-	RQ_GONE						/* removed from the scheduler; about to finish */
+	RQ_REMOVED					/* removed from the scheduler; about to finish */
 } ReqState;
 
 /* spec.h */
@@ -178,7 +178,7 @@ typedef struct ReqKv
 	int64_t		wait_until_us;	/* end of its wait for them; 0 = it has never waited */
 	int			back_to;		/* this many of its tokens are loaded, or known to be missing in the tier */
 	int			back;			/* tokens loaded before its first preemption */
-	bool		asked;			/* the tier has been searched for its blocks */
+	bool		searched;		/* the tier has been searched for its blocks */
 } ReqKv;
 
 /* Output of the request (stop_check.c); output_queue.c says which thread may use it when. */
@@ -194,7 +194,7 @@ typedef struct ReqOutput
 	int			end_output;		/* output tokens up to the stop string */
 	/* a beam's is used by the step thread; else by the output thread, for the tokens sent */
 	double		cum_logprob;
-	int			n_told;			/* output tokens sent; used by the output thread */
+	int			n_emitted;		/* output tokens sent; used by the output thread */
 	int			n_thought;		/* reasoning tokens sent; used by the output thread */
 	Logprobs   *prompt_lp;		/* log-probabilities of the prompt so far; NULL = not wanted, or already
 								 * handed to the output */
@@ -498,7 +498,7 @@ bool		group_wanted(const OutParams *out);
 /* Make the group of r, which becomes its prompt request. */
 void		group_begin(Req *r);
 /* Make a further Req of a request: its description is copied, but the first Req owns the memory. */
-Req		   *group_req_beside(const Req *first);
+Req		   *group_req_add(const Req *first);
 /* The same for a generating request's prompt request, as a member of its group. */
 Req		   *group_req_of_prompt(const Req *prompt_request, int index);
 /* The prompt is computed: make the Req of answer i, which has no token yet. */

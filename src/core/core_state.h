@@ -244,7 +244,7 @@ void		core_trace_end(Core *c, const Plan *plan);
 /* r, an answer or a prompt request, is over. */
 void		answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* Cancel all answers. */
-void		answers_doom(Core *c, const Group *g);
+void		answers_cancel(Core *c, const Group *g);
 /*
  * The last row of a prompt request, or the row of a hypothesis, is computed; id: what the sampler made
  * of it under the mask.

@@ -82,9 +82,9 @@ void
 budget_among(Budget *b, const Settings *s, int ordinal, int replica, bool shared)
 {
 	b->sharers = shared ? ranks_there(s, ordinal, replica) : 1;
-	b->behind = 0;
+	b->later = 0;
 	for (int r = replica + 1; r < ranks_replicas(); r++)
-		b->behind += ranks_there(s, ordinal, r) > 0;
+		b->later += ranks_there(s, ordinal, r) > 0;
 }
 
 /* ---- a step of the greatest size ---- */
@@ -218,7 +218,7 @@ fit_length(Divide *d, uint64_t bytes, Err *e)
 	c->opt.kv_bytes = (size_t) (c->opt.budget->kv_bytes > 0 || bytes < 2 * d->block ? bytes : bytes -
 								d->block);
 	groups = kvgroups_of(core_info(c), &c->opt);
-	return sizing_length(c->opt.budget->asked_len, c->max_model_len,
+	return sizing_length(c->opt.budget->fixed_len, c->max_model_len,
 						 kvgroups_tokens(&groups, &c->opt, (int64_t) (c->opt.kv_bytes / d->block)),
 						 &c->max_model_len, e);
 }
@@ -243,8 +243,8 @@ budget_divide(Core *c, Err *e)
 	const ModelInfo *info = core_info(c);
 	Divide		d = {.stage = {.b = b}, .core = c};
 	GpuLoad		load = {.device = b->name, .ctx = &d, .mem = mem_of, .alloc_kv = take_kv};
-	GpuAsk		ask = {.utilization = b->utilization, .kv_bytes = b->kv_bytes, .sharers = b->sharers,
-					   .behind = b->behind};
+	GpuRequest	req = {.utilization = b->utilization, .kv_bytes = b->kv_bytes, .sharers = b->sharers,
+					   .later = b->later};
 	KvView		one = {
 		.type = c->opt.kv_type, .n_layers = kvgroups_of(info, &c->opt).layers, .n_blocks = 1,
 		.block_size = c->opt.block_size, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim,
@@ -265,11 +265,11 @@ budget_divide(Core *c, Err *e)
 		return core_open_kv(c, e);
 	d.block = kv_layout(&one) + (c->opt.drafter != NULL ? drafter_block_bytes(&c->opt.drafter->info,
 			c->opt.kv_type, c->opt.block_size) : 0);
-	ask.block_bytes = d.block;
-	ask.apart = c->spec != NULL ? spec_kv_apart(c->spec) : 0;
-	if (!gpumem_budget(&load, &b->mem, &ask, &kv, e) || !fit_length(&d, kv, e))
+	req.block_bytes = d.block;
+	req.apart = c->spec != NULL ? spec_kv_apart(c->spec) : 0;
+	if (!gpumem_budget(&load, &b->mem, &req, &kv, e) || !fit_length(&d, kv, e))
 		return false;
-	if (!gpumem_take(&load, &b->mem, &ask, e))
+	if (!gpumem_take(&load, &b->mem, &req, e))
 	{
 		if (d.err.cls != ERR_NONE)
 			*e = d.err;

@@ -21,9 +21,9 @@ typedef struct Budget
 	const char *name;			/* the device's name */
 	double		utilization;
 	uint64_t	kv_bytes;		/* 0 = what the utilization leaves */
-	int			asked_len;		/* max_model_len must be this; 0 = the longest that fits */
+	int			fixed_len;		/* max_model_len must be this; 0 = the longest that fits */
 	int			sharers;		/* ranks of the model on the device, each with as much K and V */
-	int			behind;			/* replicas that will be loaded there later */
+	int			later;			/* replicas that will be loaded there later */
 	bool		least;			/* nothing will run: use as few blocks as possible */
 	GpuMem		mem;
 } Budget;

@@ -250,7 +250,7 @@ typedef struct ForwardStop
 
 /* Called during a long step: report that the engine does not hang, and process the inbox. */
 static void
-goes_on(void *ctx)
+report_progress(void *ctx)
 {
 	Core	   *c = ctx;
 
@@ -329,7 +329,7 @@ core_forward(Core *c, const Plan *plan)
 	b.state = c->state_area.base;
 	constraints_begin(c->constraints, plan);
 	profile_mark(c->opt.profile, PROF_SCHEDULE);
-	b.wait = goes_on;
+	b.wait = report_progress;
 	b.work = c->offload != NULL ? moves_on : NULL;
 	b.wait_ctx = c;
 	if (core_info(c)->both_ways || may_stand(c))

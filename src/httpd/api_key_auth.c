@@ -48,7 +48,7 @@ check_guard(ClientRequest *q, const unsigned char *hash, DbError *e)
 
 /* Report the result of the look-up to the guard. */
 static void
-tell_guard(const ClientRequest *q, const unsigned char *hash)
+report_to_guard(const ClientRequest *q, const unsigned char *hash)
 {
 	const Peer *from = clients_peer(conn_client(q->conn));
 	char		address[64];
@@ -92,7 +92,7 @@ look_up(ClientRequest *q, const unsigned char *hash, DbError *e)
 		q->role = mem_strdup(PQgetvalue(r, 0, 0));
 	PQclear(r);
 	if (end == DB_OK)
-		tell_guard(q, hash);
+		report_to_guard(q, hash);
 	db_front_give(db, end == DB_OK);
 	if (end == DB_OK)
 		return 0;

@@ -138,14 +138,14 @@ complain(const char *why)
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static int64_t last;
 	int64_t		now = clock_us();
-	bool		tell;
+	bool		report;
 
 	pthread_mutex_lock(&lock);
-	tell = last == 0 || now - last > LOG_INTERVAL;
-	if (tell)
+	report = last == 0 || now - last > LOG_INTERVAL;
+	if (report)
 		last = now;
 	pthread_mutex_unlock(&lock);
-	if (tell)
+	if (report)
 		log_line('W', "could not connect to database \"%s\" as role \"%s\": %s", http_conf.database,
 				 http_conf.role, why);
 }
@@ -188,7 +188,7 @@ connect_db(const char *limits, DbError *e)
 
 typedef enum Waited
 {
-	W_READY, W_GONE, W_LATE, W_INTERRUPTED
+	W_READY, W_CLOSED, W_LATE, W_INTERRUPTED
 } Waited;
 
 /* The read end is readable once the program ends. */
@@ -215,7 +215,7 @@ fail_ending(DbError *e)
 }
 
 static bool
-client_gone(int client)
+client_closed(int client)
 {
 	struct pollfd p = {.fd = client,.events = POLLRDHUP};
 
@@ -239,7 +239,7 @@ wait_for(const Db *db, int client, int ms)
 	if (n == 0)
 		return W_LATE;
 	if (client >= 0 && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
-		return W_GONE;
+		return W_CLOSED;
 	return client >= 0 && p[2].revents != 0 ? W_INTERRUPTED : W_READY;
 }
 
@@ -288,10 +288,10 @@ wait_result(Db *db, int client, DbError *e)
 	{
 		Waited		w = wait_for(db, client, -1);
 
-		if (w == W_GONE || w == W_INTERRUPTED)
+		if (w == W_CLOSED || w == W_INTERRUPTED)
 		{
 			db_cancel(db);
-			return w == W_GONE ? DB_GONE : fail_ending(e);
+			return w == W_CLOSED ? DB_CLOSED : fail_ending(e);
 		}
 		if (!PQconsumeInput(db->conn))
 			return lost(db, e);
@@ -566,8 +566,8 @@ wait_turn(Queue *q, pthread_mutex_t *lock, uint64_t key, int client, int64_t unt
 
 		if (now >= until)
 			end = fail(e, DB_BUSY, 503, "the server has too many requests in hand, try again later");
-		else if (client_gone(client))
-			end = fail(e, DB_GONE, 503, "the client has left");
+		else if (client_closed(client))
+			end = fail(e, DB_CLOSED, 503, "the client has left");
 		else if (atomic_load(&interrupted))
 			end = fail_ending(e);
 		if (end != DB_OK)

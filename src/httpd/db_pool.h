@@ -17,7 +17,7 @@ typedef enum DbEnd
 	DB_ERROR,					/* the server reported an ERROR: see DbError; the connection is usable */
 	DB_LOST,					/* no connection, or it broke: see DbError */
 	DB_BUSY,					/* no connection became free in time: see DbError */
-	DB_GONE						/* the HTTP client left, and the statement was cancelled */
+	DB_CLOSED					/* the HTTP client left, and the statement was cancelled */
 } DbEnd;
 
 typedef struct DbError

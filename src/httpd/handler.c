@@ -150,7 +150,7 @@ serve_refused(Conn *conn, int status, const char *message)
 static void
 serve_end(ClientRequest *q, DbEnd end, const DbError *e)
 {
-	if (end == DB_GONE)
+	if (end == DB_CLOSED)
 		serve_nothing(q);
 	else
 	{
@@ -164,7 +164,7 @@ serve_end(ClientRequest *q, DbEnd end, const DbError *e)
 
 /* Is the program (engine or remote program) in that state? */
 static DbEnd
-ask_state(Db *db, const char *sql, const char *state, bool *is, DbError *e)
+query_state(Db *db, const char *sql, const char *state, bool *is, DbError *e)
 {
 	PGresult   *r = NULL;
 	DbEnd		end = db_query(db, -1, sql, 0, NULL, &r, e);
@@ -191,11 +191,11 @@ serve_health(ClientRequest *q)
 		serve_error(q, 503, e.message);
 		return;
 	}
-	end = ask_state(db, engine, "ready", &ready, &e);
+	end = query_state(db, engine, "ready", &ready, &e);
 	if (end == DB_OK && !ready)
-		end = ask_state(db, engine, "off", &off, &e);
+		end = query_state(db, engine, "off", &off, &e);
 	if (end == DB_OK && off)
-		end = ask_state(db, "SELECT state FROM vllm.remote_state()", "ready", &ready, &e);
+		end = query_state(db, "SELECT state FROM vllm.remote_state()", "ready", &ready, &e);
 	db_front_give(db, end == DB_OK);
 	if (end != DB_OK)
 	{
@@ -336,8 +336,8 @@ take_answer_memory(ClientRequest *q, size_t len, DbError *e)
 		case BODIES_OK:
 			q->answer_memory = n;
 			return DB_OK;
-		case BODIES_GONE:
-			return DB_GONE;
+		case BODIES_CLOSED:
+			return DB_CLOSED;
 		case BODIES_LATE:
 			break;
 	}
@@ -449,7 +449,7 @@ has_body(const ClientRequest *q)
 
 /* Does the route call a function with the body? */
 static bool
-asks_database(const ClientRequest *q)
+needs_database(const ClientRequest *q)
 {
 	return q->route->kind == R_API || q->route->kind == R_LORA;
 }
@@ -478,7 +478,7 @@ claim_place(ClientRequest *q)
 		case CLAIM_KEY:
 			serve_error(q, 429, "this API key has too many requests in hand");
 			return false;
-		case CLAIM_GONE:
+		case CLAIM_EVICTED:
 			break;
 	}
 	/* an eviction is noticed when the body is read, or when the request ends */
@@ -528,7 +528,7 @@ begin_route(ClientRequest *q)
 		return;
 	}
 	check_length(q);
-	if (!q->answered && asks_database(q))
+	if (!q->answered && needs_database(q))
 	{
 		q->counted = true;
 		atomic_fetch_add(&load, 1);
@@ -598,7 +598,7 @@ take_memory(ClientRequest *q)
 		case BODIES_OK:
 			q->memory = n;
 			return true;
-		case BODIES_GONE:
+		case BODIES_CLOSED:
 			serve_nothing(q);
 			return false;
 		case BODIES_LATE:
@@ -621,7 +621,7 @@ serve_upload(ClientRequest *q, const char *data, size_t n)
 		buf_free(&q->body);
 		serve_error(q, 413, "the body is larger than vllm.http_max_body");
 	}
-	else if ((asks_database(q) || q->route->kind == R_DEV) && take_memory(q))
+	else if ((needs_database(q) || q->route->kind == R_DEV) && take_memory(q))
 		buf_add(&q->body, data, n);
 }
 
@@ -666,7 +666,7 @@ serve_finish(ClientRequest *q)
 		bodies_give(BODIES_REQUEST, q->key, q->memory - q->body.len);
 		q->memory = q->body.len;
 	}
-	if (asks_database(q) && !check_body(q, message, sizeof(message)))
+	if (needs_database(q) && !check_body(q, message, sizeof(message)))
 		serve_error(q, 400, message);
 	/* Refuse parameters that would be ignored.  Some clients send "{}" for an empty body. */
 	else if (q->route->kind == R_DEV && q->body.len > 0 && strcmp(q->body.data, "{}") != 0)

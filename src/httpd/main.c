@@ -153,7 +153,7 @@ is_repeated(const struct addrinfo *list, const struct addrinfo *a)
 
 /* Refuse a client for which there is no place.  The response is sent only if that takes no time. */
 static void
-turn_away(int fd)
+refuse_connection(int fd)
 {
 	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: "
 							   "1\r\nContent-Length: 0\r\n\r\n";
@@ -184,7 +184,7 @@ accept_one(int listener)
 	peer = peer_of(&from);
 	client = clients_enter(fd, &peer);
 	if (client == NULL)
-		turn_away(fd);
+		refuse_connection(fd);
 	else if (!conn_start(client))
 		clients_leave(client);
 }

@@ -124,7 +124,7 @@ next_row(SseResponseStream *s)
 		end = DB_LOST;
 		e = (DbError) {.status = 500,.message = NOT_COMMITTED};
 	}
-	if (end == DB_GONE)
+	if (end == DB_CLOSED)
 		return false;
 	if (end != DB_OK)
 	{
@@ -169,9 +169,9 @@ send_rows(SseResponseStream *s)
 static void
 refuse(SseResponseStream *s, DbEnd end, const DbError *e)
 {
-	(void) end_db(s, false, end == DB_ERROR || end == DB_GONE);
+	(void) end_db(s, false, end == DB_ERROR || end == DB_CLOSED);
 	s->q->no_retry = e->status == 408;
-	if (end == DB_GONE)
+	if (end == DB_CLOSED)
 		serve_nothing(s->q);
 	else
 		serve_error(s->q, e->status, e->message);

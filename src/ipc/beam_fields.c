@@ -10,7 +10,7 @@
 
 /* Return true for fields that describe the caller, the model or the prompt. */
 static bool
-is_about_asking(int tag)
+is_about_request(int tag)
 {
 	switch (tag)
 	{
@@ -85,6 +85,6 @@ beams_take(int tag)
 		case WTAG_RESPONSE_FORMAT:	/* {"type": "text"}; other formats are rejected, as a schema is */
 			return true;
 		default:
-			return is_about_asking(tag);
+			return is_about_request(tag);
 	}
 }

@@ -61,7 +61,7 @@ link_ring_doorbell(Link *l)
 }
 
 void
-link_tell(Link *l, const char *line)
+link_send_line(Link *l, const char *line)
 {
 	if (l->control_fd >= 0 &&
 		send(l->control_fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
@@ -84,7 +84,7 @@ wake(Link *l, uint32_t slot)
 	first = wire_push(&l->arena, WQ_TO_WORKER, slot);
 	pthread_mutex_unlock(&l->wake_lock);
 	if (first)
-		link_tell(l, "w\n");
+		link_send_line(l, "w\n");
 }
 
 /* ---- life ---- */
@@ -305,7 +305,7 @@ close_locked(Channel *c)
 }
 
 static void
-pump_locked(Channel *c, bool tell)
+pump_locked(Channel *c, bool notify)
 {
 	WireSlot   *s = link_slot(c->link, c->slot);
 
@@ -350,13 +350,13 @@ pump_locked(Channel *c, bool tell)
 		}
 	}
 	if (c->out_at < c->out.len)
-		tell = true;			/* the ring is full, and only the backend can make room */
+		notify = true;			/* the ring is full, and only the backend can make room */
 	else
 	{
 		buf_reset(&c->out);
 		c->out_at = 0;
 	}
-	if (tell)
+	if (notify)
 		wake(c->link, c->slot);
 }
 
@@ -394,13 +394,13 @@ queue_frame(Channel *c, WireFrame kind, const Buf *fields, bool final)
 }
 
 void
-chan_frame(Channel *c, WireFrame kind, const Buf *fields, bool tell)
+chan_frame(Channel *c, WireFrame kind, const Buf *fields, bool notify)
 {
 	pthread_mutex_lock(&c->lock);
 	if (is_active(c))
 	{
 		queue_frame(c, kind, fields, false);
-		pump_locked(c, tell);
+		pump_locked(c, notify);
 	}
 	pthread_mutex_unlock(&c->lock);
 }

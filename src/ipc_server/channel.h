@@ -38,7 +38,7 @@ bool		link_slot_over(const WireSlot *w, uint32_t gen);
 /* Wake the thread that sleeps on the doorbell; any thread. */
 void		link_ring_doorbell(Link *l);
 /* Write one line to the supervisor; the line is dropped if the socket is full. */
-void		link_tell(Link *l, const char *line);
+void		link_send_line(Link *l, const char *line);
 
 typedef struct Channel
 {

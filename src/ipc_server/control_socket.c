@@ -80,7 +80,7 @@ control_hello(int fd)
 		return ENGINE_EXIT_USAGE;
 	}
 	snprintf(line, sizeof(line), "%s %d %d\n", CONTROL_HELLO, WIRE_VERSION, (int) getpid());
-	link_tell(&l, line);
+	link_send_line(&l, line);
 	return ENGINE_EXIT_OK;
 }
 

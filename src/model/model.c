@@ -1031,9 +1031,9 @@ model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out)
 }
 
 bool
-model_talk(Model *m, const ModelComm *t, Err *e)
+model_connect(Model *m, const ModelComm *t, Err *e)
 {
-	return split_talk(&m->d, t, e);
+	return split_connect(&m->d, t, e);
 }
 
 void

@@ -304,7 +304,7 @@ bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
  * All ranks must call it at once.  On false with *e set they still use the host.  model_apart() returns
  * to the host; each rank may call it on its own.
  */
-bool		model_talk(Model *m, const ModelComm *t, Err *e);
+bool		model_connect(Model *m, const ModelComm *t, Err *e);
 void		model_apart(Model *m);
 
 /*

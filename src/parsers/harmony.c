@@ -97,7 +97,7 @@ emit(Harmony *h, ParseKind kind, const char *s, size_t n)
 
 /* Return the word after lit in a header, up to white space or a mark. */
 static Span
-word_behind(Span s, const char *lit)
+word_after(Span s, const char *lit)
 {
 	Span		w = {s.end, s.end};
 	const char *at = span_find(&s, lit);
@@ -119,8 +119,8 @@ is_word(Span w, const char *word)
 static void
 begin_message(Harmony *h, Span header)
 {
-	Span		channel = word_behind(header, "<|channel|>");
-	Span		to = word_behind(header, "to=");
+	Span		channel = word_after(header, "<|channel|>");
+	Span		to = word_after(header, "to=");
 
 	h->begun = false;
 	buf_reset(&h->body);
@@ -415,7 +415,7 @@ harmony_finish(Harmony *h)
 }
 
 bool
-harmony_goes_on(const Harmony *h)
+harmony_is_open(const Harmony *h)
 {
 	return h->cut && h->out.n > 0;
 }

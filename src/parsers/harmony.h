@@ -19,8 +19,8 @@ typedef struct Harmony Harmony;
 Harmony    *harmony_new(ParseSink sink, void *ctx, uint64_t key);
 void		harmony_feed(Harmony *h, const char *s, size_t n);
 void		harmony_finish(Harmony *h);
-/* Like tool_parser_goes_on(). */
-bool		harmony_goes_on(const Harmony *h);
+/* Like tool_parser_is_open(). */
+bool		harmony_is_open(const Harmony *h);
 void		harmony_free(Harmony *h);
 
 #endif

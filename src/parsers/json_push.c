@@ -228,7 +228,7 @@ string(JPush *j, Span *s, Buf *out)
 /* ---- numbers and containers ---- */
 
 static bool
-number_goes_on(JPush *j, char c)
+number_continues(JPush *j, char c)
 {
 	bool		digit = c >= '0' && c <= '9';
 	bool		e = c == 'e' || c == 'E';
@@ -340,7 +340,7 @@ step(JPush *j, Span *s, Buf *out)
 			s->p++;
 			return word(j, c, out);
 		case NUMBER:
-			if (!number_goes_on(j, c))
+			if (!number_continues(j, c))
 				return end_number(j);
 			s->p++;
 			put(out, &c, 1);

@@ -86,7 +86,7 @@ void		tool_parser_feed(ToolParser *p, const char *s, size_t n);
 void		tool_parser_finish(ToolParser *p);
 /* For a finished parser: return true if after its complete calls the text ended within an incomplete
  * call or in content. */
-bool		tool_parser_goes_on(const ToolParser *p);
+bool		tool_parser_is_open(const ToolParser *p);
 void		tool_parser_free(ToolParser *p);
 
 /* ---- reasoning ---- */
@@ -112,7 +112,7 @@ typedef enum ReasonStage
 {
 	REASON_BEFORE,				/* reasoning, or a tag that begins it, may follow */
 	REASON_WITHIN,				/* within reasoning */
-	REASON_BEHIND				/* no reasoning follows */
+	REASON_AFTER				/* no reasoning follows */
 } ReasonStage;
 
 /* Return the text that begins or ends reasoning; NULL: this format has none (the model doesn't

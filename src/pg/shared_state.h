@@ -104,7 +104,7 @@ typedef struct VllmOwner
 	bool		spare;			/* granted, owned or a zombie as a spare, not a slot of the pool */
 	uint16		of_model;		/* if remote: its index in VllmShared.model_slots */
 	uint16		msg_kind;		/* WireKind */
-	bool		rung;			/* the engine was notified of the slot since the claim */
+	bool		notified;		/* the engine was notified of the slot since the claim */
 	bool		cancelled;		/* by llm_cancel() */
 	bool		posted;			/* a zombie that the engine is to finish, not to cancel */
 	/* the arena's words of the slot are not those that were written; its owner has to give it up */

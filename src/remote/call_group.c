@@ -28,7 +28,7 @@ emit(void *ctx, int request, WireFrame kind, const Buf *fields, bool final)
 	if (j->sizes)
 	{
 		if (final)
-			length_told(j, fields);
+			length_reported(j, fields);
 		return;
 	}
 	if (final && j->calls.v[0].shape == RSHAPE_MODELS && j->w[0]->lora.n == 0)
@@ -41,11 +41,11 @@ void
 pending_requeue(PendingRequest *a)
 {
 	/* the request still waits: it is in no queue, and none of its frames has been sent */
-	ALWAYS(!a->gone && a->item.turn == NULL);
+	ALWAYS(!a->detached && a->item.role_queue == NULL);
 	a->job = NULL;
 	a->alone = true;
 	a->item.first = true;
-	a->item.gathers = false;
+	a->item.can_join = false;
 	rqueue_add(a->m->queue, &a->item);
 	a->m->fresh = true;
 	a->l->sink.live(a->owner, WP_WAITING, -1, -1);
@@ -120,7 +120,7 @@ job_deadline(const CallGroup *j)
 	{
 		const PendingRequest *a = j->requests[i];
 
-		if (a->gone)
+		if (a->detached)
 			continue;
 		if (a->deadline_us == 0)
 			return 0;
@@ -170,7 +170,7 @@ void
 job_split(CallGroup *j)
 {
 	for (int i = 0; i < j->n; i++)
-		if (!j->requests[i]->gone)
+		if (!j->requests[i]->detached)
 			pending_requeue(j->requests[i]);
 	job_kill(j);
 }
@@ -191,7 +191,7 @@ part(CallGroup *j, PendingRequest **requests, int n, const UpstreamCall *c, int6
 	for (int i = 0; i < half->calls.n; i++)
 	{
 		half->c[i]->due_us = due_us;
-		half->c[i]->avoid = j->m->pick.n > 1 ? c->url : -1;
+		half->c[i]->avoid = j->m->lb.n > 1 ? c->url : -1;
 	}
 	for (int i = 0; i < n; i++)
 		j->l->sink.live(requests[i]->owner, WP_WAITING, -1, -1);
@@ -204,7 +204,7 @@ job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us)
 	int			n = 0;
 
 	for (int i = 0; i < j->n; i++)
-		if (!j->requests[i]->gone)
+		if (!j->requests[i]->detached)
 			v[n++] = j->requests[i];
 	part(j, v, (n + 1) / 2, c, due_us);
 	part(j, v + (n + 1) / 2, n / 2, c, due_us);

@@ -23,13 +23,13 @@
 static bool
 wanted(RModel *m, const PendingRequest *a)
 {
-	if (m->o->told_len > 0 && m->l->now_us - m->told_us >= KNOWN_US)
-		m->o->told_len = 0;
-	return a->asked != LENGTH_ALL && body_wants_length(&a->w, m->o);
+	if (m->o->reported_len > 0 && m->l->now_us - m->reported_us >= KNOWN_US)
+		m->o->reported_len = 0;
+	return a->probed != LENGTH_ALL && body_wants_length(&a->w, m->o);
 }
 
 bool
-length_stands_by(RModel *m, PendingRequest *a)
+length_must_wait(RModel *m, PendingRequest *a)
 {
 	if (m->sizer == NULL || !wanted(m, a))
 		return false;
@@ -45,7 +45,7 @@ length_begin(CallGroup *j)
 	j->sizes = true;
 	/* the question names no adapter: an adapter has the length of its base model */
 	j->question = (RequestFields) {
-		.kind = j->requests[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},
+		.kind = j->requests[0]->probed == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},
 			.max_tokens = -1,.idempotent = true
 	};
 	j->w[0] = &j->question;
@@ -57,17 +57,17 @@ length_learn(RModel *m, const Buf *fields)
 	WireIn		in = {fields->data, fields->data + fields->len};
 	WireField	f;
 
-	m->o->told_len = 0;
+	m->o->reported_len = 0;
 	while (fields->len > 0 && wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_MAX_MODEL_LEN && f.i > 0 && f.i <= INT32_MAX)
-			m->o->told_len = (int) f.i;
-	m->told_us = m->l->now_us;
+			m->o->reported_len = (int) f.i;
+	m->reported_us = m->l->now_us;
 }
 
 void
 length_forget(RModel *m)
 {
-	m->o->told_len = 0;
+	m->o->reported_len = 0;
 }
 
 /*
@@ -99,7 +99,7 @@ stand_down(RModel *m, int *n)
 }
 
 void
-length_over(RModel *m, LengthAsked asked)
+length_over(RModel *m, LengthProbed probed)
 {
 	int			n;
 	PendingRequest **v = stand_down(m, &n);
@@ -107,15 +107,15 @@ length_over(RModel *m, LengthAsked asked)
 	m->sizer = NULL;
 	for (int i = 0; i < n; i++)
 	{
-		if (v[i]->asked < asked)
-			v[i]->asked = asked;
+		if (v[i]->probed < probed)
+			v[i]->probed = probed;
 		pending_requeue(v[i]);
 	}
 	mem_free(v);
 }
 
 void
-length_told(CallGroup *j, const Buf *fields)
+length_reported(CallGroup *j, const Buf *fields)
 {
 	static const Buf nothing = {0};
 	RModel	   *m = j->m;
@@ -124,12 +124,12 @@ length_told(CallGroup *j, const Buf *fields)
 		m->o->tokenize_path != NULL;
 
 	length_learn(m, fields != NULL ? fields : &nothing);
-	a->asked = m->o->told_len > 0 ? LENGTH_NOTHING : tokens ? LENGTH_LIST : LENGTH_ALL;
+	a->probed = m->o->reported_len > 0 ? LENGTH_NOTHING : tokens ? LENGTH_LIST : LENGTH_ALL;
 	/* the request's own call has not been tried yet */
 	a->tries = a->charged = 0;
 	a->called_us = 0;
 	pending_requeue(a);
-	length_over(m, a->asked);
+	length_over(m, a->probed);
 	job_kill(j);
 }
 
@@ -146,7 +146,7 @@ length_failed(CallGroup *j, const Err *e, const ErrorExtra *x)
 		case ERR_PROTOCOL:
 		case ERR_UNSUPPORTED:
 		case ERR_INVALID:
-			length_told(j, NULL);
+			length_reported(j, NULL);
 			return true;
 		default:
 			break;

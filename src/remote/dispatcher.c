@@ -4,7 +4,7 @@
  *
  * dispatcher_submit() puts a request into its model's queue, unless it must wait for a limit of its
  * role.  dispatcher_poll() does everything else: it handles the HTTP events that were noted, ends
- * requests whose deadline has passed, and starts the next calls.  It is called after each http_turn(),
+ * requests whose deadline has passed, and starts the next calls.  It is called after each http_poll(),
  * and after a request was submitted or cancelled.
  *
  * Deadlines are checked only when the earliest of them has come, as the engine does.  With many models,
@@ -232,7 +232,7 @@ admit_waiting(Dispatcher *l)
 	{
 		PendingRequest *a = (PendingRequest *) ((char *) it - offsetof(PendingRequest, role));
 
-		ALWAYS(!a->gone && a->m->n_deferred > 0);
+		ALWAYS(!a->detached && a->m->n_deferred > 0);
 		a->m->n_deferred--;
 		admit(a);
 		any = true;
@@ -275,7 +275,7 @@ enqueue(Dispatcher *l, PendingRequest *a, RModel *m)
 	a->item.background = w->background;
 	a->item.login = w->login;
 	a->item.weight = a->role.weight;
-	a->item.gathers = m->o->max_batch_inputs > 1 && body_gathers(w, m->o);
+	a->item.can_join = m->o->max_batch_inputs > 1 && body_can_join(w, m->o);
 	if (a->role.waits)
 		m->n_deferred++;
 	else
@@ -341,7 +341,7 @@ dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_
 	l->now_us = l->clock();
 	l->depth++;
 	a = take(l, kind, fields, len, deadline_us, timeout_ms, owner);
-	if (a != NULL && a->gone)
+	if (a != NULL && a->detached)
 		a = NULL;
 	l->depth--;
 	dispatcher_retire(l);
@@ -373,7 +373,7 @@ look_at_deadlines(Dispatcher *l)
 	for (PendingRequest *a = l->requests, *next; a != NULL; a = next)
 	{
 		next = a->next;
-		if (a->gone)
+		if (a->detached)
 			continue;
 		if ((a->deadline_us != 0 && a->deadline_us <= l->now_us) ||
 			(a->role.waits && a->role.until_us != 0 && a->role.until_us <= l->now_us))
@@ -454,7 +454,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 	rotate(l);
 	for (RModel *m = l->models; m != NULL; m = m->next)
 	{
-		check_turn(m);
+		health_checks_poll(m);
 		rmodel_dispatch(m);
 	}
 	/* in place of the requests that have failed because they can't be called */
@@ -479,7 +479,7 @@ list_endpoints(Dispatcher *l, Buf *answer)
 
 	json_open(&j, '[');
 	for (RModel *m = l->models; m != NULL; m = m->next)
-		for (int i = 0; i < m->pick.n; i++)
+		for (int i = 0; i < m->lb.n; i++)
 		{
 			const RUrl *u = &m->u[i];
 
@@ -487,8 +487,8 @@ list_endpoints(Dispatcher *l, Buf *answer)
 			json_key_cstr(&j, "model", m->name);
 			json_key_int(&j, "dboid", m->dboid);
 			json_key_cstr(&j, "url", u->base);
-			json_key_cstr(&j, "health", names[m->pick.u[i].health]);
-			json_key_int(&j, "in_flight", m->pick.u[i].in_flight);
+			json_key_cstr(&j, "health", names[m->lb.u[i].health]);
+			json_key_int(&j, "in_flight", m->lb.u[i].in_flight);
 			json_key_int(&j, "calls", u->calls);
 			json_key_int(&j, "failures", u->failures);
 			json_key_int(&j, "retries", u->retries);

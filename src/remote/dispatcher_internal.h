@@ -43,7 +43,7 @@ typedef struct Check
 	HttpResult	res;			/* set once ended */
 } Check;
 
-/* State of one url of a model, next to its PickUrl. */
+/* State of one url of a model, next to its LbUrl. */
 typedef struct RUrl
 {
 	const char *base;			/* points into the options */
@@ -69,7 +69,7 @@ struct RModel
 	char	   *name;
 	ROptions   *o;
 	RequestQueue *queue;
-	LoadBalancer pick;
+	LoadBalancer lb;
 	RUrl	   *u;				/* array of pick.n */
 	char	   *secret;			/* the latest request's, for health checks; NULL = none */
 	RetryBudget budget;
@@ -80,10 +80,10 @@ struct RModel
 	bool		forgotten;		/* freed after its last request */
 	bool		fresh;			/* requests were added since the queue was last searched */
 	CallGroup  *sizer;			/* the CallGroup that asks for the context length; NULL = none */
-	int64_t		told_us;		/* time at which o->told_len was learned */
+	int64_t		reported_us;	/* time at which o->reported_len was learned */
 	/* requests with deadlines before this time have been ended already (look_at_queue()) */
 	int64_t		looked_us;
-	bool		looked_shunned; /* was every circuit open at that check? */
+	bool		check_saw_open; /* was every circuit open at that check? */
 	/* statistics */
 	int64_t		used_us;
 	int64_t		requests, prompt_tokens, cached_tokens, output_tokens;
@@ -92,16 +92,16 @@ struct RModel
 };
 
 /* What the endpoint has been asked about its context length (context_length.c). */
-typedef enum LengthAsked
+typedef enum LengthProbed
 {
 	LENGTH_NOTHING,
 	LENGTH_LIST,				/* the list of its models */
 	LENGTH_ALL					/* the list, and token counts if the endpoint counts tokens */
-} LengthAsked;
+} LengthProbed;
 
 struct PendingRequest
 {
-	GatherItem	item;			/* first member, so that a GatherItem * is a PendingRequest * */
+	QueueItem	item;			/* first member, so that a QueueItem * is a PendingRequest * */
 	Dispatcher *l;
 	RModel	   *m;
 	CallGroup  *job;
@@ -115,9 +115,9 @@ struct PendingRequest
 	bool		alone;			/* may no longer be coalesced */
 	/* in no queue and no group: another request asks for the context length that this one needs */
 	bool		waits_for_length;
-	LengthAsked asked;			/* what was asked without learning the length */
+	LengthProbed probed;		/* what was asked without learning the length */
 	bool		accepted;
-	bool		gone;			/* the sink gets no more frames */
+	bool		detached;		/* the sink gets no more frames */
 	int			tries, charged;
 	int			texts;
 	/* times of the first call, and of the first and last WF_TEXT; 0 = none */
@@ -171,7 +171,7 @@ struct UpstreamCall
 	Buf			body;			/* CALL_DRAINS: the request body, which may still be being sent */
 	HttpResult	res;
 	Err			e;				/* if garbled: the reason */
-	bool		told, ended, garbled, whole;
+	bool		rate_read, ended, garbled, whole;
 	bool		paused, full;	/* full: the client has enough unread bytes for now */
 	bool		touched;
 	UpstreamCall *next_touched;
@@ -295,7 +295,7 @@ void		headers_free(Headers *h);
 /* Remember what the health checks of the model need, when a request for it is submitted. */
 void		check_note(RModel *m, StrView secret);
 /* Handle health checks that have ended and start those that are due. */
-void		check_turn(RModel *m);
+void		health_checks_poll(RModel *m);
 /* Close health checks that the new settings do not allow, because their host is no longer allowed. */
 void		check_settings(RModel *m);
 /* Close all health checks for good and wipe the secret. */
@@ -303,7 +303,7 @@ void		check_forget(RModel *m);
 
 /* context_length.c */
 /* Must the request wait, because it needs the context length and another request is asking for it? */
-bool		length_stands_by(RModel *m, PendingRequest *a);
+bool		length_must_wait(RModel *m, PendingRequest *a);
 /* Called while the group is made: make it ask for the context length first, if it needs that. */
 void		length_begin(CallGroup *j);
 /* Learn the context length from a reply about the model (WF_DONE). */
@@ -313,14 +313,14 @@ void		length_forget(RModel *m);
  * The group that asked for the context length has its reply.  fields NULL: the endpoint does not report
  * it.
  */
-void		length_told(CallGroup *j, const Buf *fields);
+void		length_reported(CallGroup *j, const Buf *fields);
 /*
  * The call that asked for the length failed.  Returns true if the length will never be known and the
  * requests are back in the queue.  Returns false if the waiting requests must fail with the error.
  */
 bool		length_failed(CallGroup *j, const Err *e, const ErrorExtra *x);
 /* The call that asked for the length ended in another way.  The waiting requests are back in the queue. */
-void		length_over(RModel *m, LengthAsked asked);
+void		length_over(RModel *m, LengthProbed probed);
 
 /* remote_model.c */
 RModel	   *rmodel_get(Dispatcher *l, const RequestFields *w, Err *e);
@@ -331,14 +331,14 @@ void		rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to);
 /* Free the models that are forgotten and unused. */
 void		rmodel_tidy(Dispatcher *l);
 /* Is every url down, or has it asked for no calls for longer than a first retry would wait? */
-bool		rmodel_shunned(const RModel *m);
+bool		rmodel_circuit_open(const RModel *m);
 /* Make the calls that may be made now. */
 void		rmodel_dispatch(RModel *m);
 
 /* remote_stats.c */
 void		rstats_observe(RModel *m, WireHistId id, int64_t value);
 void		rstats_done(PendingRequest *a, const Buf *fields);
-void		rstats_model_gone(RModel *m);
+void		rstats_model_removed(RModel *m);
 void		rstats_reset(Dispatcher *l);
 
 #endif

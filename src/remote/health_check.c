@@ -64,12 +64,12 @@ is_there(const HttpResult *r)
 }
 
 static void
-ended(Check *c, FateHealth health)
+ended(Check *c, CallHealth health)
 {
 	RModel	   *m = c->m;
 
 	c->ended = false;
-	pick_check_end(&m->pick, c->url, health, m->l->now_us);
+	lb_check_end(&m->lb, c->url, health, m->l->now_us);
 	m->fresh = true;			/* waiting requests must be checked again */
 	m->l->rested = false;
 }
@@ -105,12 +105,12 @@ start(Check *c)
 	HttpRequest q;
 	Err			e = {0};
 
-	pick_check_begin(&m->pick, c->url, l->now_us);
+	lb_check_begin(&m->lb, c->url, l->now_us);
 	rmodel_url(&m->u[c->url], o->models_path, false, &url);
 	headers_begin(&h, o, (StrView) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
 	q = (HttpRequest) {
 		.url = url.data,.get = true,.headers = h.v,.n_headers = h.n,
-			.deadline_us = l->now_us + (most < PICK_CHECK_MOST_US ? most : PICK_CHECK_MOST_US),
+			.deadline_us = l->now_us + (most < LB_CHECK_MAX_US ? most : LB_CHECK_MAX_US),
 		.connect_timeout_ms = o->connect_timeout,.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ?
 		o->ca_file : l->set.ca_file, .max_answer = MOST_LIST
 	};
@@ -149,7 +149,7 @@ check_note(RModel *m, StrView secret)
 	size_t		n = m->secret != NULL ? strlen(m->secret) : 0;
 
 	/* dispatcher.c has refused control characters in it */
-	if (!m->pick.checks || (n == secret.n && (n == 0 || memcmp(m->secret, secret.s, n) == 0)))
+	if (!m->lb.checks || (n == secret.n && (n == 0 || memcmp(m->secret, secret.s, n) == 0)))
 		return;
 	wipe(m);
 	if (secret.n > 0)
@@ -157,21 +157,21 @@ check_note(RModel *m, StrView secret)
 }
 
 void
-check_turn(RModel *m)
+health_checks_poll(RModel *m)
 {
 	Dispatcher *l = m->l;
 	int64_t		until = m->n_requests > 0 ? INT64_MAX : m->used_us + WANTED_US;
 
-	if (!m->pick.checks)
+	if (!m->lb.checks)
 		return;
-	for (int i = 0; i < m->pick.n; i++)
+	for (int i = 0; i < m->lb.n; i++)
 	{
 		Check	   *c = &m->u[i].check;
 		int64_t		at;
 
 		if (c->ended)
 			settle(c);
-		at = pick_check_at(&m->pick, i, (int64_t) m->o->health_check_interval * 1000000);
+		at = lb_check_at(&m->lb, i, (int64_t) m->o->health_check_interval * 1000000);
 		if (at >= until || l->now_us >= until)
 			continue;
 		if (at > l->now_us)
@@ -190,8 +190,8 @@ check_turn(RModel *m)
 void
 check_settings(RModel *m)
 {
-	for (int i = 0; i < m->pick.n; i++)
-		if (m->pick.u[i].banned)
+	for (int i = 0; i < m->lb.n; i++)
+		if (m->lb.u[i].banned)
 			cancel(&m->u[i].check);
 }
 
@@ -199,8 +199,8 @@ void
 check_forget(RModel *m)
 {
 	/* waiting requests find out by their own calls */
-	m->pick.checks = false;
-	for (int i = 0; i < m->pick.n; i++)
+	m->lb.checks = false;
+	for (int i = 0; i < m->lb.n; i++)
 		cancel(&m->u[i].check);
 	wipe(m);
 }

@@ -133,7 +133,7 @@ serve(RemoteArgs *a)
 		return fatal(&e);
 	log_line('I', "%s %s is ready: %s", PROGRAM, REMOTE_VERSION, curl_version());
 	remote_server_ready(d);
-	while (remote_server_turn(d, INT64_MAX))
+	while (remote_server_poll(d, INT64_MAX))
 		;
 	_exit(ENGINE_EXIT_OK);
 }

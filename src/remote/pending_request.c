@@ -34,10 +34,10 @@ leave(PendingRequest *a)
 {
 	Dispatcher *l = a->l;
 
-	ALWAYS(!a->gone && l->n_requests > 0 && (a->prev == NULL) == (l->requests == a));
+	ALWAYS(!a->detached && l->n_requests > 0 && (a->prev == NULL) == (l->requests == a));
 	/* it is in the queue or in a group, never in both; in neither while it waits for its role's limits */
-	ASSERT(a->item.turn == NULL || a->job == NULL);
-	a->gone = true;
+	ASSERT(a->item.role_queue == NULL || a->job == NULL);
+	a->detached = true;
 	if (a->prev != NULL)
 		a->prev->next = a->next;
 	else
@@ -49,7 +49,7 @@ leave(PendingRequest *a)
 	if (a->role.waits)
 		a->m->n_deferred--;
 	roles_leave(l->roles, &a->role, a->used, l->now_us);
-	if (a->item.turn != NULL)
+	if (a->item.role_queue != NULL)
 		rqueue_remove(a->m->queue, &a->item);
 	if (a->job == NULL)
 	{
@@ -69,7 +69,7 @@ pending_free(PendingRequest *a)
 {
 	if (a->m != NULL)
 	{
-		ALWAYS((a->gone || a->prev == NULL) && a->item.turn == NULL && a->m->n_requests > 0);
+		ALWAYS((a->detached || a->prev == NULL) && a->item.role_queue == NULL && a->m->n_requests > 0);
 		a->m->n_requests--;
 	}
 	request_fields_free(&a->w);
@@ -79,7 +79,7 @@ pending_free(PendingRequest *a)
 void
 pending_drop(PendingRequest *a)
 {
-	if (a->gone)
+	if (a->detached)
 		return;
 	a->m->ended[WE_ABORT]++;
 	a->used = a->tries > 0 ? -1 : 0;
@@ -104,7 +104,7 @@ is_secret(const PendingRequest *a)
 static void
 hide_urls(const PendingRequest *a, Err *e)
 {
-	for (int i = 0; i < a->m->pick.n; i++)
+	for (int i = 0; i < a->m->lb.n; i++)
 	{
 		HostUrl		h;
 		char		why[160];
@@ -204,7 +204,7 @@ pending_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final)
 	static const Buf none = {0};
 	Dispatcher *l = a->l;
 
-	if (a->gone)
+	if (a->detached)
 		return;
 	if (fields == NULL)
 		fields = &none;
@@ -228,7 +228,7 @@ pending_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final)
 		count_text(a);
 		l->sink.live(a->owner, WP_RUNNING, -1, a->texts);
 	}
-	if (!a->gone)
+	if (!a->detached)
 		l->sink.frame(a->owner, kind, fields, false);
 }
 
@@ -241,7 +241,7 @@ pending_error(PendingRequest *a, const Err *e, const ErrorExtra *x)
 	WireFrame	kind = WF_ERROR;
 	Err			hidden;
 
-	if (a->gone)
+	if (a->detached)
 		return;
 	if (is_secret(a))
 	{

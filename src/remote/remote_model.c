@@ -24,7 +24,7 @@ same_span(StrView a, StrView b)
 }
 
 static bool
-same(const GatherItem *x, const GatherItem *y)
+same(const QueueItem *x, const QueueItem *y)
 {
 	const PendingRequest *a = (const PendingRequest *) x;
 	const PendingRequest *b = (const PendingRequest *) y;
@@ -51,7 +51,7 @@ rmodel_free(RModel *m)
 {
 	check_forget(m);
 	rqueue_free(m->queue);
-	lb_free(&m->pick);
+	lb_free(&m->lb);
 	roptions_unref(m->o);
 	mem_free(m->u);
 	mem_free(m->name);
@@ -69,7 +69,7 @@ rmodel_tidy(Dispatcher *l)
 		check_forget(m);
 		if (m->n_requests > 0)
 			continue;
-		rstats_model_gone(m);
+		rstats_model_removed(m);
 		unlink_model(m);
 		rmodel_free(m);
 	}
@@ -92,7 +92,7 @@ rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to)
 void
 rmodel_settings(RModel *m)
 {
-	for (int i = 0; i < m->pick.n; i++)
+	for (int i = 0; i < m->lb.n; i++)
 	{
 		RUrl	   *u = &m->u[i];
 		HostUrl		h;
@@ -105,12 +105,12 @@ rmodel_settings(RModel *m)
 		buf_free(&whole);
 		if (!ok)
 		{
-			m->pick.u[i].banned = true;
+			m->lb.u[i].banned = true;
 			continue;
 		}
 		hosts_entry(&h, u->entry, sizeof(u->entry));
-		m->pick.u[i].banned = !hosts_allowed(m->l->set.allowed_hosts != NULL ? m->l->set.allowed_hosts : "",
-											 &h);
+		m->lb.u[i].banned = !hosts_allowed(m->l->set.allowed_hosts != NULL ? m->l->set.allowed_hosts : "",
+										   &h);
 	}
 	check_settings(m);
 	m->fresh = true;
@@ -152,10 +152,10 @@ rmodel_get(Dispatcher *l, const RequestFields *w, Err *e)
 	m->dboid = w->dboid;
 	m->name = mem_strndup(w->model.n > 0 ? w->model.s : "", w->model.n);
 	m->o = o;
-	o->told_len = 0;
+	o->reported_len = 0;
 	m->queue = rqueue_new(same, o->max_batch_inputs);
-	lb_init(&m->pick, o->n_urls, o->max_concurrent_requests);
-	m->pick.checks = o->models_path != NULL;
+	lb_init(&m->lb, o->n_urls, o->max_concurrent_requests);
+	m->lb.checks = o->models_path != NULL;
 	m->u = mem_zalloc((size_t) o->n_urls * sizeof(*m->u));
 	for (int i = 0; i < o->n_urls; i++)
 	{
@@ -184,44 +184,44 @@ rmodel_forget(Dispatcher *l, uint32_t dboid, StrView name, uint64_t hash)
 
 /* ---- choosing the next call ---- */
 
-static PickResult
+static LbResult
 choose(RModel *m, const UpstreamCall *c, int64_t *when, int *url)
 {
 	int64_t		tokens = c != NULL ? c->job->calls.v[c->i].tokens : 1;
 	int64_t		now = m->l->now_us;
-	PickLimit  *limits = mem_alloc((size_t) m->pick.n * sizeof(*limits));
-	PickResult	r;
+	LbLimit    *limits = mem_alloc((size_t) m->lb.n * sizeof(*limits));
+	LbResult	r;
 
-	for (int i = 0; i < m->pick.n; i++)
+	for (int i = 0; i < m->lb.n; i++)
 	{
 		Rate	   *rate = &m->u[i].rate;
 
-		limits[i] = (PickLimit) {
+		limits[i] = (LbLimit) {
 			.own_us = rate_own_us(rate, tokens, now),
-				.said_us = rate_said_us(rate, tokens, m->pick.u[i].in_flight, now),
+				.said_us = rate_said_us(rate, tokens, m->lb.u[i].in_flight, now),
 			.path_us = c != NULL ? paths_open_us(&m->u[i].paths, c->path) : 0
 		};
 	}
-	r = lb_choose(&m->pick, limits, c != NULL ? c->avoid : -1, now, when, url);
+	r = lb_choose(&m->lb, limits, c != NULL ? c->avoid : -1, now, when, url);
 	mem_free(limits);
 	return r;
 }
 
 bool
-rmodel_shunned(const RModel *m)
+rmodel_circuit_open(const RModel *m)
 {
 	int64_t		now = m->l->now_us;
 	bool		any = false;
 
-	for (int i = 0; i < m->pick.n; i++)
+	for (int i = 0; i < m->lb.n; i++)
 	{
-		const PickUrl *u = &m->pick.u[i];
+		const LbUrl *u = &m->lb.u[i];
 		int64_t		said = rate_said_us(&m->u[i].rate, 1, u->in_flight, now);
 
 		if (u->banned)
 			continue;
 		any = true;
-		if (!lb_is_open(&m->pick, i, now) && (said == INT64_MAX || said - now <= RETRY_FIRST_US))
+		if (!lb_is_open(&m->lb, i, now) && (said == INT64_MAX || said - now <= RETRY_FIRST_US))
 			return false;
 	}
 	return any;
@@ -234,7 +234,7 @@ rmodel_shunned(const RModel *m)
 static const char *
 path_error(const RModel *m, const UpstreamCall *c, int *url)
 {
-	for (int i = 0; c != NULL && i < m->pick.n; i++)
+	for (int i = 0; c != NULL && i < m->lb.n; i++)
 	{
 		const char *why = paths_error(&m->u[i].paths, c->path, m->l->now_us);
 
@@ -252,14 +252,14 @@ path_error(const RModel *m, const UpstreamCall *c, int *url)
  * else the first one.  c: the call in question, if there is one.
  */
 static void
-no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *e, ErrorExtra *x)
+no_url(const RModel *m, const UpstreamCall *c, LbResult r, int64_t when, Err *e, ErrorExtra *x)
 {
 	int			i = 0;
 	const char *why = path_error(m, c, &i);
 	const RUrl *u;
 
-	for (int k = 0; k < m->pick.n; k++)
-		if (m->pick.u[k].health == WIRE_HEALTH_DOWN || m->pick.u[k].health == WIRE_HEALTH_TRYING)
+	for (int k = 0; k < m->lb.n; k++)
+		if (m->lb.u[k].health == WIRE_HEALTH_DOWN || m->lb.u[k].health == WIRE_HEALTH_TRYING)
 		{
 			i = k;
 			why = NULL;
@@ -267,7 +267,7 @@ no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *
 		}
 	u = &m->u[i];
 	*x = (ErrorExtra) {.url = u->base,.elsewhere = true,.retry_after_ms = -1};
-	if (r == PICK_BANNED)
+	if (r == LB_BANNED)
 	{
 		x->url = NULL;
 		if (u->entry[0] == '\0')
@@ -290,7 +290,7 @@ no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *
 				   c->job->calls.v[c->i].path, why);
 		return;
 	}
-	if (m->pick.u[i].health == WIRE_HEALTH_UP || m->pick.u[i].health == WIRE_HEALTH_UNKNOWN)
+	if (m->lb.u[i].health == WIRE_HEALTH_UP || m->lb.u[i].health == WIRE_HEALTH_UNKNOWN)
 	{
 		err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" accepts no requests now", m->name);
 		err_detail(e, "\"%.300s\" is at its limit for another %lld ms.", u->base,
@@ -304,38 +304,38 @@ no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *
 typedef struct RemoteModelLook
 {
 	RModel	   *m;
-	PickResult	r;
+	LbResult	r;
 	int64_t		when;
 	bool		circuit_open;
 } RemoteModelLook;
 
 /* End a waiting request that can't be served in time, or that the caller can send to another model. */
 static void
-look_at(void *ctx, GatherItem *it)
+look_at(void *ctx, QueueItem *it)
 {
 	const RemoteModelLook *k = ctx;
 	PendingRequest *a = (PendingRequest *) it;
 	ErrorExtra	x;
 	Err			e;
 
-	if (a->gone || !((k->circuit_open && a->w.fallback) || k->r == PICK_NEVER || k->r == PICK_BANNED ||
-					 (k->r == PICK_LATER && a->deadline_us != 0 && a->deadline_us <= k->when)))
+	if (a->detached || !((k->circuit_open && a->w.fallback) || k->r == LB_NEVER || k->r == LB_BANNED ||
+						 (k->r == LB_LATER && a->deadline_us != 0 && a->deadline_us <= k->when)))
 		return;
 	no_url(k->m, NULL, k->r, k->when, &e, &x);
 	pending_error(a, &e, &x);
 }
 
 static void
-look_at_queue(RModel *m, PickResult r, int64_t when, bool circuit_open)
+look_at_queue(RModel *m, LbResult r, int64_t when, bool circuit_open)
 {
 	RemoteModelLook k = {m, r, when, circuit_open};
 
 	/* the requests were checked for this time already, so check again only for a later one */
-	if ((r == PICK_LATER || r == PICK_BUSY) && !m->fresh && when <= m->looked_us &&
-		(!circuit_open || m->looked_shunned))
+	if ((r == LB_LATER || r == LB_BUSY) && !m->fresh && when <= m->looked_us &&
+		(!circuit_open || m->check_saw_open))
 		return;
 	m->fresh = false;
-	m->looked_shunned = circuit_open;
+	m->check_saw_open = circuit_open;
 	m->looked_us = when;
 	rqueue_each(m->queue, look_at, &k);
 }
@@ -361,13 +361,13 @@ next_pending(RModel *m)
 static bool
 next_job(RModel *m)
 {
-	GatherItem **v = mem_alloc((size_t) m->o->max_batch_inputs * sizeof(*v));
+	QueueItem **v = mem_alloc((size_t) m->o->max_batch_inputs * sizeof(*v));
 	int64_t		when;
 	int			n = rqueue_take(m->queue, m->n_calls == 0 && m->pending == NULL, m->l->now_us, v, &when);
 
 	if (n == 0 && when != INT64_MAX)
 		dispatcher_wake(m->l, when);
-	if (n > 0 && !(n == 1 && length_stands_by(m, (PendingRequest *) v[0])))
+	if (n > 0 && !(n == 1 && length_must_wait(m, (PendingRequest *) v[0])))
 		job_make(m, (PendingRequest **) v, n);
 	mem_free(v);
 	return n > 0;
@@ -378,7 +378,7 @@ next_job(RModel *m)
  * another model.  Returns false if there were none.
  */
 static bool
-send_elsewhere(RModel *m, PickResult r, int64_t when)
+send_elsewhere(RModel *m, LbResult r, int64_t when)
 {
 	bool		some = false;
 	ErrorExtra	x;
@@ -391,7 +391,7 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
 		bool		any = false;
 
 		for (int i = 0; i < j->n; i++)
-			any = any || (j->requests[i]->w.fallback && !j->requests[i]->gone);
+			any = any || (j->requests[i]->w.fallback && !j->requests[i]->detached);
 		c = c->next;
 		if (!any)
 			continue;
@@ -410,21 +410,21 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
  * failed.
  */
 static bool
-stuck(RModel *m, UpstreamCall *c, PickResult r, int64_t when)
+stuck(RModel *m, UpstreamCall *c, LbResult r, int64_t when)
 {
 	ErrorExtra	x;
 	Err			e;
-	bool		fail = r == PICK_NEVER || r == PICK_BANNED;
-	bool		circuit_open = rmodel_shunned(m);
+	bool		fail = r == LB_NEVER || r == LB_BANNED;
+	bool		circuit_open = rmodel_circuit_open(m);
 	int			i;
 
 	if (circuit_open && send_elsewhere(m, r, when))
 		return true;
-	if ((r == PICK_LATER || r == PICK_BUSY) && when > 0)
+	if ((r == LB_LATER || r == LB_BUSY) && when > 0)
 		dispatcher_wake(m->l, when);
-	if (r == PICK_BUSY && !circuit_open)
+	if (r == LB_BUSY && !circuit_open)
 		return false;
-	if (c != NULL && r == PICK_LATER)
+	if (c != NULL && r == LB_LATER)
 	{
 		int64_t		until = job_deadline(c->job);
 
@@ -438,7 +438,7 @@ stuck(RModel *m, UpstreamCall *c, PickResult r, int64_t when)
 		job_fail(c->job, &e, &x);
 		return true;
 	}
-	if (c != NULL && r == PICK_LATER && path_error(m, c, &i) != NULL)
+	if (c != NULL && r == LB_LATER && path_error(m, c, &i) != NULL)
 	{
 		/* only this path is stopped, so other calls need not wait */
 		c->due_us = when;
@@ -462,14 +462,14 @@ rmodel_dispatch(RModel *m)
 		UpstreamCall *c = next_pending(m);
 		int64_t		when;
 		int			url;
-		PickResult	r;
+		LbResult	r;
 
 		if (c == NULL && rqueue_count(m->queue) == 0)
 			return;
 		if (l->n_calls >= l->set.max_connections && l->set.max_connections > 0)
 			return;
 		r = choose(m, c, &when, &url);
-		if (r != PICK_OK)
+		if (r != LB_OK)
 		{
 			if (!stuck(m, c, r, when))
 				return;

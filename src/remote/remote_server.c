@@ -457,7 +457,7 @@ look_at_memory(WireStats *s)
 /* ---- the loop ---- */
 
 static bool
-hear(RemoteServer *d, int fd, Err *e)
+receive_control(RemoteServer *d, int fd, Err *e)
 {
 	struct epoll_event ev = {.events = EPOLLIN,.data.fd = fd};
 
@@ -489,8 +489,8 @@ remote_server_new(const WireArena *arena, int control_fd, Http *h, RSettings *se
 		err_set(e, ERR_INTERNAL, "could not make an epoll descriptor: %s", strerror(errno));
 	else
 		d->bell = doorbell_new(hdr, e);
-	if (d->bell != NULL && hear(d, doorbell_fd(d->bell), e) && hear(d, control_fd, e) &&
-		hear(d, http_fd(h), e))
+	if (d->bell != NULL && receive_control(d, doorbell_fd(d->bell), e) && receive_control(d, control_fd, e) &&
+		receive_control(d, http_fd(h), e))
 		return d;
 	remote_server_free(d);
 	return NULL;
@@ -514,7 +514,7 @@ remote_server_free(RemoteServer *d)
 void
 remote_server_ready(RemoteServer *d)
 {
-	link_tell(&d->link, CONTROL_READY "\n");
+	link_send_line(&d->link, CONTROL_READY "\n");
 }
 
 /* Sleep until a backend rings, the supervisor writes, an endpoint responds, or a timer is due. */
@@ -557,7 +557,7 @@ due_in(int64_t us)
 }
 
 bool
-remote_server_turn(RemoteServer *d, int64_t most_us)
+remote_server_poll(RemoteServer *d, int64_t most_us)
 {
 	int64_t		now;
 
@@ -576,7 +576,7 @@ remote_server_turn(RemoteServer *d, int64_t most_us)
 	d->dispatcher_due_us = due_in(dispatcher_poll(d->line, now));
 	if (now >= d->http_due_us)
 	{
-		d->http_due_us = due_in(http_turn(d->http));
+		d->http_due_us = due_in(http_poll(d->http));
 		d->dispatcher_due_us = due_in(dispatcher_poll(d->line, clock_us()));
 	}
 	dispatcher_publish(d->line, d->stats);

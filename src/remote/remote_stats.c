@@ -116,7 +116,7 @@ gauges(const RModel *m, WireFigures *f)
 }
 
 void
-rstats_model_gone(RModel *m)
+rstats_model_removed(RModel *m)
 {
 	counters(m, &m->l->early);
 }
@@ -165,7 +165,7 @@ static void
 put_endpoint(const RModel *m, int i, WireEndpoint *to)
 {
 	const RUrl *u = &m->u[i];
-	const PickUrl *p = &m->pick.u[i];
+	const LbUrl *p = &m->lb.u[i];
 	int64_t		now = m->l->now_us;
 
 	memset(to, 0, sizeof(*to));
@@ -243,7 +243,7 @@ most_calls(const Dispatcher *l)
 
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 	{
-		int64_t		n = (int64_t) m->pick.n * m->pick.most;
+		int64_t		n = (int64_t) m->lb.n * m->lb.most;
 
 		most = n > most ? n : most;
 	}
@@ -278,7 +278,7 @@ dispatcher_publish(Dispatcher *l, WireStats *s)
 	for (int i = 0; i < n; i++)
 	{
 		put_model(v[i], &s->models[i]);
-		for (int k = 0; k < v[i]->pick.n && n_endpoints < WIRE_MAX_ENDPOINTS; k++)
+		for (int k = 0; k < v[i]->lb.n && n_endpoints < WIRE_MAX_ENDPOINTS; k++)
 			put_endpoint(v[i], k, &s->endpoints[n_endpoints++]);
 	}
 	s->n_models = (uint32_t) n;

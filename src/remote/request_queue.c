@@ -10,7 +10,7 @@
  * A request whose input may be coalesced belongs to a group of such requests.  When its turn comes, the
  * others of its group go with it, whatever their login: they take nobody's place.  So the longer the
  * queue is, the fuller the calls are, without any request waiting for that.  Only if the group isn't
- * full, a call is running and the group's oldest request is younger than GATHER_WAIT_US, the next turn
+ * full, a call is running and the group's oldest request is younger than COALESCE_WAIT_US, the next turn
  * is served first.
  *
  * Tested by tests/unit/remote/test_remote_request_queue.c.
@@ -29,39 +29,39 @@ typedef struct RequestQueueLevel
 {
 	bool		first, background;
 	int			priority;
-	GatherTurn *turns, *last;	/* in the order in which they are served */
+	RoleQueue *role_queues, *last;	/* in the order in which they are served */
 	double		had;			/* service of the turn that was served last, before that */
 	struct RequestQueueLevel *next;
 } RequestQueueLevel;
 
-struct GatherTurn
+struct RoleQueue
 {
 	RequestQueueLevel *level;
 	uint32_t	login;
 	double		had;			/* requests served, divided by the weight */
-	GatherItem *head, *tail;
-	GatherTurn *next;
+	QueueItem *head, *tail;
+	RoleQueue *next;
 };
 
-struct GatherGroup
+struct QueueGroup
 {
-	GatherItem *head, *tail;
+	QueueItem *head, *tail;
 	int			n;
-	GatherGroup *next;
+	QueueGroup *next;
 };
 
 struct RequestQueue
 {
-	GatherSame	same;
+	QueueSame	same;
 	int			most;
 	int			n;
 	RequestQueueLevel *levels;
-	GatherGroup *groups;
+	QueueGroup *groups;
 	int			n_groups;
 };
 
 RequestQueue *
-rqueue_new(GatherSame same, int most)
+rqueue_new(QueueSame same, int most)
 {
 	RequestQueue *g = mem_zalloc(sizeof(*g));
 
@@ -84,7 +84,7 @@ rqueue_count(const RequestQueue *g)
 
 /* Return -1, 0 or 1 if the item is before, on or after the level. */
 static int
-order(const GatherItem *it, const RequestQueueLevel *l)
+order(const QueueItem *it, const RequestQueueLevel *l)
 {
 	if (it->first != l->first)
 		return it->first ? -1 : 1;
@@ -93,12 +93,12 @@ order(const GatherItem *it, const RequestQueueLevel *l)
 	return it->priority < l->priority ? -1 : it->priority > l->priority;
 }
 
-static GatherTurn *
-turn_of(RequestQueue *g, const GatherItem *it)
+static RoleQueue *
+role_queue_of(RequestQueue *g, const QueueItem *it)
 {
 	RequestQueueLevel **at = &g->levels;
 	RequestQueueLevel *l;
-	GatherTurn *t;
+	RoleQueue *t;
 
 	while (*at != NULL && order(it, *at) > 0)
 		at = &(*at)->next;
@@ -110,7 +110,7 @@ turn_of(RequestQueue *g, const GatherItem *it)
 								  .next = *at};
 		*at = l;
 	}
-	for (t = l->turns; t != NULL; t = t->next)
+	for (t = l->role_queues; t != NULL; t = t->next)
 		if (t->login == it->login)
 			return t;
 	t = mem_zalloc(sizeof(*t));
@@ -120,17 +120,17 @@ turn_of(RequestQueue *g, const GatherItem *it)
 	if (l->last != NULL)
 		l->last->next = t;
 	else
-		l->turns = t;
+		l->role_queues = t;
 	l->last = t;
 	return t;
 }
 
 static void
-join_group(RequestQueue *g, GatherItem *it)
+join_group(RequestQueue *g, QueueItem *it)
 {
-	GatherGroup *p = g->groups;
+	QueueGroup *p = g->groups;
 
-	if (!it->gathers || g->most < 2)
+	if (!it->can_join || g->most < 2)
 		return;
 	while (p != NULL && !g->same(p->head, it))
 		p = p->next;
@@ -154,14 +154,14 @@ join_group(RequestQueue *g, GatherItem *it)
 }
 
 void
-rqueue_add(RequestQueue *g, GatherItem *it)
+rqueue_add(RequestQueue *g, QueueItem *it)
 {
-	GatherTurn *t;
+	RoleQueue *t;
 
 	/* it is in no list */
-	ALWAYS(it->turn == NULL);
-	t = turn_of(g, it);
-	it->turn = t;
+	ALWAYS(it->role_queue == NULL);
+	t = role_queue_of(g, it);
+	it->role_queue = t;
 	it->prev = t->tail;
 	it->next = NULL;
 	if (t->tail != NULL)
@@ -176,9 +176,9 @@ rqueue_add(RequestQueue *g, GatherItem *it)
 }
 
 static void
-leave_group(RequestQueue *g, GatherItem *it)
+leave_group(RequestQueue *g, QueueItem *it)
 {
-	GatherGroup *p = it->group;
+	QueueGroup *p = it->group;
 
 	if (p == NULL)
 		return;
@@ -196,7 +196,7 @@ leave_group(RequestQueue *g, GatherItem *it)
 	it->group_prev = it->group_next = NULL;
 	if (--p->n > 0)
 		return;
-	for (GatherGroup **at = &g->groups; *at != NULL; at = &(*at)->next)
+	for (QueueGroup **at = &g->groups; *at != NULL; at = &(*at)->next)
 		if (*at == p)
 		{
 			*at = p->next;
@@ -208,23 +208,23 @@ leave_group(RequestQueue *g, GatherItem *it)
 
 /* Free a turn without requests, and a level without turns. */
 static void
-tidy(RequestQueue *g, GatherTurn *t)
+tidy(RequestQueue *g, RoleQueue *t)
 {
 	RequestQueueLevel *l = t->level;
-	GatherTurn *before = NULL;
+	RoleQueue *before = NULL;
 
 	if (t->head != NULL)
 		return;
-	for (GatherTurn *x = l->turns; x != t; x = x->next)
+	for (RoleQueue *x = l->role_queues; x != t; x = x->next)
 		before = x;
 	if (before != NULL)
 		before->next = t->next;
 	else
-		l->turns = t->next;
+		l->role_queues = t->next;
 	if (l->last == t)
 		l->last = before;
 	mem_free(t);
-	if (l->turns != NULL)
+	if (l->role_queues != NULL)
 		return;
 	for (RequestQueueLevel **at = &g->levels; *at != NULL; at = &(*at)->next)
 		if (*at == l)
@@ -236,9 +236,9 @@ tidy(RequestQueue *g, GatherTurn *t)
 }
 
 void
-rqueue_remove(RequestQueue *g, GatherItem *it)
+rqueue_remove(RequestQueue *g, QueueItem *it)
 {
-	GatherTurn *t = it->turn;
+	RoleQueue *t = it->role_queue;
 
 	ALWAYS(t != NULL && g->n > 0 && (it->prev == NULL) == (t->head == it) &&
 		   (it->next == NULL) == (t->tail == it));
@@ -251,7 +251,7 @@ rqueue_remove(RequestQueue *g, GatherItem *it)
 		it->next->prev = it->prev;
 	else
 		t->tail = it->prev;
-	it->turn = NULL;
+	it->role_queue = NULL;
 	it->prev = it->next = NULL;
 	g->n--;
 	tidy(g, t);
@@ -259,22 +259,22 @@ rqueue_remove(RequestQueue *g, GatherItem *it)
 
 /* The turn has been served.  Move it after the turns of its level that have had as much service. */
 static void
-pass(GatherTurn *t, int weight)
+pass(RoleQueue *t, int weight)
 {
 	RequestQueueLevel *l = t->level;
-	GatherTurn *before = NULL;
+	RoleQueue *before = NULL;
 
 	if (t->had > l->had)
 		l->had = t->had;
 	t->had += 1.0 / (weight > 0 ? weight : 1);
 	if (l->last == t)
 		return;
-	for (GatherTurn *x = l->turns; x != t; x = x->next)
+	for (RoleQueue *x = l->role_queues; x != t; x = x->next)
 		before = x;
 	if (before != NULL)
 		before->next = t->next;
 	else
-		l->turns = t->next;
+		l->role_queues = t->next;
 	t->next = NULL;
 	l->last->next = t;
 	l->last = t;
@@ -282,15 +282,15 @@ pass(GatherTurn *t, int weight)
 
 /* May the request be sent now?  If not, lower *when_us to the time when it may. */
 static bool
-ripe(const RequestQueue *g, const GatherItem *it, bool idle, int64_t now, int64_t *when_us)
+ripe(const RequestQueue *g, const QueueItem *it, bool idle, int64_t now, int64_t *when_us)
 {
-	const GatherGroup *p = it->group;
+	const QueueGroup *p = it->group;
 	int64_t		due;
 
 	if (p == NULL || idle || p->n >= g->most)
 		return true;
-	due = p->head->since_us + GATHER_WAIT_US;
-	if (due <= now || it->since_us + GATHER_WAIT_US <= now)
+	due = p->head->since_us + COALESCE_WAIT_US;
+	if (due <= now || it->since_us + COALESCE_WAIT_US <= now)
 		return true;
 	if (due < *when_us)
 		*when_us = due;
@@ -298,23 +298,23 @@ ripe(const RequestQueue *g, const GatherItem *it, bool idle, int64_t now, int64_
 }
 
 int
-rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us)
+rqueue_take(RequestQueue *g, bool idle, int64_t now_us, QueueItem **v, int64_t *when_us)
 {
-	GatherItem *it = NULL;
-	GatherGroup *p;
+	QueueItem *it = NULL;
+	QueueGroup *p;
 	int			n = 0;
 
 	*when_us = INT64_MAX;
 	for (RequestQueueLevel *l = g->levels; l != NULL && it == NULL; l = l->next)
-		for (GatherTurn *t = l->turns; t != NULL; t = t->next)
-			if ((it == NULL || t->had < it->turn->had) && ripe(g, t->head, idle, now_us, when_us))
+		for (RoleQueue *t = l->role_queues; t != NULL; t = t->next)
+			if ((it == NULL || t->had < it->role_queue->had) && ripe(g, t->head, idle, now_us, when_us))
 				it = t->head;
 	if (it == NULL)
 		return 0;
 	p = it->group;
-	pass(it->turn, it->weight);
+	pass(it->role_queue, it->weight);
 	v[n++] = it;
-	for (GatherItem *x = p != NULL ? p->head : NULL; x != NULL && n < g->most; x = x->group_next)
+	for (QueueItem *x = p != NULL ? p->head : NULL; x != NULL && n < g->most; x = x->group_next)
 		if (x != it)
 			v[n++] = x;
 	ALWAYS(n <= g->most || n == 1);
@@ -324,14 +324,14 @@ rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t 
 }
 
 void
-rqueue_each(RequestQueue *g, void (*f) (void *ctx, GatherItem *it), void *ctx)
+rqueue_each(RequestQueue *g, void (*f) (void *ctx, QueueItem *it), void *ctx)
 {
-	GatherItem **all = mem_alloc((size_t) g->n * sizeof(*all));
+	QueueItem **all = mem_alloc((size_t) g->n * sizeof(*all));
 	int			n = 0;
 
 	for (RequestQueueLevel *l = g->levels; l != NULL; l = l->next)
-		for (GatherTurn *t = l->turns; t != NULL; t = t->next)
-			for (GatherItem *it = t->head; it != NULL; it = it->next)
+		for (RoleQueue *t = l->role_queues; t != NULL; t = t->next)
+			for (QueueItem *it = t->head; it != NULL; it = it->next)
 				all[n++] = it;
 	ALWAYS(n == g->n);
 	for (int i = 0; i < n; i++)

@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GATHER_WAIT_US	INT64_C(2000)
+#define COALESCE_WAIT_US INT64_C(2000)
 
-typedef struct GatherItem GatherItem;
-typedef struct GatherTurn GatherTurn;
-typedef struct GatherGroup GatherGroup;
+typedef struct QueueItem QueueItem;
+typedef struct RoleQueue RoleQueue;
+typedef struct QueueGroup QueueGroup;
 
 /* Embedded in each queued object. */
-struct GatherItem
+struct QueueItem
 {
 	/* set by the owner */
 	int			priority;		/* lower is scheduled first */
@@ -24,32 +24,32 @@ struct GatherItem
 	bool		first;			/* before all others: it has waited already */
 	uint32_t	login;			/* role whose share it uses */
 	int			weight;			/* share in proportion to other roles' weights; 0 = 1 */
-	bool		gathers;
+	bool		can_join;
 	int64_t		since_us;		/* start of its wait for coalescing */
 	/* private to request_queue.c */
-	GatherTurn *turn;			/* NULL: not in the queue */
-	GatherItem *prev, *next;
-	GatherGroup *group;
-	GatherItem *group_prev, *group_next;
+	RoleQueue *role_queue;		/* NULL: not in the queue */
+	QueueItem *prev, *next;
+	QueueGroup *group;
+	QueueItem *group_prev, *group_next;
 };
 
 /* Are both requests the same but for their inputs? */
-typedef bool (*GatherSame) (const GatherItem *a, const GatherItem *b);
+typedef bool (*QueueSame) (const QueueItem *a, const QueueItem *b);
 
 typedef struct RequestQueue RequestQueue;
 
-RequestQueue *rqueue_new(GatherSame same, int most);
+RequestQueue *rqueue_new(QueueSame same, int most);
 void		rqueue_free(RequestQueue *g);
-void		rqueue_add(RequestQueue *g, GatherItem *it);
-void		rqueue_remove(RequestQueue *g, GatherItem *it);
+void		rqueue_add(RequestQueue *g, QueueItem *it);
+void		rqueue_remove(RequestQueue *g, QueueItem *it);
 int			rqueue_count(const RequestQueue *g);
 /*
  * Take the next requests that may go into one call out of the queue and store them in v (of capacity
  * `most`).  Returns their number.  0: the queue is empty, or the first requests wait for others to join
  * them until *when_us.  idle: no call is running, so waiting gains nothing.
  */
-int			rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us);
+int			rqueue_take(RequestQueue *g, bool idle, int64_t now_us, QueueItem **v, int64_t *when_us);
 /* Call f for each item of the queue.  f may remove the item that it gets. */
-void		rqueue_each(RequestQueue *g, void (*f) (void *ctx, GatherItem *it), void *ctx);
+void		rqueue_each(RequestQueue *g, void (*f) (void *ctx, QueueItem *it), void *ctx);
 
 #endif

@@ -74,14 +74,14 @@ is_answer(const UpstreamCall *c)
 }
 
 static void
-told(UpstreamCall *c)
+rate_read(UpstreamCall *c)
 {
 	RModel	   *m = c->job->m;
 
-	if (c->told)
+	if (c->rate_read)
 		return;
-	c->told = true;
-	rate_told(&m->u[c->url].rate, &c->res, c->l->clock());
+	c->rate_read = true;
+	rate_reported(&m->u[c->url].rate, &c->res, c->l->clock());
 }
 
 static bool
@@ -92,7 +92,7 @@ on_head(void *ctx, const HttpResult *r)
 	if (c->job == NULL || c->job->dead)
 		return true;
 	c->res = *r;
-	told(c);
+	rate_read(c);
 	if (is_answer(c) && c->job->first_byte_us == 0)
 		c->job->first_byte_us = c->l->clock();
 	return true;
@@ -148,7 +148,7 @@ on_data(void *ctx, const char *p, size_t n)
 	}
 	l->depth--;
 	a = j->requests[0];
-	if (!c->full && j->n == 1 && !a->gone && l->sink.backlog(a->owner) > BACKLOG_FULL)
+	if (!c->full && j->n == 1 && !a->detached && l->sink.backlog(a->owner) > BACKLOG_FULL)
 	{
 		/* pause now: a fast endpoint may send much before the next poll */
 		c->full = c->paused = true;
@@ -244,12 +244,12 @@ begin(UpstreamCall *c, int url)
 	RModel	   *m = j->m;
 	Dispatcher *l = c->l;
 
-	ALWAYS(c->state == CALL_PENDING && c->h == NULL && url >= 0 && url < m->pick.n);
+	ALWAYS(c->state == CALL_PENDING && c->h == NULL && url >= 0 && url < m->lb.n);
 	call_unpend(c);
 	buf_reset(&c->error_body);
 	memset(&c->res, 0, sizeof(c->res));
 	c->e.cls = ERR_NONE;
-	c->told = c->ended = c->garbled = c->whole = c->paused = c->full = false;
+	c->rate_read = c->ended = c->garbled = c->whole = c->paused = c->full = false;
 	c->state = CALL_RUNS;
 	c->url = j->url = url;
 	c->begin_us = l->now_us;
@@ -257,9 +257,9 @@ begin(UpstreamCall *c, int url)
 		retry_earn(&m->budget);
 	else
 		m->u[url].retries++;
-	c->probe = lb_begin(&m->pick, url, l->now_us);
+	c->probe = lb_begin(&m->lb, url, l->now_us);
 	if (c->probe)
-		dispatcher_wake(l, pick_check_at(&m->pick, url, 0));
+		dispatcher_wake(l, lb_check_at(&m->lb, url, 0));
 	rate_begin(&m->u[url].rate, j->calls.v[c->i].tokens, l->now_us);
 	m->u[url].calls++;
 	m->n_calls++;
@@ -270,7 +270,7 @@ begin(UpstreamCall *c, int url)
 		a->tries++;
 		if (a->called_us == 0)
 			a->called_us = l->now_us;
-		if (!a->gone)
+		if (!a->detached)
 			l->sink.live(a->owner, WP_RUNNING, -1, -1);
 	}
 }
@@ -282,10 +282,10 @@ finish(UpstreamCall *c, const CallOutcome *f, int64_t used)
 	RModel	   *m = c->job->m;
 	int64_t		now = c->l->now_us;
 
-	lb_end(&m->pick, c->url, c->probe, f->health, f->throttled,
+	lb_end(&m->lb, c->url, c->probe, f->health, f->throttled,
 		   f->verdict == OUTCOME_REPLY ? now - c->begin_us : -1, now);
 	if (f->health == HEALTH_UNKNOWN && c->res.status == 0)
-		lb_given_up(&m->pick, c->url, now - c->begin_us);
+		lb_given_up(&m->lb, c->url, now - c->begin_us);
 	rate_end(&m->u[c->url].rate, c->job->calls.v[c->i].tokens, used);
 	ALWAYS(m->n_calls > 0);
 	m->n_calls--;
@@ -397,7 +397,7 @@ count(UpstreamCall *c, const CallOutcome *f, const Err *e)
 
 /* Return the us until the call may be retried; -1: never. */
 static int64_t
-again_us(UpstreamCall *c, const CallOutcome *f)
+retry_delay_us(UpstreamCall *c, const CallOutcome *f)
 {
 	const CallGroup *j = c->job;
 	RModel	   *m = j->m;
@@ -411,7 +411,7 @@ again_us(UpstreamCall *c, const CallOutcome *f)
 		return -1;
 	/* with several urls, another one is tried, which hasn't asked for a wait */
 	wait = retry_wait_us(j->requests[0]->id * 16 + (uint64_t) c->i, c->tries,
-						 m->pick.n == 1 ? c->res.retry_after_ms : -1);
+						 m->lb.n == 1 ? c->res.retry_after_ms : -1);
 	if (wait > MOST_WAIT_US || (until != 0 && c->l->now_us + wait >= until))
 		return -1;
 	if (!f->spared && !retry_spend(&m->budget, c->l->now_us))
@@ -478,18 +478,18 @@ failed(UpstreamCall *c, CallOutcome f)
 		c->state = CALL_WHOLE;
 		return;
 	}
-	wait = again_us(c, &f);
+	wait = retry_delay_us(c, &f);
 	if (wait >= 0 && reply_restart(j->reply, c->i))
 	{
 		j->first_byte_us = 0;
 		c->due_us = c->l->now_us + wait;
-		c->avoid = m->pick.n > 1 ? c->url : -1;
+		c->avoid = m->lb.n > 1 ? c->url : -1;
 		call_pend(c);
 		/* requests that the caller can send to another model don't wait for the retry */
-		if (rmodel_shunned(m) && !job_elsewhere(j, &e, &x))
+		if (rmodel_circuit_open(m) && !job_elsewhere(j, &e, &x))
 			return;
 		for (int i = 0; i < j->n; i++)
-			if (!j->requests[i]->gone)
+			if (!j->requests[i]->detached)
 				c->l->sink.live(j->requests[i]->owner, WP_WAITING, -1, -1);
 		return;
 	}
@@ -511,7 +511,7 @@ over(UpstreamCall *c)
 	int64_t		until = job_deadline(j);
 	int64_t		prompt = 0,
 				completion = 0;
-	FateCase	k = {
+	EndedCall	k = {
 		.r = &c->res,.idempotent = true,.emitted = j->emitted,
 		.deadline = (c->res.end == HTTP_LATE || c->res.end == HTTP_NOT_SENT) && until != 0 &&
 		until <= l->now_us
@@ -530,7 +530,7 @@ over(UpstreamCall *c)
 		k.cls = c->e.cls;
 	k.garbled = c->garbled;
 	k.whole = c->garbled && c->res.end == HTTP_DONE && reply_is_json(j->reply, c->i);
-	f = fate_of(&k);
+	f = outcome(&k);
 	f.charged = f.charged && !j->sizes;
 	if (f.verdict == OUTCOME_REPLY || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
@@ -568,7 +568,7 @@ over(UpstreamCall *c)
 	{
 		PendingRequest *a = j->requests[i];
 
-		if (a->gone || a->deadline_us == 0 || a->deadline_us > l->now_us)
+		if (a->detached || a->deadline_us == 0 || a->deadline_us > l->now_us)
 			continue;
 		a->charged += f.charged;
 		pending_late(a);
@@ -586,7 +586,7 @@ settle_pause(UpstreamCall *c)
 
 	if (!c->full || c->h == NULL)
 		return;
-	n = a->gone ? 0 : l->sink.backlog(a->owner);
+	n = a->detached ? 0 : l->sink.backlog(a->owner);
 	c->full = c->paused ? n > BACKLOG_LOW : n > BACKLOG_FULL;
 	if (c->full != c->paused)
 	{
@@ -610,7 +610,7 @@ call_settle(UpstreamCall *c)
 		return;
 	if (c->ended)
 	{
-		told(c);
+		rate_read(c);
 		over(c);
 	}
 	else if (c->garbled || c->whole)

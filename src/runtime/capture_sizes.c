@@ -25,12 +25,12 @@ add(int *sizes, int n, int size, int most)
 }
 
 int
-graph_sizes(const int *asked, int n, int most, int out[GRAPH_SIZES])
+graph_sizes(const int *requested, int n, int most, int out[GRAPH_SIZES])
 {
 	int			have = 0;
 
 	for (int i = 0; i < n; i++)
-		have = add(out, have, asked[i], most);
+		have = add(out, have, requested[i], most);
 	for (int size = 1; n == 0 && size <= 512;
 		 size += size < 2 ? 1 : size < 4 ? 2 : size < 8 ? 4 : size < 256 ? 8 : 16)
 		have = add(out, have, size, most);

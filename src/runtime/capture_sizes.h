@@ -15,6 +15,6 @@
  * Fill out with the sizes, ascending, none above `most`, and return their number.  asked: [n] sizes in
  * any order; n = 0 uses the default: 1, 2, 4, then steps of 8 up to 256 and of 16 up to 512.
  */
-int			graph_sizes(const int *asked, int n, int most, int out[GRAPH_SIZES]);
+int			graph_sizes(const int *requested, int n, int most, int out[GRAPH_SIZES]);
 
 #endif

@@ -153,7 +153,7 @@ info_of(int i, KDevInfo *out)
 }
 
 static void
-tell(int n)
+log_devices(int n)
 {
 	for (int i = 0; i < n; i++)
 	{
@@ -187,7 +187,7 @@ devices_find(const char *library)
 		{
 			n = ops->count(no_device, sizeof(no_device));
 			n = n < 0 ? 0 : n > WIRE_MAX_DEVICES ? WIRE_MAX_DEVICES : n;
-			tell(n);
+			log_devices(n);
 			atomic_store(&n_devices, n);
 		}
 	}
@@ -215,14 +215,14 @@ devices_memory(int i, uint64_t *free_bytes, uint64_t *held)
 	pthread_mutex_lock(&list_lock);
 	for (Opened *o = opened; o != NULL; o = o->next)
 	{
-		unsigned long long turn = atomic_load(&o->life.turn);
+		unsigned long long sequence = atomic_load(&o->life.sequence);
 
 		if (o->ordinal != i)
 			continue;
 		*held += atomic_load(&o->life.held);
-		if (turn <= latest)
+		if (sequence <= latest)
 			continue;
-		latest = turn;
+		latest = sequence;
 		*free_bytes = atomic_load(&o->life.free);
 	}
 	pthread_mutex_unlock(&list_lock);
@@ -434,7 +434,7 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 /* ---- an open device ---- */
 
 static void
-tell_log(char level, const char *text)
+log_text(char level, const char *text)
 {
 	log_line(level, "%s", text);
 }
@@ -478,7 +478,7 @@ end(const Dev *dev)
 bool
 devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e)
 {
-	static const KHost host = {.abi = KDEVICE_ABI, .log = tell_log, .pool_device = kpool_device,
+	static const KHost host = {.abi = KDEVICE_ABI, .log = log_text, .pool_device = kpool_device,
 							   .pool_threads = kpool_nthreads};
 	char		why[256] = "";
 	KType		type = KT_F32;
@@ -587,16 +587,16 @@ devices_hash(const DeviceChoice *c, const KDevOpen *o, Blake2 *b)
 }
 
 void
-devices_tell_why(const DeviceChoice *c)
+devices_log_why(const DeviceChoice *c)
 {
-	static char told[sizeof(c->why)];
+	static char logged[sizeof(c->why)];
 
 	pthread_mutex_lock(&lock);
-	if (strcmp(told, c->why) != 0)
+	if (strcmp(logged, c->why) != 0)
 	{
-		snprintf(told, sizeof(told), "%s", c->why);
-		if (told[0] != '\0')
-			log_line('I', "the model is computed on the CPUs: %s", told);
+		snprintf(logged, sizeof(logged), "%s", c->why);
+		if (logged[0] != '\0')
+			log_line('I', "the model is computed on the CPUs: %s", logged);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -62,7 +62,7 @@ void		devices_close(Dev *dev);
  */
 const Kernels *devices_sizes(const DeviceChoice *c, const Kernels *cpus);
 /* Log why the CPUs were chosen, once until the reason changes. */
-void		devices_tell_why(const DeviceChoice *c);
+void		devices_log_why(const DeviceChoice *c);
 /*
  * Hash what decides the bits that a model computes on the chosen device: the device's kind, the
  * library's code and the kernel variant.  Adds nothing for CPUs.

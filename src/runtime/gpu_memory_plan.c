@@ -44,7 +44,7 @@ size_text(uint64_t bytes, char *buf, size_t size)
 
 /* Add to the detail: "The device has 79.10 GB, of which ... weights 15.00 GB, work space 300.0 MB". */
 static void
-tell_sums(const GpuMem *m, double utilization, Err *e)
+describe_sums(const GpuMem *m, double utilization, Err *e)
 {
 	char		text[sizeof(e->detail)];
 	char		a[32];
@@ -82,7 +82,7 @@ gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e)
 		if (!l->stages[i].run(l->ctx, e))
 		{
 			if (e->cls == ERR_NOMEM)
-				tell_sums(m, 0, e);
+				describe_sums(m, 0, e);
 			return false;
 		}
 		now = in_use(l, &m->total);
@@ -94,7 +94,7 @@ gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e)
 }
 
 bool
-gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, Err *e)
+gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuRequest *a, uint64_t *kv, Err *e)
 {
 	uint64_t	total;
 	uint64_t	used = in_use(l, &total);
@@ -104,11 +104,11 @@ gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, 
 
 	for (int i = 0; i < m->n; i++)
 	{
-		uint64_t	theirs = m->taken[i] * (uint64_t) a->behind;
+		uint64_t	theirs = m->taken[i] * (uint64_t) a->later;
 
 		left = left > theirs ? left - theirs : 0;
 	}
-	left /= (uint64_t) (a->behind + 1) * (uint64_t) (a->sharers > 1 ? a->sharers : 1);
+	left /= (uint64_t) (a->later + 1) * (uint64_t) (a->sharers > 1 ? a->sharers : 1);
 	left = left > a->apart ? left - a->apart : 0;
 	*kv = a->kv_bytes > 0 ? a->kv_bytes : left;
 	*kv -= *kv % a->block_bytes;
@@ -120,14 +120,14 @@ gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, 
 		return err_detail(e, "A block takes %llu bytes.", (unsigned long long) a->block_bytes);
 	}
 	err_set(e, ERR_NOMEM, "out of memory: device %s has no room for a KV cache", l->device);
-	tell_sums(m, a->utilization, e);
+	describe_sums(m, a->utilization, e);
 	return err_hint(e, "A block of K and V takes %s. Raise vllm.gpu_memory_utilization, lower "
 					   "max_num_batched_tokens, or unload another model.",
 					size_text(a->block_bytes, text, sizeof(text)));
 }
 
 bool
-gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e)
+gpumem_take(const GpuLoad *l, GpuMem *m, const GpuRequest *a, Err *e)
 {
 	uint64_t	kv;
 	int			tries = a->kv_bytes > 0 ? 0 : TRIES;
@@ -154,7 +154,7 @@ gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e)
 		size_text(kv, want, sizeof(want));
 	}
 	err_set(e, ERR_NOMEM, "out of memory: device %s has no %s for a KV cache", l->device, want);
-	tell_sums(m, a->kv_bytes > 0 ? 0 : a->utilization, e);
+	describe_sums(m, a->kv_bytes > 0 ? 0 : a->utilization, e);
 	return err_hint(e, a->kv_bytes > 0 ? "Lower vllm.kv_cache_memory_bytes, or the model's option "
 										 "kv_cache_memory_bytes." :
 					"Lower vllm.gpu_memory_utilization, or unload another model.");

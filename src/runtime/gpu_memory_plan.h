@@ -35,7 +35,7 @@ typedef struct GpuLoad
 														 * size */
 } GpuLoad;
 
-typedef struct GpuAsk
+typedef struct GpuRequest
 {
 	/* part of the device's memory that may be in use by all processes: vllm.gpu_memory_utilization */
 	double		utilization;
@@ -44,9 +44,9 @@ typedef struct GpuAsk
 	uint64_t	apart;			/* bytes that are needed beside the blocks and come from the same budget */
 	/* instances that share the rest equally; 0 = one */
 	int			sharers;
-	int			behind;			/* later replicas on the device: each takes what this one's stages took, and
+	int			later;			/* later replicas on the device: each takes what this one's stages took, and
 								 * an equal share */
-} GpuAsk;
+} GpuRequest;
 
 typedef struct GpuMem
 {
@@ -68,11 +68,11 @@ bool		gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e);
  * Compute the bytes for K and V.  Returns false if less than a block is left (ERR_NOMEM, listing the
  * stages).
  */
-bool		gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, Err *e);
+bool		gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuRequest *a, uint64_t *kv, Err *e);
 /*
  * Compute the budget and allocate it.  A budget that was not requested explicitly may become smaller:
  * free memory is not always contiguous, so up to three times 5 % less is tried, with a log message.
  */
-bool		gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e);
+bool		gpumem_take(const GpuLoad *l, GpuMem *m, const GpuRequest *a, Err *e);
 
 #endif

@@ -157,7 +157,7 @@ serve(const EngineArgs *a, SettingsBox *box)
 	}
 	log_line('I', "engine %s is ready: backend %s, kernels %s, %d threads", ENGINE_VERSION, be->name,
 			 isa, settings_threads(&set));
-	link_tell(&s->link, CONTROL_READY "\n");
+	link_send_line(&s->link, CONTROL_READY "\n");
 	server_run(s);
 }
 

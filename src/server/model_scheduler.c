@@ -64,7 +64,7 @@ weights(const ModelScheduler *m, bool background)
 
 /* Must model i wait until no other model has work? */
 static bool
-stands_back(const ModelScheduler *m, int i)
+gives_way(const ModelScheduler *m, int i)
 {
 	return m->a[i].work == WORK_BACKGROUND && m->share == 0 && weights(m, false) > 0;
 }
@@ -87,7 +87,7 @@ others_at(const ModelScheduler *m)
 	double		least = INFINITY;
 
 	for (int k = 0; k < m->n; k++)
-		if (m->a[k].work != WORK_NONE && m->a[k].work != WORK_LATENCY && !stands_back(m, k))
+		if (m->a[k].work != WORK_NONE && m->a[k].work != WORK_LATENCY && !gives_way(m, k))
 			least = fmin(least, m->a[k].vtime);
 	return least;
 }
@@ -122,7 +122,7 @@ next_by_time(const ModelScheduler *m)
 	int			best = -1;
 
 	for (int i = 0; i < m->n; i++)
-		if (m->a[i].work != WORK_NONE && !m->a[i].running && !stands_back(m, i) &&
+		if (m->a[i].work != WORK_NONE && !m->a[i].running && !gives_way(m, i) &&
 			(best < 0 || m->a[i].vtime < m->a[best].vtime))
 			best = i;
 	return best;
@@ -143,7 +143,7 @@ msched_charge(ModelScheduler *m, int i, int64_t us)
 
 	m->a[i].vtime += (double) us / weight_now(m, i);
 	for (int k = 0; k < m->n; k++)
-		if (m->a[k].work != WORK_NONE && !stands_back(m, k))
+		if (m->a[k].work != WORK_NONE && !gives_way(m, k))
 			least = fmin(least, m->a[k].vtime);
 	if (isfinite(least))
 		m->now = fmax(m->now, least);
@@ -167,7 +167,7 @@ msched_alone(const ModelScheduler *m, int i, int k)
 }
 
 int
-msched_beside(ModelScheduler *m)
+msched_concurrent(ModelScheduler *m)
 {
 	int			i = msched_next(m);
 	double		ahead = i >= 0 && m->a[i].yields ? MSCHED_LEAD_US + MSCHED_SLICE_US : MSCHED_SLICE_US;

@@ -76,6 +76,6 @@ bool		msched_alone(const ModelScheduler *m, int i, int k);
  * Return the model whose step may run at the same time as the running ones, all charged up to now; -1:
  * none.
  */
-int			msched_beside(ModelScheduler *m);
+int			msched_concurrent(ModelScheduler *m);
 
 #endif

@@ -179,19 +179,19 @@ poll_slot(Server *s, uint32_t slot)
 /* ---- waking the step thread ---- */
 
 static void
-tell_step(Server *s)
+wake_step(Server *s)
 {
-	if (s->unpoked == 0)
+	if (s->wakes_pending == 0)
 		return;
-	s->unpoked = 0;
-	step_poke(s->step);
+	s->wakes_pending = 0;
+	step_wake(s->step);
 }
 
 void
 server_submitted(Server *s)
 {
-	if (++s->unpoked >= SUBMIT_MANY)
-		tell_step(s);
+	if (++s->wakes_pending >= SUBMIT_MANY)
+		wake_step(s);
 }
 
 /* ---- control commands ---- */
@@ -304,7 +304,7 @@ count_stale(ServerCall *c, void *arg)
 	Leaks	   *l = arg;
 	WireSlot   *w;
 
-	if (c->tell != NULL)
+	if (c->emit != NULL)
 		return;					/* the outer API call has the slot */
 	w = link_slot(&l->s->link, c->ch.slot);
 	if (scall_is_open(c) && (atomic_load(&w->gen) != c->ch.gen || atomic_load(&w->state) != WS_OPEN))
@@ -561,13 +561,13 @@ server_run(Server *s)
 			sweep_closed(s);
 		any = serve_ring(s);
 		any |= jobs_drain(s->jobs);
-		tell_step(s);
+		wake_step(s);
 		models_progress(s->models);
 		s->soon = models_attend_loras(s->models);
-		s->soon |= sleep_turn(s->models);
+		s->soon |= sleep_poll(s->models);
 		/* before new loads, which may be of models that were unloaded for an update */
-		s->soon |= update_turn(s->models);
-		s->soon |= memory_limit_turn(s->models);
+		s->soon |= update_poll(s->models);
+		s->soon |= memory_limit_poll(s->models);
 		memory_limit_tick(s->models);
 		if (s->closed_pending != NULL)
 			sweep_closed(s);

@@ -27,8 +27,8 @@ typedef struct Server
 	ServerCall **table;			/* indexed by slot; NULL = none */
 	ServerCall *closed_pending;			/* closed calls that a job or the backend still uses */
 	uint64_t	next_id;
-	bool		soon;			/* sleep_turn() waits for something that rings no doorbell */
-	int			unpoked;		/* submitted requests that the step thread has not been woken for */
+	bool		soon;			/* sleep_poll() waits for something that rings no doorbell */
+	int			wakes_pending;	/* submitted requests that the step thread has not been woken for */
 } Server;
 
 Server	   *server_new(const WireArena *arena, int control_fd, const Backend *be, SettingsBox *box,

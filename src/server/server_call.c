@@ -3,7 +3,7 @@
  *	  Server calls: with a slot (ipc_server/channel.h) or, for the inner requests of an API call, without
  *	  one.
  *
- * A call without a slot uses only its channel's lock and states: its frames go to tell(), and it never
+ * A call without a slot uses only its channel's lock and states: its frames go to emit(), and it never
  * waits for space in a ring.
  *
  * Tested by tests/unit/server/test_server.c and test_api.c.
@@ -30,7 +30,7 @@ scall_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id)
 }
 
 ServerCall *
-scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item)
+scall_new_inner(Link *l, uint64_t id, ServerCallEmit emit, void *ctx, int item)
 {
 	ServerCall *c = mem_zalloc(sizeof(ServerCall));
 
@@ -43,9 +43,9 @@ scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item)
 	pthread_mutex_init(&c->ch.lock, NULL);
 	c->id = id;
 	c->stage = SCALL_BUSY;
-	c->tell = tell;
-	c->tell_ctx = ctx;
-	c->tell_item = item;
+	c->emit = emit;
+	c->emit_ctx = ctx;
+	c->emit_item = item;
 	return c;
 }
 
@@ -68,11 +68,11 @@ scall_free(ServerCall *c)
 /* ---- frames ---- */
 
 /*
- * Pass a frame of an inner call to its tell(); kind 0: drop the call.  Returns false if it has its final
+ * Pass a frame of an inner call to its emit(); kind 0: drop the call.  Returns false if it has its final
  * frame already.
  */
 static bool
-tell(ServerCall *c, int kind, const Buf *fields, bool final)
+emit(ServerCall *c, int kind, const Buf *fields, bool final)
 {
 	bool		active;
 
@@ -84,7 +84,7 @@ tell(ServerCall *c, int kind, const Buf *fields, bool final)
 			chan_set_state(&c->ch, WC_FINAL);
 		if (final)
 			chan_set_state(&c->ch, WC_CLOSED);
-		c->tell(c, kind, fields, final);
+		c->emit(c, kind, fields, final);
 	}
 	pthread_mutex_unlock(&c->ch.lock);
 	return active;
@@ -93,15 +93,15 @@ tell(ServerCall *c, int kind, const Buf *fields, bool final)
 void
 scall_pump(ServerCall *c)
 {
-	if (c->tell == NULL)
+	if (c->emit == NULL)
 		chan_pump(&c->ch);
 }
 
 void
 scall_frame(ServerCall *c, WireFrame kind, const Buf *fields, bool wake)
 {
-	if (c->tell != NULL)
-		tell(c, (int) kind, fields, false);
+	if (c->emit != NULL)
+		emit(c, (int) kind, fields, false);
 	else
 		chan_frame(&c->ch, kind, fields, wake);
 }
@@ -109,7 +109,7 @@ scall_frame(ServerCall *c, WireFrame kind, const Buf *fields, bool wake)
 bool
 scall_end(ServerCall *c, WireFrame kind, const Buf *fields)
 {
-	return c->tell != NULL ? tell(c, (int) kind, fields, true) : chan_end(&c->ch, kind, fields);
+	return c->emit != NULL ? emit(c, (int) kind, fields, true) : chan_end(&c->ch, kind, fields);
 }
 
 bool
@@ -127,8 +127,8 @@ scall_end_error(ServerCall *c, const Err *e)
 void
 scall_drop(ServerCall *c)
 {
-	if (c->tell != NULL)
-		tell(c, 0, NULL, true);
+	if (c->emit != NULL)
+		emit(c, 0, NULL, true);
 	else
 		chan_drop(&c->ch);
 }
@@ -150,7 +150,7 @@ scall_is_active(ServerCall *c)
 bool
 scall_live(ServerCall *c, const ChanLive *v)
 {
-	return c->tell != NULL ? chan_is_active(&c->ch) : chan_live(&c->ch, v);
+	return c->emit != NULL ? chan_is_active(&c->ch) : chan_live(&c->ch, v);
 }
 
 void

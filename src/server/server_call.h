@@ -5,7 +5,7 @@
  *
  * Field				owner
  * ch					see channel.h; the server thread receives
- * id, tell*			constant
+ * id, emit*			constant
  * stage ..			server thread; the caller in req is constant and may be read by any thread
  * text, ids, last		the thread that calls sinks, from submission to the finishing event
  * answer				the same; before, the job that makes it
@@ -30,7 +30,7 @@ struct ModelEntry;
  * Receives the frames of an inner call; kind 0: the call was dropped.  Any thread, under the call's
  * lock; must not block.
  */
-typedef void (*ServerCallTell) (ServerCall *c, int kind, const Buf *fields, bool final);
+typedef void (*ServerCallEmit) (ServerCall *c, int kind, const Buf *fields, bool final);
 
 typedef enum ServerCallStage
 {
@@ -63,10 +63,10 @@ struct ServerCall
 	ServerCall *lora_next;		/* list of requests that wait for an adapter */
 	char	   *lora_print;		/* fingerprint of the adapter's files while it waits for a place */
 	int64_t		lora_bytes;		/* size of the adapter's file */
-	int64_t		lora_asked_us;	/* time since when there is no memory for the adapter; 0 = there is */
+	int64_t		lora_waiting_us; /* time since when there is no memory for the adapter; 0 = there is */
 	bool		job_busy;		/* a job has a pointer to this call */
-	int64_t		told_us;		/* time of the last WF_PROGRESS */
-	double		told;			/* its value */
+	int64_t		progress_us;	/* time of the last WF_PROGRESS */
+	double		progress_sent;	/* its value */
 
 	/* owned by the thread that calls sinks */
 	Buf			text;			/* output so far (if not streamed) */
@@ -84,16 +84,16 @@ struct ServerCall
 
 	_Atomic bool in_core;
 
-	/* inner call, of an API call: it has no slot, and its frames go to tell() */
-	ServerCallTell tell;			/* NULL: it has a slot */
-	void	   *tell_ctx;
-	int			tell_item;
+	/* inner call, of an API call: it has no slot, and its frames go to emit() */
+	ServerCallEmit emit;			/* NULL: it has a slot */
+	void	   *emit_ctx;
+	int			emit_item;
 	struct ApiCall *api;		/* for WK_API; server thread only */
 };
 
 ServerCall *scall_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id);
 /* Make a call without a slot, whose message is complete. */
-ServerCall *scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item);
+ServerCall *scall_new_inner(Link *l, uint64_t id, ServerCallEmit emit, void *ctx, int item);
 void		scall_free(ServerCall *c);	/* the call must be closed and unused */
 
 /* The functions below may be called on any thread. */

@@ -38,7 +38,7 @@ struct Stats
 	const BackendModel *instances[MAX_INSTANCES];
 	const StepShare *share[MAX_INSTANCES];	/* owned by the step loop */
 	int			n_instances;
-	WireFigures gone;			/* sums of instances that were freed */
+	WireFigures freed;			/* sums of instances that were freed */
 	WireFigures base;			/* counts to subtract since the last reset */
 	int64_t		early_failed, early_cancelled;
 	int64_t		rss;
@@ -237,10 +237,10 @@ keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
 		if (rows[i].counters == old->counters)
 		{
 			s->be->control->stats(old->instance, &cs);
-			accumulate(&old->counters->gone, &cs.fig, 1);
+			accumulate(&old->counters->freed, &cs.fig, 1);
 			for (int b = 0; b < STEP_SIZES; b++)
-				old->counters->gone_steps[b] += cs.step_sizes[b];
-			add_hists(old->counters->gone_kv, cs.kv_life);
+				old->counters->freed_steps[b] += cs.step_sizes[b];
+			add_hists(old->counters->freed_kv, cs.kv_life);
 		}
 }
 
@@ -287,7 +287,7 @@ stats_detach(Stats *s, const BackendModel *in)
 			s->be->control->stats(in, &cs);
 			/* requests that are live now will be aborted */
 			cs.cancelled += cs.live;
-			accumulate(&s->gone, &cs.fig, 1);
+			accumulate(&s->freed, &cs.fig, 1);
 			s->instances[i] = s->instances[--s->n_instances];
 			s->share[i] = s->share[s->n_instances];
 			break;
@@ -317,7 +317,7 @@ stats_rss(void)
 static void
 total(Stats *s, WireFigures *t)
 {
-	*t = s->gone;
+	*t = s->freed;
 	for (int i = 0; i < s->n_instances; i++)
 	{
 		CoreStats	cs;
@@ -382,7 +382,7 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	to->max_loras = cs.max_loras;
 	memcpy(to->loras_running, cs.loras_running, sizeof(to->loras_running));
 	memcpy(to->loras_waiting, cs.loras_waiting, sizeof(to->loras_waiting));
-	accumulate(&to->fig, &r->counters->gone, 1);
+	accumulate(&to->fig, &r->counters->freed, 1);
 	to->requests = atomic_load(&r->counters->requests);
 	to->prompt_tokens = atomic_load(&r->counters->prompt_tokens);
 	to->output_tokens = atomic_load(&r->counters->output_tokens);
@@ -402,10 +402,10 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 		to->hist[i].sum = atomic_load_explicit(&h->sum, memory_order_relaxed);
 	}
 	add_steps(&to->hist[WH_ITERATION], cs.step_sizes);
-	add_steps(&to->hist[WH_ITERATION], r->counters->gone_steps);
+	add_steps(&to->hist[WH_ITERATION], r->counters->freed_steps);
 	to->hist[WH_ITERATION].sum = to->fig.step_rows;
 	add_hists(&to->hist[WH_KV_LIFETIME], cs.kv_life);
-	add_hists(&to->hist[WH_KV_LIFETIME], r->counters->gone_kv);
+	add_hists(&to->hist[WH_KV_LIFETIME], r->counters->freed_kv);
 }
 
 void

@@ -26,9 +26,9 @@ typedef struct EntryCounters
 	_Atomic int64_t ended[WIRE_N_ENDS];
 	Hist		hist[WIRE_N_HISTS];
 	/* for server_stats.c, under its lock: counters of the entry's previous instances */
-	WireFigures gone;
-	int64_t		gone_steps[STEP_SIZES];
-	WireHist	gone_kv[WIRE_N_KV_HISTS];
+	WireFigures freed;
+	int64_t		freed_steps[STEP_SIZES];
+	WireHist	freed_kv[WIRE_N_KV_HISTS];
 } EntryCounters;
 
 /* One row of WireStats.models: values that seldom change, and pointers to the others. */

@@ -10,7 +10,7 @@
  * A lane is a thread that makes steps.  If instances have replicas (ranks.h), there is a lane for each
  * replica: lane r makes the steps of the r-th replica of every instance.  If they have none, and compute
  * on CPUs, there are two lanes for the same instances.  When two instances have work that is scheduled
- * by virtual time, each lane makes a step with half of the compute threads (msched_beside()).  Which
+ * by virtual time, each lane makes a step with half of the compute threads (msched_concurrent()).  Which
  * threads run a loop does not change its results.  A latency step that preempts one lane's step gets all
  * threads: the other lane's step pauses meanwhile (Lane.alone).
  *
@@ -69,14 +69,14 @@ struct Lane
 	 * instances
 	 */
 	pthread_mutex_t turn;
-	bool		poked;			/* under Step.lock */
+	bool		woken;			/* under Step.lock */
 	bool		busy;			/* under Step.lock; written only by its own thread */
 	bool		moved;			/* under Step.lock: it has made progress since step_counter grew */
 	/* under Turns.lock, and written only by its own thread: */
 	int			running;		/* index of the instance of its innermost step; -1 = none */
 	/* it makes latency steps in the middle of its step, while other lanes pause */
 	bool		alone;
-	bool		stands;			/* its step is paused because another lane is alone */
+	bool		paused;			/* its step is paused because another lane is alone */
 	/* owned by its thread: */
 	bool		unpublished;
 };
@@ -136,20 +136,20 @@ step_watched(Step *s)
 
 /* Wake the lanes from .. end - 1. */
 static void
-poke(Step *s, int from, int end)
+wake(Step *s, int from, int end)
 {
 	pthread_mutex_lock(&s->lock);
 	for (int i = from; i < end; i++)
-		s->lanes[i].poked = true;
+		s->lanes[i].woken = true;
 	pthread_cond_broadcast(&s->more);
 	pthread_mutex_unlock(&s->lock);
 }
 
 /* Wakes the first lane of each replica; it wakes the second one when there is work for two. */
 void
-step_poke(Step *s)
+step_wake(Step *s)
 {
-	poke(s, 0, s->n_replicas);
+	wake(s, 0, s->n_replicas);
 }
 
 void
@@ -159,7 +159,7 @@ step_run(Step *s, Job *j)
 	j->next = NULL;
 	*s->todo_tail = j;
 	s->todo_tail = &j->next;
-	s->lanes[0].poked = true;
+	s->lanes[0].woken = true;
 	pthread_cond_broadcast(&s->more);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -226,7 +226,7 @@ send_finals(Step *s)
 	}
 	/* a request that waits for a limit of its role may be in another replica's lane */
 	if (s->n_replicas > 1)
-		step_poke(s);
+		step_wake(s);
 	return true;
 }
 
@@ -345,7 +345,7 @@ look_for_work(Lane *l, int64_t now)
 static bool
 computes(const Lane *l)
 {
-	return l != NULL && l->running >= 0 && !l->stands;
+	return l != NULL && l->running >= 0 && !l->paused;
 }
 
 static bool
@@ -419,19 +419,19 @@ next_beside(Lane *l)
 {
 	const Lane *other = other_lane(l);
 	const Instance *in = l->step->instances;
-	int			i = msched_beside(&l->turns->models);
+	int			i = msched_concurrent(&l->turns->models);
 
 	return i >= 0 && in[i].beside && in[other->running].beside && !other->alone ? i : -1;
 }
 
 /* Wake the other lane if it sleeps and there is a step for it. */
 static void
-poke_other(Lane *l)
+wake_other(Lane *l)
 {
 	Lane	   *other = other_lane(l);
 
 	if (other != NULL && other->running < 0 && l->running >= 0 && next_beside(other) >= 0)
-		poke(l->step, (int) (other - l->step->lanes), (int) (other - l->step->lanes) + 1);
+		wake(l->step, (int) (other - l->step->lanes), (int) (other - l->step->lanes) + 1);
 }
 
 /* Run a step of instance i and charge its time.  Releases the lock during the step. */
@@ -449,7 +449,7 @@ run_step(Lane *l, int i)
 	t->models.a[i].running = true;
 	l->running = i;
 	share_threads(t);
-	poke_other(l);
+	wake_other(l);
 	pthread_mutex_unlock(&t->lock);
 
 	s->be->generator->step(s->instances[i].in, l->no, &set);
@@ -478,12 +478,12 @@ end_alone(Lane *l)
 
 /* Pause the lane's step until the other lane's latency steps are done. */
 static void
-stand_still(Lane *l)
+pause_lane(Lane *l)
 {
 	Turns	   *t = l->turns;
 
 	charge(t, clock_us());
-	l->stands = true;
+	l->paused = true;
 	share_threads(t);
 	/* only the other lane makes progress; a paused lane that is busy would seem to hang */
 	set_busy(l, false);
@@ -491,7 +491,7 @@ stand_still(Lane *l)
 		pthread_cond_wait(&t->alone_ends, &t->lock);
 	set_busy(l, true);
 	charge(t, clock_us());
-	l->stands = false;
+	l->paused = false;
 	share_threads(t);
 }
 
@@ -523,14 +523,14 @@ between_operations(Lane *l)
 		{
 			/* two lanes that are alone would wait for each other */
 			end_alone(l);
-			stand_still(l);
+			pause_lane(l);
 		}
 		else
 			break;
 	}
 	if (!nested)
 		end_alone(l);
-	poke_other(l);
+	wake_other(l);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -619,31 +619,31 @@ step_keep(Step *s, int64_t deadline_us)
 		s->be->control->flush_kv_to_tier(s->instances[i].in, deadline_us);
 }
 
-typedef struct Teller
+typedef struct PinEmitter
 {
 	const BackendModel *instance;
-	void		(*tell) (void *ctx, const BackendModel *in, const PinInfo *i);
+	void		(*emit) (void *ctx, const BackendModel *in, const PinInfo *i);
 	void	   *ctx;
-} Teller;
+} PinEmitter;
 
 static void
-tell_pin(void *ctx, const PinInfo *i)
+emit_pin(void *ctx, const PinInfo *i)
 {
-	const Teller *t = ctx;
+	const PinEmitter *t = ctx;
 
-	t->tell(t->ctx, t->instance, i);
+	t->emit(t->ctx, t->instance, i);
 }
 
 void
-step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx)
+step_pins(Step *s, void (*emit) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx)
 {
-	Teller		t = {NULL, tell, ctx};
+	PinEmitter	t = {NULL, emit, ctx};
 
 	for (int i = 0; i < s->n_instances; i++)
 	{
 		t.instance = s->instances[i].in;
 		if (s->be->control->pins != NULL)
-			s->be->control->pins(s->instances[i].in, tell_pin, &t);
+			s->be->control->pins(s->instances[i].in, emit_pin, &t);
 	}
 }
 
@@ -728,7 +728,7 @@ wait_for_work(Lane *l, int64_t due)
 		l->unpublished = false;
 	}
 	pthread_mutex_lock(&s->lock);
-	while (!l->poked)
+	while (!l->woken)
 	{
 		if (due == INT64_MAX)
 			pthread_cond_wait(&s->more, &s->lock);
@@ -770,7 +770,7 @@ resume_lanes(Step *s)
 	pthread_cond_broadcast(&s->resumed);
 	pthread_mutex_unlock(&s->lock);
 	/* they may have got work meanwhile */
-	poke(s, 1, s->n_lanes);
+	wake(s, 1, s->n_lanes);
 }
 
 static void
@@ -779,7 +779,7 @@ run_jobs(Step *s)
 	Job		   *j;
 
 	pthread_mutex_lock(&s->lock);
-	s->lanes[0].poked = false;
+	s->lanes[0].woken = false;
 	j = s->todo;
 	s->todo = NULL;
 	s->todo_tail = &s->todo;
@@ -836,7 +836,7 @@ lane_main(void *arg)
 				note_busy(l, false);
 			pthread_cond_wait(&s->resumed, &s->lock);
 		}
-		l->poked = false;
+		l->woken = false;
 		pthread_mutex_unlock(&s->lock);
 		/* the first lane was faster: it is stopping the lanes */
 		if (pthread_mutex_trylock(&l->turn) != 0)

@@ -14,7 +14,7 @@ typedef struct Step Step;
 
 Step	   *step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jobs);
 /* Wake the step thread: a request was submitted or cancelled.  Any thread. */
-void		step_poke(Step *s);
+void		step_wake(Step *s);
 /* Run j->run() on the step thread between two steps, then post j to the jobs' mailbox. */
 void		step_run(Step *s, Job *j);
 
@@ -25,7 +25,7 @@ void		step_detach(Step *s, BackendModel *in);	/* frees the instance; its live re
 bool		step_check(Step *s, Err *e);	/* calls check_state of all instances */
 void		step_reset_prefix_cache(Step *s);	/* of all instances */
 void		step_keep(Step *s, int64_t deadline_us);	/* of all instances */
-void		step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx);
+void		step_pins(Step *s, void (*emit) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx);
 bool		step_unpin(Step *s, uint64_t id);
 /* Return the live requests (running + waiting) of all instances. */
 int64_t		step_live(Step *s);

@@ -87,19 +87,19 @@ end(Case *a)
 }
 
 static void
-tell(SmpTold *told, const Logprob *e, int n)
+report(SmpReported *reported, const Logprob *e, int n)
 {
-	told->n = n;
+	reported->n = n;
 	for (int i = 0; i < n; i++)
 	{
-		told->id[i] = e[i].id;
-		told->rank[i] = e[i].rank;
-		told->value[i] = e[i].value;
+		reported->id[i] = e[i].id;
+		reported->rank[i] = e[i].rank;
+		reported->value[i] = e[i].value;
 	}
 }
 
 int32_t
-smp_ref_run(const SmpCase *c, float *logits, int width, int n_valid, SmpTold *told)
+smp_ref_run(const SmpCase *c, float *logits, int width, int n_valid, SmpReported *reported)
 {
 	Sampler    *s = smp_new(NULL, width, n_valid);
 	float	   *raw = mem_alloc((size_t) width * sizeof(float));
@@ -113,9 +113,9 @@ smp_ref_run(const SmpCase *c, float *logits, int width, int n_valid, SmpTold *to
 		if (i >= n_valid || (c->mask[i / 32] >> i % 32 & 1) == 0)
 			raw[i] = -__builtin_inff();
 	smp_run(s, &a.row, 1, logits);
-	told->n = 0;
+	reported->n = 0;
 	if (c->logprobs != LOGPROBS_NONE && a.row.id >= 0)
-		tell(told, e, logprobs_row(raw, width, n_valid, a.row.id, &want, e));
+		report(reported, e, logprobs_row(raw, width, n_valid, a.row.id, &want, e));
 	end(&a);
 	mem_free(raw);
 	smp_free(s);
@@ -143,9 +143,9 @@ smp_ref_stage(const SmpCase *c, int n, int n_valid, void *buffer)
 }
 
 void
-smp_ref_told(const KSampled *s, SmpTold *told)
+smp_ref_reported(const KSampled *s, SmpReported *reported)
 {
 	Logprob		e[KSAMPLE_TOP + 1];
 
-	tell(told, e, logprobs_sampled(s, e));
+	report(reported, e, logprobs_sampled(s, e));
 }

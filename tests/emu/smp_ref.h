@@ -46,19 +46,19 @@ typedef struct SmpCase
 	bool		logits;			/* report logits instead of log-probabilities */
 } SmpCase;
 
-typedef struct SmpTold
+typedef struct SmpReported
 {
 	int			n;
 	int32_t		id[KSAMPLE_TOP + 1];
 	int32_t		rank[KSAMPLE_TOP + 1];
 	float		value[KSAMPLE_TOP + 1];
-} SmpTold;
+} SmpReported;
 
 /* Sample a row's token; the logits are overwritten. */
-int32_t		smp_ref_run(const SmpCase *c, float *logits, int width, int n_valid, SmpTold *told);
+int32_t		smp_ref_run(const SmpCase *c, float *logits, int width, int n_valid, SmpReported *reported);
 /* Stage n rows, which are those of the logits, as smpdev_stage() does. */
 size_t		smp_ref_stage(const SmpCase *c, int n, int n_valid, void *buffer);
-void		smp_ref_told(const KSampled *s, SmpTold *told);
+void		smp_ref_reported(const KSampled *s, SmpReported *reported);
 
 #ifdef __cplusplus
 }

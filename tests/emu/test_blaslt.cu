@@ -22,13 +22,13 @@ enum { UP, DOWN, BY_ROWS, SPLIT, BROKEN };	/* fake_blaslt.cc's Way */
 
 static void (*fake_offer) (const int *ways, int n);
 static void (*fake_counts) (int *to);
-static int	told;				/* lines of the log */
+static int	logged;				/* lines of the log */
 
 static void
 note(char level, const char *text)
 {
 	CHECK(level == 'I' && strstr(text, "cuBLASLt") != NULL, "%c: %s", level, text);
-	told++;
+	logged++;
 }
 
 static void
@@ -42,7 +42,7 @@ offer(std::initializer_list<int> ways)
 
 /* Return the calls of the heuristic. */
 static int
-asked(void)
+calls(void)
 {
 	int			c[4] = {0, 0, 0, 0};
 
@@ -186,17 +186,17 @@ check_offer(const char *what, std::initializer_list<int> ways, bool taken, KType
 	for (int rows : {BLASLT_ROWS, BLASLT_ROWS + 77})
 		for (bool captured : {false, true})
 		{
-			int			before = asked();
+			int			before = calls();
 
 			is = multiply(b, &p, rows, captured);
 			expect(is, taken, what);
 			CHECK(!is || same(&p), "%s: other bits with %d rows", what, rows);
-			CHECK(asked() == before, "%s: a plan was made again", what);
+			CHECK(calls() == before, "%s: a plan was made again", what);
 		}
 	CHECK(!multiply(b, &p, BLASLT_ROWS - 1, false), "few rows");
-	CHECK(blaslt_counts(b).plans == told && blaslt_counts(b).plans >= taken, "%d plans, %d lines",
-		  blaslt_counts(b).plans, told);
-	told = 0;
+	CHECK(blaslt_counts(b).plans == logged && blaslt_counts(b).plans >= taken, "%d plans, %d lines",
+		  blaslt_counts(b).plans, logged);
+	logged = 0;
 	close_product(&p);
 	blaslt_close(b);
 }
@@ -224,7 +224,7 @@ check_free(void)
 {
 	Blaslt	   *b = start(false, TILE);
 	Product		p;
-	int			before = asked();
+	int			before = calls();
 
 	offer({SPLIT, UP});
 	open_product(&p, KT_BF16, KT_BF16, 72, 104);
@@ -234,8 +234,8 @@ check_free(void)
 			expect(multiply(b, &p, rows, captured), true, "the first that is offered");
 			CHECK(close_to(&p, 1e-5f), "%d rows are wrong", rows);
 		}
-	CHECK(fake_offer == NULL || (asked() == before + 2 && !same(&p)), "asked %d times for two powers of two",
-		  asked() - before);
+	CHECK(fake_offer == NULL || (calls() == before + 2 && !same(&p)), "asked %d times for two powers of two",
+		  calls() - before);
 	CHECK(!multiply(b, &p, BLASLT_ROWS - 1, false), "few rows");
 	close_product(&p);
 	/* block types: weights are rounded */
@@ -253,11 +253,11 @@ check_free(void)
 	close_product(&p);
 	offer({BROKEN});
 	open_product(&p, KT_BF16, KT_BF16, 64, 64);
-	before = asked();
+	before = calls();
 	for (int i = 0; i < 2; i++)
 		expect(multiply(b, &p, MOST, false), false, "calls that fail");
-	CHECK(fake_offer == NULL || asked() == before + 1, "asked %d times for a call that fails",
-		  asked() - before);
+	CHECK(fake_offer == NULL || calls() == before + 1, "asked %d times for a call that fails",
+		  calls() - before);
 	close_product(&p);
 	blaslt_close(b);
 }
@@ -315,7 +315,7 @@ check_op(bool invariant)
 	}
 	else if (invariant)
 		CHECK(memcmp(all.data(), few.data(), all.size() * 4) == 0, "rows depend on the batch's size");
-	told = 0;
+	logged = 0;
 	cudaFree(dx);
 	cudaFree(h);
 	cudaFree(ws);

@@ -791,7 +791,7 @@ check_lost(void)
 
 /* A requested copy is complete when done() says so, as after wait(). */
 static void
-check_asked(void)
+check_async(void)
 {
 	KDevice    *d = must_open();
 	std::vector<int32_t> from(1000);
@@ -817,7 +817,7 @@ main(void)
 	ops = vllm_pg_device_ops(KDEVICE_ABI);
 	RUN(check_info());
 	all_orders(check_put);
-	all_orders(check_asked);
+	all_orders(check_async);
 	all_orders(check_stage);
 	all_orders(check_steps);
 	RUN(check_widths());

@@ -103,7 +103,7 @@ hidden_rows(const Pair *p)
 
 /* [ROWS][k] */
 static void
-guesses(const Pair *p, int k, int32_t *out)
+draft_tokens(const Pair *p, int k, int32_t *out)
 {
 	HostDev		rows = hidden_rows(p);
 	int32_t		tokens[ROWS];
@@ -179,8 +179,8 @@ check_pair(const char *target, const char *method, const char *name)
 		int32_t		want[ROWS * DRAFT_MOST];
 		int32_t		got[ROWS * DRAFT_MOST];
 
-		guesses(&cpu, k, want);
-		guesses(&dev, k, got);
+		draft_tokens(&cpu, k, want);
+		draft_tokens(&dev, k, got);
 		for (; n < ROWS * k; n++)
 			equal += want[n] == got[n];
 		/* two logits may be nearly equal */
@@ -214,7 +214,7 @@ check_pair(const char *target, const char *method, const char *name)
 /* ---- a crowd ---- */
 
 static void
-check_crowd(const char *target, const char *config, const Case *k)
+check_many(const char *target, const char *config, const Case *k)
 {
 	static const char *plain_target = "";
 	static Seen *plain;			/* without drafts: reused if the previous target is the same */
@@ -297,7 +297,7 @@ main(void)
 		if (strstr(methods[m].config, "mlp_tied") != NULL ||
 			strstr(methods[m].config, "eagle3\", ") != NULL ||
 			strstr(methods[m].config, "glm4_moe_mtp") != NULL || methods[m].itself)
-			RUN(check_crowd(methods[m].target, methods[m].config, &small));
+			RUN(check_many(methods[m].target, methods[m].config, &small));
 	ops->close(gpu.d);
 	kpool_free(pool);
 	kpool_free(gpu_pool);

@@ -11,7 +11,7 @@
  *
  * test_encoders [--lib FILE] [NAME ...]: these, or all; on the device of another library.
  */
-#include "door.h"
+#include "device_ops.h"
 #include "model/weights/device_arena.h"
 #include "tests/golden/encoders.h"
 
@@ -180,7 +180,7 @@ main(int argc, char **argv)
 	KDevice    *d;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	ops = door(argc, argv, &first);
+	ops = open_device_ops(argc, argv, &first);
 	d = ops != NULL ? ops->open(0, &host, &open, why, sizeof(why)) : NULL;
 	CHECK(d != NULL, "open: %s", why);
 	if (d == NULL)

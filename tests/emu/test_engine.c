@@ -21,7 +21,7 @@
 #include <math.h>
 
 #include "base/json/json.h"
-#include "door.h"
+#include "device_ops.h"
 #include "core/offload/tier.h"
 #include "backend/weight_source.h"
 #include "loader/model_files_internal.h"
@@ -31,7 +31,7 @@
 
 #define MODEL	"build/fixtures/models/llama_f32"
 #define POOLS	"build/fixtures/pool/"
-#define N_ASKS	(2 * PLUGIN)
+#define N_REQUESTS (2 * PLUGIN)
 #define MAX_ANSWERS 3
 #define MOST_ROWS 128
 
@@ -139,7 +139,7 @@ see(void *ctx, Req *r, const ReqEvent *ev)
 }
 
 static void
-ask(Core *c, int i, Seen *to)
+submit(Core *c, int i, Seen *to)
 {
 	Kind		k = (Kind) (i % PLUGIN);
 	ReqSpec		spec = {
@@ -211,8 +211,8 @@ seen_free(Seen *s, int n)
 static void
 test_sampling(void)
 {
-	static Seen seen[2][N_ASKS];
-	static Seen alone[N_ASKS];
+	static Seen seen[2][N_REQUESTS];
+	static Seen alone[N_REQUESTS];
 
 	for (int samples = 0; samples < 2; samples++)
 	{
@@ -220,33 +220,33 @@ test_sampling(void)
 		Core	   *c = new_core(&dev, MODEL, 48, tiny_tok());
 
 		calls = 0;
-		for (int i = 0; i < N_ASKS; i++)
-			ask(c, i, &seen[samples][i]);
+		for (int i = 0; i < N_REQUESTS; i++)
+			submit(c, i, &seen[samples][i]);
 		run(c);
 		CHECK((calls > 0) == (samples != 0), "%d calls", calls);
 		for (int i = 0; i < PLUGIN && samples; i++)
 		{
 			calls = 0;
-			ask(c, i, &alone[i]);
+			submit(c, i, &alone[i]);
 			run(c);
 			CHECK((calls > 0) == (i < ON_DEVICE), "%d calls for kind %d", calls, i);
 		}
 		core_free(c);
 		ops->close(dev.d);
 	}
-	for (int i = 0; i < N_ASKS; i++)
+	for (int i = 0; i < N_REQUESTS; i++)
 		check_same("the host's sampler", i, &seen[1][i], &seen[0][i], false);
 	for (int i = 0; i < PLUGIN; i++)
 		check_same("alone", i, &seen[1][i], &alone[i], true);
-	seen_free(seen[0], N_ASKS);
-	seen_free(seen[1], N_ASKS);
-	seen_free(alone, N_ASKS);
+	seen_free(seen[0], N_REQUESTS);
+	seen_free(seen[1], N_REQUESTS);
+	seen_free(alone, N_REQUESTS);
 }
 
 #define N_OVERWRITTEN 24
 
 static void
-ask_again(Core *c, Seen *seen)
+retry_item(Core *c, Seen *seen)
 {
 	for (int i = 0; i < N_OVERWRITTEN; i++)
 	{
@@ -281,7 +281,7 @@ test_offload(void)
 			tier = kvtier_open(&o, &e);
 		blocks = tiers > 0 ? 10 : 200;
 		c = new_core(&dev, MODEL, 48, tiny_tok());
-		ask_again(c, seen[tiers]);
+		retry_item(c, seen[tiers]);
 		core_stats(c, &st);
 		CHECK((st.external_hits > 0) == (tiers > 0) && (st.offload_out_bytes > 0) == (tiers > 0),
 			  "%d tokens came back", (int) st.external_hits);
@@ -469,7 +469,7 @@ main(int argc, char **argv)
 {
 	int			first;
 
-	if ((ops = door(argc, argv, &first)) == NULL)
+	if ((ops = open_device_ops(argc, argv, &first)) == NULL)
 		return check_done("test_engine");
 	pool = kpool_new(1);
 	RUN(test_pooling(POOLS "llama_pooling", 48));

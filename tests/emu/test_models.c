@@ -32,7 +32,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "door.h"
+#include "device_ops.h"
 #include "backend/weight_source.h"
 #include "hostdev.h"
 #include "model/weights/device_arena.h"
@@ -788,7 +788,7 @@ main(int argc, char **argv)
 	KDevice    *d;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if ((library = door(argc, argv, &first)) == NULL)
+	if ((library = open_device_ops(argc, argv, &first)) == NULL)
 		return check_done("test_models");
 	counted = *library;
 	library_graph = counted.graph;

@@ -228,7 +228,7 @@ one_send(Rank *r, size_t n)
 
 /* Make `calls` random calls; returns false if the device is lost. */
 static bool
-talk(Rank *r, int calls)
+exchange(Rank *r, int calls)
 {
 	for (int i = 0; i < calls; i++)
 	{
@@ -316,7 +316,7 @@ test_ranks(void)
 		  text);
 	if (r.c == NULL)
 		return;
-	CHECK(talk(&r, 60) && !r.wrong, "one rank alone");
+	CHECK(exchange(&r, 60) && !r.wrong, "one rank alone");
 	close_rank(&r);
 }
 
@@ -332,10 +332,10 @@ now(void)
 }
 
 /* What happens to the last rank: it stays, ends in the middle, or never comes. */
-enum Fate { STAYS, ENDS, NEVER };
+enum LastCall { STAYS, ENDS, NEVER };
 
 static int
-be_rank(int rank, int size, const void *id, Group *g, int calls, Fate last)
+be_rank(int rank, int size, const void *id, Group *g, int calls, LastCall last)
 {
 	Rank		r = {};
 	char		err[256];
@@ -347,10 +347,10 @@ be_rank(int rank, int size, const void *id, Group *g, int calls, Fate last)
 		return strstr(err, "a rank is gone") != NULL ? LOST : REFUSED;
 	if (rank == size - 1 && last == ENDS)
 	{
-		talk(&r, 2);
+		exchange(&r, 2);
 		return WELL;
 	}
-	there = talk(&r, calls);
+	there = exchange(&r, calls);
 	if (there)
 		close_rank(&r);
 	else
@@ -365,7 +365,7 @@ be_rank(int rank, int size, const void *id, Group *g, int calls, Fate last)
 
 /* Returns the statuses by rank; if a rank ends, the group is told. */
 static std::vector<int>
-run(int size, int calls, Fate last, double *seconds)
+run(int size, int calls, LastCall last, double *seconds)
 {
 	Group	   *g = (Group *) mmap(NULL, sizeof(Group), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 								   -1, 0);
@@ -408,7 +408,7 @@ test_ranks(void)
 	for (int size = 1; size <= 4; size++)
 		for (int status : run(size, size < 4 ? 40 : 12, STAYS, &s))
 			CHECK(status == WELL, "a rank of %d: %d", size, status);
-	for (Fate f : {ENDS, NEVER})
+	for (LastCall f : {ENDS, NEVER})
 	{
 		std::vector<int> got = run(3, 40, f, &s);
 

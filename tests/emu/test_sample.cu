@@ -404,7 +404,7 @@ random_case(Held *h, int i, int n)
 }
 
 static int
-differ(const SmpTold *a, const SmpTold *b)
+differ(const SmpReported *a, const SmpReported *b)
 {
 	if (a->n != b->n)
 		return 1;
@@ -445,16 +445,16 @@ against_engine(int rows, int width, int n_valid)
 	{
 		std::vector<float> x(logits.begin() + (long) i * width, logits.begin() + (long) (i + 1) * width),
 					same = x;
-		SmpTold		want,
-					told = {};
+		SmpReported	want,
+					reported = {};
 		int			id = smp_ref_run(&cases[i], x.data(), width, n_valid, &want);
 
 		if (id >= 0 && cases[i].logprobs >= 0 && got[i].id >= 0)
-			smp_ref_told(&got[i], &told);
+			smp_ref_reported(&got[i], &reported);
 		if (got[i].id != id)
 			printf("row %d of width %d: %d, not %d\n", i, width, got[i].id, id);
 		ids += got[i].id != id;
-		tops += differ(&told, &want);
+		tops += differ(&reported, &want);
 		if (i % 10 == 0)
 		{
 			std::vector<unsigned char> b(smp_ref_stage(&cases[i], 1, n_valid, NULL));

@@ -704,10 +704,10 @@ check_sample(void)
 {
 	Both		logits(3 * DIM);
 	KSample		rows[2] = {};
-	KSampled	told[2];
+	KSampled	reported[2];
 	void	   *at = ops->alloc(device, sizeof(rows), "rows"),
-			   *out = ops->alloc(device, sizeof(told), "tokens"),
-			   *got = ops->pin(device, sizeof(told));
+			   *out = ops->alloc(device, sizeof(reported), "tokens"),
+			   *got = ops->pin(device, sizeof(reported));
 	char		err[256] = "";
 
 	for (int i = 0; i < 2; i++)
@@ -723,11 +723,11 @@ check_sample(void)
 	ops->put(device, logits.d, logits.h.data(), logits.h.size() * sizeof(float));
 	ops->put(device, at, rows, sizeof(rows));
 	k->sample(pool, at, 2, logits.d, DIM, DIM - 1, (KSampled *) out);
-	ops->get(device, got, out, sizeof(told));
+	ops->get(device, got, out, sizeof(reported));
 	CHECK(ops->wait(device, err, sizeof(err)), "sample: %s", err);
-	memcpy((void *) told, got, sizeof(told));
-	CHECK(told[0].id == 7 && told[1].id == 14 && told[1].rank == 1 && told[1].n_top == 0,
-		  "sample: %d, and %d of rank %d", told[0].id, told[1].id, told[1].rank);
+	memcpy((void *) reported, got, sizeof(reported));
+	CHECK(reported[0].id == 7 && reported[1].id == 14 && reported[1].rank == 1 && reported[1].n_top == 0,
+		  "sample: %d, and %d of rank %d", reported[0].id, reported[1].id, reported[1].rank);
 	logits.same("sample", 0);
 	ops->unpin(device, got);
 	ops->free(device, out);

@@ -263,8 +263,8 @@ check_draft(const char *name, const char *method, const char *target_name, const
 	DraftInfo	info;
 
 	files_lift(df, "transformer_layer_config.");
-	CHECK(strcmp(method, "mtp") == 0 || strcmp(draft_guess(files_conf(df), name), method) == 0,
-		  "%s: guessed as %s", name, draft_guess(files_conf(df), name));
+	CHECK(strcmp(method, "mtp") == 0 || strcmp(draft_infer_method(files_conf(df), name), method) == 0,
+		  "%s: guessed as %s", name, draft_infer_method(files_conf(df), name));
 	target = model_new(files_conf(tf), &tsrc, &opt, &e);
 	CHECK(target != NULL, "%s: %s", target_name, e.msg);
 	d = target != NULL ? draft_new(method, files_conf(df), &dsrc, &opt, target, &e) : NULL;

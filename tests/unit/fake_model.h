@@ -200,7 +200,7 @@ model_lost(const Model *m)
 
 /* The fake model has no devices that could communicate. */
 bool
-model_talk(Model *m, const ModelComm *t, Err *e)
+model_connect(Model *m, const ModelComm *t, Err *e)
 {
 	(void) m;
 	(void) t;

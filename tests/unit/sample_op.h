@@ -54,7 +54,7 @@ sample_op_change(const KSample *k, const uint32_t *words, float *x)
 
 /* x: the model's logits */
 static inline void
-sample_op_tell(const KSample *k, const uint32_t *given, float *x, int width, int n_valid, KSampled *out)
+sample_op_report(const KSample *k, const uint32_t *given, float *x, int width, int n_valid, KSampled *out)
 {
 	LogprobWant want = {.top = k->n_logprobs, .logits = k->as_logits != 0};
 	Logprob		e[KSAMPLE_TOP + 1];
@@ -111,7 +111,7 @@ sample_op(KPool *pool, void *rows, int n, float *logits, int width, int n_valid,
 		}
 		memcpy(x, from, (size_t) width * sizeof(float));
 		if (out[i].id >= 0 && k->n_logprobs >= 0)
-			sample_op_tell(k, k->given_at != 0 ? words + k->given_at : NULL, x, width, n_valid, &out[i]);
+			sample_op_report(k, k->given_at != 0 ? words + k->given_at : NULL, x, width, n_valid, &out[i]);
 	}
 	memset(rows, 0xff, (size_t) n * sizeof(KSample));
 	atomic_fetch_add(&sample_ops.calls, 1);

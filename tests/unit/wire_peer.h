@@ -217,7 +217,7 @@ peer_wait_ready(Peer *p, int timeout_ms)
 }
 
 static inline void
-peer_tell(Peer *p, const char *line)
+peer_send(Peer *p, const char *line)
 {
 	if (send(p->ctl, line, strlen(line), MSG_NOSIGNAL) < 0)
 		return;
@@ -315,7 +315,7 @@ peer_start(Peer *p, int argc, char **argv, const char *const *args, uint32_t n_s
 static inline void
 peer_end(Peer *p)
 {
-	peer_tell(p, CONTROL_STOP "\n");
+	peer_send(p, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(p, 10000) == 0, "stops");
 	CHECK(!peer_complaints(p), "no sanitizer complaints");
 	if (check_failed > 0 && p->text.len > 0)
@@ -615,8 +615,8 @@ static inline const char *
 frame_str(const Frame *f, int tag)
 {
 	static char bufs[4][1024];
-	static int	turn;
-	char	   *b = bufs[turn++ % 4];
+	static int	round;
+	char	   *b = bufs[round++ % 4];
 	WireField	v;
 	size_t		n = 0;
 

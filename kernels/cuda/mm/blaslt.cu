@@ -535,7 +535,7 @@ probe(Blaslt *b, Plan *plan, cudaStream_t stream)
 /* ---- plans ---- */
 
 static void
-tell(const Blaslt *b, const Plan *p, const char *why)
+log_plan(const Blaslt *b, const Plan *p, const char *why)
 {
 	char		text[160];
 
@@ -556,7 +556,7 @@ make_plan(Blaslt *b, Plan *p, const Part *part, cudaStream_t stream)
 		const char *why = probe(b, p, stream);
 
 		p->own = why != NULL;
-		tell(b, p, why);
+		log_plan(b, p, why);
 	}
 	else
 	{

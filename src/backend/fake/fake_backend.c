@@ -52,7 +52,7 @@ struct FakeReq
 	IntVec		cuts;			/* end offset of each token's text in answer */
 	size_t		words;			/* bytes of answer before what a seed adds */
 	size_t		sent;			/* tokens sent */
-	int			n_told;			/* answers that have ended */
+	int			n_ended;		/* answers that have ended */
 	ReqFinish	finish;
 	const char *stop_reason;
 	int			blocks;
@@ -305,7 +305,7 @@ static void
 emit(FakeReq *r, ReqEvent *ev)
 {
 	ev->prompt_tokens = r->n_prompt;
-	ev->output_tokens = (int) r->sent * (r->n_told > 1 ? r->n_told : 1);
+	ev->output_tokens = (int) r->sent * (r->n_ended > 1 ? r->n_ended : 1);
 	ev->arrival_us = r->arrival_us;
 	ev->scheduled_us = r->scheduled_us;
 	r->spec.sink(r->spec.sink_ctx, (Req *) r, ev);
@@ -372,7 +372,7 @@ send_ends(BackendModel *in, FakeReq *r, ReqEvent *ev)
 			ev->text = text.data;
 			ev->text_len = text.len;
 		}
-		r->n_told = i + 1;
+		r->n_ended = i + 1;
 		emit(r, ev);
 	}
 	intvec_free(&ids);

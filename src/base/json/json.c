@@ -364,20 +364,20 @@ json_add_copy(Json *to, const char *key, const Json *v)
 void
 json_remove(Json *from, const char *key)
 {
-	const Json *gone = json_get(from, key);
+	const Json *removed = json_get(from, key);
 	Json	   *before = NULL;
 	Json	   *e;
 
-	if (gone == NULL)
+	if (removed == NULL)
 		return;
 	json_each(e, from)
-		if (e->next == gone)
+		if (e->next == removed)
 			before = e;
 	if (before != NULL)
-		before->next = gone->next;
+		before->next = removed->next;
 	else
-		from->child = gone->next;
-	if (from->last == gone)
+		from->child = removed->next;
+	if (from->last == removed)
 		from->last = before;
 	from->n--;
 }

@@ -81,21 +81,21 @@ json_to_double(const char *s, size_t n)
 	uint64_t	m = 0;
 	int			n_digits = 0;
 	int			exp = 0;
-	bool		behind = false;
+	bool		fraction = false;
 	double		x;
 
 	for (; i < n && (s[i] == '.' || (s[i] >= '0' && s[i] <= '9')); i++)
 	{
 		if (s[i] == '.')
 		{
-			behind = true;
+			fraction = true;
 			continue;
 		}
 		if (n_digits == 19)
 			return strtod(s, NULL);
 		m = m * 10 + (uint64_t) (s[i] - '0');
 		n_digits += m > 0;
-		exp -= behind;
+		exp -= fraction;
 	}
 	if (i < n)
 	{

@@ -289,7 +289,7 @@ pins_pages(const PinnedPrefixes *p)
 }
 
 void
-pins_each(const PinnedPrefixes *p, int64_t page_bytes, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+pins_each(const PinnedPrefixes *p, int64_t page_bytes, void (*emit) (void *ctx, const PinInfo *i), void *ctx)
 {
 	for (const Pin *pin = p->oldest; pin != NULL; pin = pin->next)
 	{
@@ -297,7 +297,7 @@ pins_each(const PinnedPrefixes *p, int64_t page_bytes, void (*tell) (void *ctx, 
 		int			n = (int) pin->blocks.len;
 
 		i.bytes = page_bytes * (n * kvpool_full(p->pool) + (n - pin->w_from) * kvpool_window(p->pool));
-		tell(ctx, &i);
+		emit(ctx, &i);
 	}
 }
 

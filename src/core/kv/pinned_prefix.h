@@ -38,9 +38,9 @@ bool		pins_of(PinnedPrefixes *p, const Req *r, Err *e);
  */
 bool		pins_yield(PinnedPrefixes *p);
 void		pins_clear(PinnedPrefixes *p);
-/* Call tell() for each pin, the oldest first; the pin owns the texts. */
+/* Call emit() for each pin, the oldest first; the pin owns the texts. */
 void		pins_each(const PinnedPrefixes *p, int64_t page_bytes,
-					  void (*tell) (void *ctx, const PinInfo *i), void *ctx);
+					  void (*emit) (void *ctx, const PinInfo *i), void *ctx);
 bool		pins_drop(PinnedPrefixes *p, uint64_t id);	/* false: unknown id */
 /* Tokens and pages of all pins; shared blocks count once. */
 int64_t		pins_tokens(const PinnedPrefixes *p);

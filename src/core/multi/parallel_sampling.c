@@ -120,7 +120,7 @@ finish_beam(Core *c, Req *r, ReqFinish fin, const Err *err)
 
 /* Cancel all scheduled Reqs of a group; there is always at least one. */
 void
-answers_doom(Core *c, const Group *g)
+answers_cancel(Core *c, const Group *g)
 {
 	Req		   *parent;
 
@@ -154,7 +154,7 @@ static void
 first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *mask, int32_t *ids)
 {
 	size_t		width = (size_t) core_info(c)->vocab_size;
-	bool		processed = c->opt.tell_processed && core_wants_logprobs(g->prompt_request);
+	bool		processed = c->opt.return_processed && core_wants_logprobs(g->prompt_request);
 	LogprobRow *notes = mem_alloc((size_t) g->n * sizeof(LogprobRow));
 	Err			err;
 

@@ -51,7 +51,7 @@ poolspec_free(PoolSpec *p)
 static Req *
 add_req(Pooled *p, Req *first, int seq)
 {
-	Req		   *r = p->n_reqs == 0 ? first : group_req_beside(first);
+	Req		   *r = p->n_reqs == 0 ? first : group_req_add(first);
 
 	r->pooled = p;
 	r->seq.index = seq;

@@ -31,7 +31,7 @@ group_wanted(const OutParams *out)
 }
 
 Req *
-group_req_beside(const Req *first)
+group_req_add(const Req *first)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
@@ -43,7 +43,7 @@ group_req_beside(const Req *first)
 Req *
 group_req_of_prompt(const Req *prompt_request, int index)
 {
-	Req		   *r = group_req_beside(prompt_request);
+	Req		   *r = group_req_add(prompt_request);
 
 	r->group = prompt_request->group;
 	r->index = index;
@@ -96,13 +96,13 @@ group_event(Group *g, ReqEvent *ev, const Err *err)
 {
 	Req		   *a;
 
-	ASSERT(ev->index >= 0 && ev->index < g->n && g->n_told < g->n);
+	ASSERT(ev->index >= 0 && ev->index < g->n && g->n_emitted < g->n);
 	a = g->answers[ev->index];
-	ASSERT(ev->output_tokens >= a->out.n_told);
-	g->n_output += ev->output_tokens - a->out.n_told;
-	a->out.n_told = ev->output_tokens;
-	if (a->out.n_told > g->longest)
-		g->longest = a->out.n_told;
+	ASSERT(ev->output_tokens >= a->out.n_emitted);
+	g->n_output += ev->output_tokens - a->out.n_emitted;
+	a->out.n_emitted = ev->output_tokens;
+	if (a->out.n_emitted > g->longest)
+		g->longest = a->out.n_emitted;
 	ev->output_tokens = g->n_output;
 	ev->longest = g->longest;
 	if (ev->reasoning_tokens >= 0)
@@ -130,12 +130,12 @@ group_event(Group *g, ReqEvent *ev, const Err *err)
 	{
 		g->finish = ev->ended;
 		if (ev->ended == FIN_ERROR)
-			g->told_err = *err;
+			g->emitted_err = *err;
 	}
-	if (++g->n_told < g->n)
+	if (++g->n_emitted < g->n)
 		return;
 	ev->finish = g->finish;
-	ev->err = g->finish == FIN_ERROR ? &g->told_err : NULL;
+	ev->err = g->finish == FIN_ERROR ? &g->emitted_err : NULL;
 }
 
 static void

@@ -97,7 +97,7 @@ offcopy_memory(const OffCopy *o)
 }
 
 static bool
-has_come(const OffCopy *o, const BlockCopySlot *s)
+is_copied(const OffCopy *o, const BlockCopySlot *s)
 {
 	for (int i = 0; i < OFFLOAD_AREAS; i++)
 		if (o->areas[i] != NULL && !o->dev->ops->event_done(o->dev->d, s->events[i]))
@@ -135,7 +135,7 @@ finish_oldest(OffCopy *o)
 	BlockCopySlot *s = &o->slots[o->oldest];
 	Err			e;
 
-	while (!has_come(o, s))
+	while (!is_copied(o, s))
 		usleep(LOOK_US);
 	if (s->hold != NULL)
 	{
@@ -166,7 +166,7 @@ offcopy_work(OffCopy *o)
 {
 	BlockCopySlot *s = &o->slots[o->oldest];
 
-	if (o->n_busy == 0 || !has_come(o, s) || o->dev->ops->step_done(o->dev->d))
+	if (o->n_busy == 0 || !is_copied(o, s) || o->dev->ops->step_done(o->dev->d))
 		return false;
 	if (s->hold != NULL)
 		move(o, s, PIECE);

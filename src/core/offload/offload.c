@@ -70,8 +70,8 @@ struct Offload
 	OffloadWait *waits;			/* list of all requests' waits */
 	bool		files;			/* the tier has files */
 	/* state of the tier at the last offload_idle(): */
-	bool		shut;			/* files can't be written */
-	bool		behind;			/* too many entries wait to be written */
+	bool		read_only;		/* files can't be written */
+	bool		backlogged;		/* too many entries wait to be written */
 	bool		writing;		/* entries wait to be written */
 	bool		stopped;
 	OffloadStats stats;
@@ -309,10 +309,10 @@ offload_all(Offload *o, int64_t deadline_us)
 int64_t
 offload_idle_us(const Offload *o)
 {
-	if (!o->files || o->stopped || o->shut)
+	if (!o->files || o->stopped || o->read_only)
 		return 0;
 	if (o->fresh.len > 0)
-		return o->behind ? WRITING_US : OFFLOAD_POLL_US;
+		return o->backlogged ? WRITING_US : OFFLOAD_POLL_US;
 	return o->writing ? WRITING_US : 0;
 }
 
@@ -325,10 +325,10 @@ offload_idle(Offload *o)
 		return;
 	kvtier_stats(o->set.tier, &st);
 	/* another process uses the files, or the disk is full: try again after the next computation */
-	o->shut = st.files != KVF_READY && st.files != KVF_OPENING;
+	o->read_only = st.files != KVF_READY && st.files != KVF_OPENING;
 	/* let the thread catch up, since entries not written when memory is short are lost */
-	o->behind = st.unwritten * o->bytes > o->most_held / 2;
-	if (o->fresh.len > 0 && !o->shut && !o->behind)
+	o->backlogged = st.unwritten * o->bytes > o->most_held / 2;
+	if (o->fresh.len > 0 && !o->read_only && !o->backlogged)
 	{
 		offload_some(o, o->batch / IDLE_PART);
 		kvtier_write(o->set.tier);
@@ -626,11 +626,11 @@ count(Offload *o, Req *r, const PrefixHit *hit, const OffloadPlace *p)
 
 	if (r->sched.preemptions > 0)
 		return;
-	if (!r->kv.asked)
+	if (!r->kv.searched)
 		o->stats.queries += limit - hit->tokens;
-	if (!r->kv.asked || r->kv.back_to < hit->tokens)
+	if (!r->kv.searched || r->kv.back_to < hit->tokens)
 		r->kv.back_to = hit->tokens;
-	r->kv.asked = true;
+	r->kv.searched = true;
 	if (upto > r->kv.back_to)
 	{
 		o->stats.hits += upto - r->kv.back_to;

@@ -193,11 +193,11 @@ reserve(KvTier *t, KvTierModel *m)
 			return true;
 		marena_free(&m->area);
 	}
-	if (!m->told)
+	if (!m->logged)
 		log_line('W', "KV cache offload: could not reserve %zu MB of addresses; a model's KV cache is not "
 					  "offloaded (check vllm.kv_offload_bytes and the kernel's vm.overcommit_memory)",
 				 (size_t) m->n_slots * m->slot_bytes >> 20);
-	m->told = true;
+	m->logged = true;
 	return false;
 }
 
@@ -320,17 +320,17 @@ tier_forget(KvTier *t, Entry *e)
 {
 	Entry	  **c = chain_of(t, e->key);
 
-	if (e->gone)
+	if (e->dropped)
 		return;
 	while (*c != e)
 		c = &(*c)->chain;
 	*c = e->chain;
 	t->n_entries--;
-	e->gone = true;
+	e->dropped = true;
 	if (e->list == L_READ)
 	{
 		tier_cancel_read(t, e);
-		t->tell = true;
+		t->must_notify = true;
 		pthread_cond_signal(&t->more);
 	}
 	else
@@ -338,7 +338,7 @@ tier_forget(KvTier *t, Entry *e)
 	if (e->has_file)
 	{
 		list_unlink(&t->filed, e, 1);
-		tier_list_add(t, e, L_GONE);
+		tier_list_add(t, e, L_DROPPED);
 		pthread_cond_signal(&t->more);
 	}
 	tier_settle(t, e, L_NONE);
@@ -349,7 +349,7 @@ tier_settle(KvTier *t, Entry *e, ListId list)
 {
 	if (e->refs > 0 || e->filling || e->writing || e->reading)
 		return;
-	if (e->gone)
+	if (e->dropped)
 	{
 		if (e->at != NULL)
 			memory_lose(t, e);
@@ -402,7 +402,7 @@ static void
 touch(KvTier *t, Entry *e)
 {
 	e->used = ++t->clock;
-	if (e->has_file && !e->gone)
+	if (e->has_file && !e->dropped)
 	{
 		list_unlink(&t->filed, e, 1);
 		list_push(&t->filed, e, 1);
@@ -428,8 +428,8 @@ tier_read_done(KvTier *t, Entry *e, bool ok)
 		memory_gain(t, e, false);
 	else
 		slot_free(t, e);
-	atomic_store(&e->state, ok && !e->gone ? KVH_READY : KVH_LOST);
-	if (!ok && !e->gone)
+	atomic_store(&e->state, ok && !e->dropped ? KVH_READY : KVH_LOST);
+	if (!ok && !e->dropped)
 		tier_forget(t, e);
 	else
 		tier_settle(t, e, L_WARM);
@@ -440,8 +440,8 @@ tier_add_file(KvTier *t, Entry *e, bool newest)
 {
 	e->has_file = true;
 	e->model->n_files++;
-	if (e->gone)
-		tier_list_add(t, e, L_GONE);	/* a reset happened while it was written */
+	if (e->dropped)
+		tier_list_add(t, e, L_DROPPED);	/* a reset happened while it was written */
 	else if (newest)
 		list_push(&t->filed, e, 1);
 	else
@@ -451,7 +451,7 @@ tier_add_file(KvTier *t, Entry *e, bool newest)
 void
 tier_drop_file(KvTier *t, Entry *e)
 {
-	if (!e->gone)
+	if (!e->dropped)
 		list_unlink(&t->filed, e, 1);
 	e->has_file = false;
 	e->model->n_files--;
@@ -508,7 +508,7 @@ kvtier_keep(KvTier *t, KvHold *h)
 	h->filling = false;
 	h->refs = 0;
 	t->stats.n_put++;
-	memory_gain(t, h, t->o.directory != NULL && !h->gone && !h->has_file);
+	memory_gain(t, h, t->o.directory != NULL && !h->dropped && !h->has_file);
 	touch(t, h);
 	tier_settle(t, h, L_WARM);
 	if (tier_wants_write(t))
@@ -596,7 +596,7 @@ kvtier_release(KvTier *t, KvHold *h)
 		}
 		else if (h->list == L_READ)
 			tier_cancel_read(t, h);
-		else if (!h->gone)
+		else if (!h->dropped)
 			touch(t, h);
 		tier_settle(t, h, L_WARM);
 	}
@@ -783,7 +783,7 @@ kvtier_stats(KvTier *t, KvTierStats *out)
 	out->memory_entries = t->n_memory;
 	out->disk_limit = t->o.directory != NULL ? t->o.disk_bytes : 0;
 	out->file_bytes = t->file_bytes;
-	out->file_entries = t->filed.n + t->lists[L_GONE].n;
+	out->file_entries = t->filed.n + t->lists[L_DROPPED].n;
 	out->unwritten = t->n_dirty;
 	out->reading = t->lists[L_READ].n;
 	pthread_mutex_unlock(&t->lock);
@@ -827,7 +827,7 @@ kvtier_close(KvTier *t)
 			next = e->chain;
 			mem_free(e);
 		}
-	for (Entry *e = t->lists[L_GONE].head, *next; e != NULL; e = next)
+	for (Entry *e = t->lists[L_DROPPED].head, *next; e != NULL; e = next)
 	{
 		next = e->next[0];
 		mem_free(e);
@@ -862,7 +862,7 @@ check_entry(const Entry *e, Err *err)
 					   "offload tier: an entry in list %d that is in use, or not in memory", (int) e->list);
 	if (!busy && !evictable && e->at != NULL && e->list != L_READ)
 		return err_set(err, ERR_INTERNAL, "offload tier: an entry in memory that can't go");
-	if (e->list == L_GONE || (e->dirty && (e->has_file || e->at == NULL)))
+	if (e->list == L_DROPPED || (e->dirty && (e->has_file || e->at == NULL)))
 		return err_set(err, ERR_INTERNAL, "offload tier: an entry in the wrong state");
 	if (e->at != NULL && e->at != e->model->area.base + (size_t) e->slot * e->model->slot_bytes)
 		return err_set(err, ERR_INTERNAL, "offload tier: an entry in the wrong place");

@@ -8,7 +8,7 @@
  *	L_WARM	used since it was written, or it need not be written: may be evicted
  *	L_COOL	written, not used since: may be evicted
  *	L_DIRTY	has no file yet, but will get one: evicted if there is nothing else
- *	L_READ	waits to be read; L_GONE: its file waits to be removed
+ *	L_READ	waits to be read; L_DROPPED: its file waits to be removed
  *	L_NONE	held, or being filled, read or written; or has no memory
  *
  * The lock protects all of that.  The memory that the thread reads into, or writes from, stays in place
@@ -26,7 +26,7 @@ typedef struct KvHold Entry;
 
 typedef enum ListId
 {
-	L_NONE, L_WARM, L_COOL, L_DIRTY, L_READ, L_GONE, N_LISTS
+	L_NONE, L_WARM, L_COOL, L_DIRTY, L_READ, L_DROPPED, N_LISTS
 } ListId;
 
 struct KvHold
@@ -49,7 +49,7 @@ struct KvHold
 	bool		reading;		/* waits to be read (L_READ) or is being read */
 	bool		writing;
 	bool		has_file;
-	bool		gone;
+	bool		dropped;
 };
 
 /* A list, newest first. */
@@ -72,7 +72,7 @@ struct KvTierModel
 	size_t		n_entries;		/* entries that are not freed */
 	size_t		n_files;
 	bool		shedding;		/* evict entries from memory once they are written */
-	bool		told;			/* the log says already that there are no addresses for its slots */
+	bool		logged;			/* the log says already that there are no addresses for its slots */
 	MArena		area;			/* slots; reserved at the first use */
 	int32_t		n_slots;
 	int32_t		fresh;			/* slots from here on were never used */
@@ -118,7 +118,7 @@ struct KvTier
 	size_t		sweep;
 	KvTierStats stats;			/* counters, and the state of files */
 	bool		trying;			/* KVF_LOCKED: the thread is about to open the files */
-	bool		tell;			/* fetches have ended without a read: notify */
+	bool		must_notify;	/* fetches have ended without a read: notify */
 	int64_t		retry_us;		/* KVF_LOCKED, KVF_DOWN: time of the next try */
 	int64_t		pause_us;		/* KVF_DOWN: length of the last pause */
 
@@ -127,7 +127,7 @@ struct KvTier
 	int			lock_fd;
 	int			reads_in_a_row;
 	int64_t		complained_us;	/* time of the last failure that was logged */
-	bool		told_locked;
+	bool		logged_locked;
 };
 
 /* Return the entry; NULL = none.  Forgets it if it is older than a reset. */

@@ -33,7 +33,7 @@
 #define LOG_EVERY (60 * SECOND)
 #define MAX_FILES ((size_t) 1 << 20)	/* their entries take 250 MB of memory */
 #define BATCH 256				/* entries processed under one lock */
-#define BREATH_US 20
+#define YIELD_US 20
 #define READS_IN_A_ROW 4		/* before a write gets a turn */
 #define RATE_WEIGHT 0.125		/* weight of the newest measurement */
 
@@ -77,10 +77,10 @@ measure(double *rate, size_t bytes, int64_t ns)
  * ensure that.
  */
 static void
-breathe(KvTier *t)
+yield_lock(KvTier *t)
 {
 	pthread_mutex_unlock(&t->lock);
-	usleep(BREATH_US);
+	usleep(YIELD_US);
 	pthread_mutex_lock(&t->lock);
 }
 
@@ -143,15 +143,15 @@ lose_files(KvTier *t)
 	t->stats.files = KVF_LOCKED;
 	t->shut_epoch = t->epoch;
 	t->retry_us = clock_us() + SECOND;
-	while ((e = t->filed.tail) != NULL || (e = t->lists[L_GONE].tail) != NULL)
+	while ((e = t->filed.tail) != NULL || (e = t->lists[L_DROPPED].tail) != NULL)
 	{
-		if (e->gone)
+		if (e->dropped)
 			tier_list_remove(t, e);
 		tier_drop_file(t, e);
-		if (e->gone || (e->at == NULL && !e->reading))
+		if (e->dropped || (e->at == NULL && !e->reading))
 			tier_settle(t, e, L_NONE);
 		if (++n % BATCH == 0)
-			breathe(t);
+			yield_lock(t);
 	}
 	t->file_bytes = 0;
 	for (KvTierModel *m = t->models; m != NULL; m = m->next)
@@ -169,7 +169,7 @@ lose_files(KvTier *t)
 static void
 notify(KvTier *t)
 {
-	t->tell = false;
+	t->must_notify = false;
 	if (t->o.notify == NULL)
 		return;
 	pthread_mutex_unlock(&t->lock);
@@ -212,9 +212,9 @@ read_one(KvTier *t)
 }
 
 static void
-remove_gone(KvTier *t)
+remove_dropped(KvTier *t)
 {
-	Entry	   *e = t->lists[L_GONE].tail;
+	Entry	   *e = t->lists[L_DROPPED].tail;
 	int			why;
 
 	/* it has a file, so it is not freed meanwhile */
@@ -314,7 +314,7 @@ write_one(KvTier *t)
 		tier_written(t, e);
 		tier_add_file(t, e, true);
 	}
-	shed = why == 0 && m->shedding && !e->gone;
+	shed = why == 0 && m->shedding && !e->dropped;
 	tier_settle(t, e, e->used == used ? L_COOL : L_WARM);
 	if (shed && e->list != L_NONE)
 		tier_evict(t, e);
@@ -385,7 +385,7 @@ scan(KvTier *t)
 	{
 		take_up(t, &found[i], t->shut_epoch);
 		if (i % BATCH == 0)
-			breathe(t);
+			yield_lock(t);
 	}
 	mem_free(found);
 	t->pause_us = 0;
@@ -417,10 +417,10 @@ lock_directory(KvTier *t)
 	why = kvfile_lock(t->dir, &t->lock_fd);
 	if (why != 0 && why != EWOULDBLOCK)
 		complain(t, "lock files", reason(why));
-	if (why == EWOULDBLOCK && !t->told_locked)
+	if (why == EWOULDBLOCK && !t->logged_locked)
 		log_line('I', "KV cache offload: another engine uses directory \"%s\"; until it ends, this engine "
 					  "offloads to memory only", t->o.directory);
-	t->told_locked = why == EWOULDBLOCK;
+	t->logged_locked = why == EWOULDBLOCK;
 	return why;
 }
 
@@ -461,16 +461,16 @@ work(KvTier *t)
 
 	if (t->lists[L_READ].n > 0 && (t->reads_in_a_row < READS_IN_A_ROW || !wants_write(t, now)))
 		read_one(t);
-	else if (t->lists[L_GONE].n > 0 && open)
-		remove_gone(t);
+	else if (t->lists[L_DROPPED].n > 0 && open)
+		remove_dropped(t);
 	else if (t->stats.files == KVF_LOCKED && now >= t->retry_us)
 		try_open(t);
 	else if (open && t->file_bytes > t->o.disk_bytes && t->filed.n > 0)
 		remove_oldest(t);
-	else if (t->tell)
+	else if (t->must_notify)
 		notify(t);
 	else if (tier_sweep(t))
-		breathe(t);
+		yield_lock(t);
 	else if (wants_write(t, now))
 		write_one(t);
 	else if (tier_take_idle_area(t, &area))

@@ -129,7 +129,7 @@ mark_step(Mark *m, char c)
 
 /* Return true if the token completes the mark and continues after it. */
 static bool
-goes_beyond(Mark m, char last, const char *s, size_t n)
+exceeds_mark(Mark m, char last, const char *s, size_t n)
 {
 	if (n < 2 || memchr(s, last, n - 1) == NULL)
 		return false;
@@ -155,7 +155,7 @@ mark_is_wide(Constraints *cs, const char *mark)
 			size_t		n;
 			const char *s = tok_piece(cs->tok, i, &n);
 
-			cs->wide = goes_beyond(mark_of(mark), mark[strlen(mark) - 1], s, n);
+			cs->wide = exceeds_mark(mark_of(mark), mark[strlen(mark) - 1], s, n);
 		}
 	}
 	wide = cs->wide;
@@ -290,7 +290,7 @@ free_mask(const Constraints *cs, const Constraint *c, uint32_t *words)
 		size_t		n;
 		const char *s = tok_piece(cs->tok, i, &n);
 
-		if (goes_beyond(c->mark, last, s, n))
+		if (exceeds_mark(c->mark, last, s, n))
 			words[i / 32] &= ~(1u << (i % 32));
 	}
 }

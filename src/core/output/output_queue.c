@@ -158,7 +158,7 @@ free_req(Req *r)
 	if (r->group != NULL)
 	{
 		/* other answers may still use what they share */
-		if (r->group->beam != NULL || r->group->n_told == r->group->n)
+		if (r->group->beam != NULL || r->group->n_emitted == r->group->n)
 			group_free(r->group);
 		else
 			out_end(r);
@@ -180,7 +180,7 @@ free_req(Req *r)
 }
 
 static void
-free_parcel(const OutputItem *p)
+free_item(const OutputItem *p)
 {
 	mem_free(p->err);
 	logprobs_free(p->token_lp);
@@ -199,14 +199,14 @@ deliver(Deliver *d, const OutputItem *p)
 	if (r->pooled != NULL)
 	{
 		emit_pooled(p);
-		free_parcel(p);
+		free_item(p);
 		free_req(r);
 		return;
 	}
 	if (r->group != NULL && r->group->beam != NULL)
 	{
 		emit_beams(d, p);
-		free_parcel(p);
+		free_item(p);
 		free_req(r);
 		return;
 	}
@@ -216,7 +216,7 @@ deliver(Deliver *d, const OutputItem *p)
 		d->dropped += p->id >= 0;
 		if (!last)
 		{
-			free_parcel(p);
+			free_item(p);
 			return;
 		}
 		if (res.finish == FIN_ERROR)
@@ -239,7 +239,7 @@ deliver(Deliver *d, const OutputItem *p)
 		d->stopped(d->stopped_ctx, r->in.id, r->index);
 	}
 	emit(p, n_ids, n_output, &res);
-	free_parcel(p);
+	free_item(p);
 	if (last)
 		free_req(r);
 }

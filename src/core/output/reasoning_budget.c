@@ -10,7 +10,7 @@
  * There the budget counts from the first token on, including tokens that may become a start tag, and
  * with a budget of 0 the end tag comes at once.
  *
- * Owner: the request, on the step thread.  Tested by tests/unit/core/sample/test_thoughts.c.
+ * Owner: the request, on the step thread.  Tested by tests/unit/core/sample/test_reasoning_budget.c.
  */
 #include "core/output/reasoning_budget.h"
 
@@ -25,7 +25,7 @@ struct ReasoningBudget
 	IntVec		end;
 
 	ReasonParser *parser;		/* NULL = the reasoning has ended */
-	bool		told;			/* the parser has emitted reasoning for the current token */
+	bool		emitted;		/* the parser has emitted reasoning for the current token */
 	bool		at_once;		/* text without a start tag is reasoning */
 	bool		within;			/* the reasoning has begun */
 	int			n_waiting;		/* tokens that may belong to the reasoning or to a tag */
@@ -39,7 +39,7 @@ sink(void *ctx, const ParseEvent *ev)
 {
 	ReasoningBudget *t = ctx;
 
-	t->told = t->told || (ev->kind == PARSE_REASONING && ev->n > 0);
+	t->emitted = t->emitted || (ev->kind == PARSE_REASONING && ev->n > 0);
 }
 
 /* Return true if an output without a start tag begins with reasoning. */
@@ -51,7 +51,7 @@ begins_with_them(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, Rea
 
 	reason_parser_feed(p, "x", 1);
 	reason_parser_free(p);
-	return probe.told;
+	return probe.emitted;
 }
 
 static void
@@ -79,7 +79,7 @@ rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt
 	t->within = at == REASON_OPEN;
 	t->at_once = t->within || begins_with_them(f, kwargs, n_kwargs, at);
 	t->closing = t->at_once && budget == 0;
-	if (reason_parser_stage(t->parser) == REASON_BEHIND)
+	if (reason_parser_stage(t->parser) == REASON_AFTER)
 		stop_reading(t);
 	return t;
 }
@@ -125,7 +125,7 @@ end_of_thoughts(ReasoningBudget *t, const int32_t *ids, size_t n)
 	size_t		tag = t->end.len <= n && memcmp(ids + n - t->end.len, t->end.data,
 												t->end.len * sizeof(int32_t)) == 0 ? t->end.len : 1;
 
-	if ((t->within || t->told) && (size_t) t->n_waiting > tag)
+	if ((t->within || t->emitted) && (size_t) t->n_waiting > tag)
 		t->n += t->n_waiting - (int) tag;
 	stop_reading(t);
 }
@@ -140,13 +140,13 @@ rbudget_token(ReasoningBudget *t, const Tok *tok, const int32_t *ids, int n)
 	if (t->parser == NULL)
 		return;
 	s = tok_piece(tok, ids[n - 1], &len);
-	t->told = false;
+	t->emitted = false;
 	reason_parser_feed(t->parser, s, len);
 	stage = reason_parser_stage(t->parser);
 	t->n_waiting++;
-	if (stage == REASON_BEHIND)
+	if (stage == REASON_AFTER)
 		end_of_thoughts(t, ids, (size_t) n);
-	else if (t->told)
+	else if (t->emitted)
 	{
 		/* not the forced tokens, which become the end tag */
 		int			tag = t->closing && (int) t->forced + 1 < t->n_waiting ? (int) t->forced + 1 :

@@ -28,8 +28,8 @@
 
 #define ASSEMBLE_MS	30000
 #define ROWS_BYTES	(4 << 20)	/* bytes of embedding rows requested at once */
-#define TELL_MS		20			/* how often a waiting thread calls `waits` */
-#define TELL_MOST_US INT64_C(300000000)	/* longest time for which it does */
+#define WAITING_CALL_MS 20		/* how often a waiting thread calls `waits` */
+#define WAITING_MAX_US INT64_C(300000000)	/* longest time for which it does */
 
 typedef struct RankGroup
 {
@@ -38,7 +38,7 @@ typedef struct RankGroup
 	uint32_t	last_id;
 	uint32_t	last_opening;	/* of communicators; protected by loading */
 	pthread_mutex_t writing;	/* held while a command and its body are written */
-	pthread_mutex_t asking;		/* held by a thread that requests rows until it has them */
+	pthread_mutex_t fetching;	/* held by a thread that requests rows until it has them */
 	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
 
 	/*
@@ -47,8 +47,8 @@ typedef struct RankGroup
 	 */
 	pthread_mutex_t turns;
 	pthread_cond_t turned;
-	uint64_t	came;			/* protected by turns */
-	uint64_t	gone;
+	uint64_t	next_ticket;	/* protected by turns */
+	uint64_t	served_ticket;
 } RankGroup;
 
 struct RankModel
@@ -60,7 +60,7 @@ struct RankModel
 	int			hidden;
 	int			block_size;
 	bool		waiting;		/* for answers to RC_LOAD */
-	RankHope	hope;
+	RankCommOpening opening;
 };
 
 /* settings at the engine's start */
@@ -87,7 +87,7 @@ open_group(RankGroup *g, int fd, const Settings *s, int world, Err *e)
 {
 	pthread_mutex_init(&g->writing, NULL);
 	pthread_mutex_init(&g->loading, NULL);
-	pthread_mutex_init(&g->asking, NULL);
+	pthread_mutex_init(&g->fetching, NULL);
 	pthread_mutex_init(&g->turns, NULL);
 	pthread_cond_init(&g->turned, NULL);
 	if (!groupmem_open(&g->mem, fd, 0, world, e))
@@ -187,7 +187,7 @@ ranks_check(void)
 }
 
 static void
-tell_group(RankGroup *g, RankCmdKind kind, uint32_t model, const void *body, size_t size)
+send_to_group(RankGroup *g, RankCmdKind kind, uint32_t model, const void *body, size_t size)
 {
 	RankCmd		cmd = {kind, model, size};
 	bool		ok;
@@ -200,9 +200,9 @@ tell_group(RankGroup *g, RankCmdKind kind, uint32_t model, const void *body, siz
 }
 
 static void
-tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
+send_cmd(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
 {
-	tell_group(m->of, kind, m->id, body, size);
+	send_to_group(m->of, kind, m->id, body, size);
 }
 
 /*
@@ -210,7 +210,7 @@ tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
  * have read; "" = their answers have no text.
  */
 static bool
-hear_all(RankGroup *g, const char *digest, Err *e)
+receive_all(RankGroup *g, const char *digest, Err *e)
 {
 	bool		ok = true;
 
@@ -218,7 +218,7 @@ hear_all(RankGroup *g, const char *digest, Err *e)
 	{
 		Err			its;
 
-		if (!groupmem_hear(&g->mem, r, &its))
+		if (!groupmem_receive(&g->mem, r, &its))
 			lost(g);
 		if (its.cls == ERR_NONE && digest[0] != '\0' && strcmp(its.msg, digest) != 0)
 		{
@@ -247,17 +247,17 @@ take_turn(RankGroup *g, void (*waits) (void *ctx), void *ctx)
 	uint64_t	mine;
 
 	pthread_mutex_lock(&g->turns);
-	mine = g->came++;
-	while (g->gone != mine)
+	mine = g->next_ticket++;
+	while (g->served_ticket != mine)
 	{
 		struct timespec ts;
 
 		clock_gettime(CLOCK_REALTIME, &ts);
-		ts.tv_nsec += TELL_MS * 1000000L;
+		ts.tv_nsec += WAITING_CALL_MS * 1000000L;
 		ts.tv_sec += ts.tv_nsec / 1000000000;
 		ts.tv_nsec %= 1000000000;
 		(void) pthread_cond_timedwait(&g->turned, &g->turns, &ts);
-		if (waits == NULL || g->gone == mine || clock_us() - begun > TELL_MOST_US)
+		if (waits == NULL || g->served_ticket == mine || clock_us() - begun > WAITING_MAX_US)
 			continue;
 		pthread_mutex_unlock(&g->turns);
 		waits(ctx);
@@ -272,8 +272,8 @@ end_turn(void *ctx)
 	RankGroup  *g = ((const RankModel *) ctx)->of;
 
 	pthread_mutex_lock(&g->turns);
-	ALWAYS(g->gone < g->came);
-	g->gone++;
+	ALWAYS(g->served_ticket < g->next_ticket);
+	g->served_ticket++;
 	pthread_cond_broadcast(&g->turned);
 	pthread_mutex_unlock(&g->turns);
 }
@@ -323,7 +323,7 @@ add_embeds(Buf *b, const Batch *batch, int width)
 }
 
 static void
-tell_forward(void *ctx, const Batch *b)
+send_forward(void *ctx, const Batch *b)
 {
 	const RankModel *m = ctx;
 	const KRows *r = &b->rows;
@@ -349,12 +349,12 @@ tell_forward(void *ctx, const Batch *b)
 	if (s.embedded)
 		add_embeds(&body, b, m->embed_width);
 	take_turn(m->of, b->wait, b->wait_ctx);
-	tell(m, RC_FORWARD, body.data, body.len);
+	send_cmd(m, RC_FORWARD, body.data, body.len);
 	buf_free(&body);
 }
 
 static void
-tell_logits(void *ctx, const float *hidden, const LoraAdapter *const *lora, int n)
+send_logits(void *ctx, const float *hidden, const LoraAdapter *const *lora, int n)
 {
 	const RankModel *m = ctx;
 	RankLogits	l = {n, lora != NULL};
@@ -365,7 +365,7 @@ tell_logits(void *ctx, const float *hidden, const LoraAdapter *const *lora, int 
 	if (l.adapted)
 		add_loras(&body, lora, n);
 	take_turn(m->of, NULL, NULL);
-	tell(m, RC_LOGITS, body.data, body.len);
+	send_cmd(m, RC_LOGITS, body.data, body.len);
 	buf_free(&body);
 }
 
@@ -373,7 +373,7 @@ void
 ranks_copy(RankModel *m, const BlockCopy *copies, int n)
 {
 	if (n > 0)
-		tell(m, RC_COPY, copies, (size_t) n * sizeof(*copies));
+		send_cmd(m, RC_COPY, copies, (size_t) n * sizeof(*copies));
 }
 
 /* ---- load and free a model ---- */
@@ -385,7 +385,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	RankGroup  *g = &group.of[replica];
 	RankModel  *m = mem_zalloc(sizeof(RankModel));
 	RankLoad   *l = mem_zalloc(sizeof(RankLoad));
-	Err			told_before;
+	Err			reported_before;
 
 	ALWAYS(replica >= 0 && replica < group.replicas && group.world > 1);
 	snprintf(l->path, sizeof(l->path), "%s", path);
@@ -399,7 +399,7 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	l->experts = group.experts;
 	l->round_robin = group.round_robin;
 	l->rows = group.rows;
-	(void) ranks_eplb(&l->eplb, &told_before);
+	(void) ranks_eplb(&l->eplb, &reported_before);
 	l->lends = lends;
 	l->on_device = dev->s != NULL;
 	if (l->on_device)
@@ -416,19 +416,19 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	m->shape = (ModelRanks) {
 		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,
 			.rows = group.rows,.lends = lends,.eplb = l->eplb,
-		.forward = tell_forward,
-		.logits = tell_logits,.over = end_turn,.ctx = m
+		.forward = send_forward,
+		.logits = send_logits,.over = end_turn,.ctx = m
 	};
-	tell(m, RC_LOAD, l, sizeof(*l));
+	send_cmd(m, RC_LOAD, l, sizeof(*l));
 	mem_free(l);
 	return m;
 }
 
 void
-ranks_patience(int ms)
+ranks_set_timeout(int ms)
 {
 	for (int r = 0; r < group.replicas && group.world > 1; r++)
-		groupmem_patience(&group.of[r].mem, ms);
+		groupmem_set_timeout(&group.of[r].mem, ms);
 }
 
 const ModelRanks *
@@ -463,7 +463,7 @@ ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e)
 	ALWAYS(m->waiting);
 	if (own != NULL)
 		rank_digest(own, files, digest);
-	ok = hear_all(m->of, digest, e);
+	ok = receive_all(m->of, digest, e);
 	m->waiting = false;
 	pthread_mutex_unlock(&m->of->loading);
 	return ok;
@@ -471,13 +471,13 @@ ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e)
 
 /* Let the other ranks execute a command, and wait for their answers. */
 static bool
-ask(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
+run_on_ranks(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
 {
 	bool		ok;
 
 	pthread_mutex_lock(&m->of->loading);
-	tell(m, kind, body, size);
-	ok = hear_all(m->of, "", e);
+	send_cmd(m, kind, body, size);
+	ok = receive_all(m->of, "", e);
 	pthread_mutex_unlock(&m->of->loading);
 	return ok;
 }
@@ -486,7 +486,7 @@ ask(RankModel *m, RankCmdKind kind, const void *body, size_t size, Err *e)
 
 /* Return NULL if the ranks can use NCCL, else the reason.  found: the text of each rank's rank_meet(). */
 static const char *
-cant_talk(const char found[][sizeof(((Err *) NULL)->msg)])
+why_not_nccl(const char found[][sizeof(((Err *) NULL)->msg)])
 {
 	for (int r = 0; r < group.world; r++)
 		for (int o = 0; o < r; o++)
@@ -510,22 +510,22 @@ meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library,
 	Err			e;
 	bool		ok = rank_meet(dev, ordinal, library, found[0], sizeof(found[0]), &e);
 
-	tell(m, RC_MEET, library, strlen(library) + 1);
+	send_cmd(m, RC_MEET, library, strlen(library) + 1);
 	for (int r = 1; r < group.world; r++)
 	{
 		Err			its;
 
-		if (!groupmem_hear(&g->mem, r, &its))
+		if (!groupmem_receive(&g->mem, r, &its))
 			lost(g);
 		ok = ok && its.cls == ERR_NONE;
 		memcpy(found[r], its.msg, sizeof(its.msg));
 	}
-	return ok ? cant_talk((const char (*)[sizeof(e.msg)]) found) : "NCCL can't be used";
+	return ok ? why_not_nccl((const char (*)[sizeof(e.msg)]) found) : "NCCL can't be used";
 }
 
 /* Open NCCL on all ranks, or on none. */
 static bool
-talk_all(RankModel *m, Model *own, const Dev *dev, const char *library)
+open_comms(RankModel *m, Model *own, const Dev *dev, const char *library)
 {
 	RankGroup  *g = m->of;
 	int			tp = group.world / group.stages;
@@ -540,11 +540,11 @@ talk_all(RankModel *m, Model *own, const Dev *dev, const char *library)
 		ok = dev->ops->comm->id(library, t->ids[i], why, sizeof(why));
 	if (ok)
 	{
-		tell(m, RC_COMM, t, sizeof(*t));
-		ok = rank_talk(&m->hope, &g->mem, tp, t, own, &e);
-		if (!hear_all(g, "", &e) || !ok)
+		send_cmd(m, RC_COMM, t, sizeof(*t));
+		ok = rank_connect(&m->opening, &g->mem, tp, t, own, &e);
+		if (!receive_all(g, "", &e) || !ok)
 		{
-			tell(m, RC_APART, NULL, 0);
+			send_cmd(m, RC_APART, NULL, 0);
 			model_apart(own);
 			ok = false;
 		}
@@ -556,7 +556,7 @@ talk_all(RankModel *m, Model *own, const Dev *dev, const char *library)
 }
 
 static void
-tell_exchange(const char *how, const char *why)
+log_exchange(const char *how, const char *why)
 {
 	pthread_mutex_lock(&exchange_lock);
 	snprintf(exchange, sizeof(exchange), "ranks exchange by %s%s%s", how, why[0] != '\0' ? ": " : "", why);
@@ -573,7 +573,7 @@ ranks_exchange(char *buf, size_t size)
 }
 
 bool
-ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings *s, Err *e)
+ranks_connect(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings *s, Err *e)
 {
 	char		(*found)[sizeof(e->msg)];
 	const char *why = NULL;
@@ -583,18 +583,18 @@ ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings
 		return true;
 	if (strcmp(s->nccl_path, NCCL_OFF) == 0)
 	{
-		tell_exchange("way of the host", "vllm.nccl_path is " NCCL_OFF);
+		log_exchange("way of the host", "vllm.nccl_path is " NCCL_OFF);
 		return true;
 	}
 	found = mem_zalloc((size_t) group.world * sizeof(*found));
 	pthread_mutex_lock(&m->of->loading);
 	why = meet_all(m, dev, ordinal, s->nccl_path, found);
 	shared = why != NULL && strcmp(why, "ranks share a device") == 0;
-	if (why == NULL && !talk_all(m, own, dev, s->nccl_path))
+	if (why == NULL && !open_comms(m, own, dev, s->nccl_path))
 		why = "NCCL could not be opened";
 	pthread_mutex_unlock(&m->of->loading);
 	if (why == NULL)
-		tell_exchange(strchr(found[0], ' ') + 1, "");
+		log_exchange(strchr(found[0], ' ') + 1, "");
 	mem_free(found);
 	if (why == NULL)
 		return true;
@@ -606,7 +606,7 @@ ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings
 		return err_hint(e, "Install NCCL 2.18 or later there, or set vllm.nccl_path to \""
 						NCCL_OFF "\" so that ranks exchange by way of the host.");
 	}
-	tell_exchange("way of the host", why);
+	log_exchange("way of the host", why);
 	return true;
 }
 
@@ -618,37 +618,37 @@ ranks_kv(RankModel *m, const ModelInfo *mi, const KvView *kv, int slots, Err *e)
 	m->embed_width = mi->embed_width;
 	m->hidden = mi->hidden_size;
 	m->block_size = kv->block_size;
-	return ask(m, RC_KV, &k, sizeof(k), e);
+	return run_on_ranks(m, RC_KV, &k, sizeof(k), e);
 }
 
 void
 ranks_rest(RankModel *m)
 {
-	tell(m, RC_REST, NULL, 0);
+	send_cmd(m, RC_REST, NULL, 0);
 }
 
 bool
 ranks_store(RankModel *m, const char *dir, Err *e)
 {
-	return ask(m, RC_STORE, dir, strlen(dir) + 1, e);
+	return run_on_ranks(m, RC_STORE, dir, strlen(dir) + 1, e);
 }
 
 bool
 ranks_fetch(RankModel *m, Err *e)
 {
-	return ask(m, RC_FETCH, NULL, 0, e);
+	return run_on_ranks(m, RC_FETCH, NULL, 0, e);
 }
 
 void
 ranks_forget(RankModel *m)
 {
-	tell(m, RC_FORGET, NULL, 0);
+	send_cmd(m, RC_FORGET, NULL, 0);
 }
 
 bool
 ranks_adopt(RankModel *m, RankModel *from, Err *e)
 {
-	return ask(m, RC_ADOPT, &from->id, sizeof(from->id), e);
+	return run_on_ranks(m, RC_ADOPT, &from->id, sizeof(from->id), e);
 }
 
 /*
@@ -656,7 +656,7 @@ ranks_adopt(RankModel *m, RankModel *from, Err *e)
  * returns its values.  A NaN counts as the largest.
  */
 static float *
-hear_largest(RankGroup *g, int rank, float *most, int *layers)
+receive_largest(RankGroup *g, int rank, float *most, int *layers)
 {
 	KComm	   *c = g->place.world;
 	int32_t		n = 0;
@@ -685,8 +685,8 @@ ranks_largest(RankModel *m, float *largest, int layers)
 	RankGroup  *g = m->of;
 	int			tp = group.world / group.stages;
 
-	pthread_mutex_lock(&g->asking);
-	tell(m, RC_LARGEST, NULL, 0);
+	pthread_mutex_lock(&g->fetching);
+	send_cmd(m, RC_LARGEST, NULL, 0);
 	for (int stage = 0; stage < group.stages; stage++)
 	{
 		RankLargest all = {.stage = stage,.layers = layers};
@@ -694,15 +694,15 @@ ranks_largest(RankModel *m, float *largest, int layers)
 		Buf			body = {0};
 
 		for (int r = stage == 0 ? 1 : stage * tp; r < (stage + 1) * tp; r++)
-			most = hear_largest(g, r, most, &all.layers);
+			most = receive_largest(g, r, most, &all.layers);
 		buf_add(&body, (const char *) &all, sizeof(all));
 		buf_add(&body, (const char *) most, 2 * (size_t) all.layers * sizeof(float));
-		tell(m, RC_SCALES, body.data, body.len);
+		send_cmd(m, RC_SCALES, body.data, body.len);
 		buf_free(&body);
 		if (stage > 0)
 			mem_free(most);
 	}
-	pthread_mutex_unlock(&g->asking);
+	pthread_mutex_unlock(&g->fetching);
 }
 
 /* Receive a rank's embedding rows, which are in the order of their tokens. */
@@ -726,7 +726,7 @@ take_rows(RankModel *m, int rank, const Model *own, const int32_t *ids, size_t n
 
 /* Get so few rows that steps, which meanwhile wait for the ranks, hardly notice. */
 static void
-ask_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
+fetch_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
 {
 	RankGroup  *g = m->of;
 	bool		others = false;
@@ -735,11 +735,11 @@ ask_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *ou
 		others = model_token_rank(own, ids[i]) > 0;
 	if (!others)
 		return;
-	pthread_mutex_lock(&g->asking);
-	tell(m, RC_ROWS, ids, n * sizeof(*ids));
+	pthread_mutex_lock(&g->fetching);
+	send_cmd(m, RC_ROWS, ids, n * sizeof(*ids));
 	for (int r = 1; r < group.world / group.stages; r++)
 		take_rows(m, r, own, ids, n, out);
-	pthread_mutex_unlock(&g->asking);
+	pthread_mutex_unlock(&g->fetching);
 	ranks_check();
 }
 
@@ -751,7 +751,7 @@ ranks_token_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, f
 
 	most = most > 0 ? most : 1;
 	for (size_t at = 0; at < n; at += most)
-		ask_rows(m, own, ids + at, n - at < most ? n - at : most, out + at * width);
+		fetch_rows(m, own, ids + at, n - at < most ? n - at : most, out + at * width);
 }
 
 void
@@ -763,7 +763,7 @@ ranks_free(RankModel *m)
 		return;
 	if (m->waiting)
 		(void) ranks_loaded(m, NULL, NULL, &ignored);
-	tell(m, RC_FREE, NULL, 0);
+	send_cmd(m, RC_FREE, NULL, 0);
 	mem_free(m);
 }
 
@@ -779,7 +779,7 @@ ranks_info(int i, RankInfo *out)
 	out->replica = i / each;
 	out->rank = out->replica * group.world + i % each + 1;
 	out->pid = groupmem_pid(&group.of[out->replica].mem, i % each + 1);
-	out->device = groupmem_told(&group.of[out->replica].mem, i % each + 1) - 1;
+	out->device = groupmem_published(&group.of[out->replica].mem, i % each + 1) - 1;
 	return true;
 }
 
@@ -809,7 +809,7 @@ ranks_lora(RankModel *m, uint32_t number, const char *path, int max_rank, const 
 	l->max_rank = max_rank;
 	snprintf(l->path, sizeof(l->path), "%s", path);
 	snprintf(l->dtype, sizeof(l->dtype), "%s", dtype);
-	ok = ask(m, RC_LORA, l, sizeof(*l), e);
+	ok = run_on_ranks(m, RC_LORA, l, sizeof(*l), e);
 	mem_free(l);
 	return ok;
 }
@@ -818,5 +818,5 @@ void
 ranks_unlora(uint32_t number)
 {
 	for (int r = 0; r < group.replicas; r++)
-		tell_group(&group.of[r], RC_UNLORA, 0, &number, sizeof(number));
+		send_to_group(&group.of[r], RC_UNLORA, 0, &number, sizeof(number));
 }

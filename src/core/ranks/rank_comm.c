@@ -31,9 +31,9 @@ rank_meet(const Dev *dev, int ordinal, const char *library, char *out, size_t si
 }
 
 static bool
-hope(void *ctx)
+is_opening(void *ctx)
 {
-	RankHope   *h = ctx;
+	RankCommOpening *h = ctx;
 
 	if (!groupmem_lives(h->g))
 		return false;
@@ -45,15 +45,15 @@ hope(void *ctx)
 }
 
 bool
-rank_talk(RankHope *h, GroupMem *g, int tp, const RankComm *t, Model *m, Err *e)
+rank_connect(RankCommOpening *h, GroupMem *g, int tp, const RankComm *t, Model *m, Err *e)
 {
-	ModelComm	talk = {
+	ModelComm	model_comm = {
 		.library = t->library,.tp_id = t->ids[g->rank / tp],.pp_id = t->ids[g->world / tp + g->rank % tp],
-		.lives = hope,.ctx = h
+		.lives = is_opening,.ctx = h
 	};
 
-	*h = (RankHope) {g, t->number, clock_us() + OPEN_US};
-	if (!model_talk(m, &talk, e))
+	*h = (RankCommOpening) {g, t->number, clock_us() + OPEN_US};
+	if (!model_connect(m, &model_comm, e))
 	{
 		log_line('W', "NCCL could not be opened: %s", e->msg);
 		groupmem_refuse(g, t->number);

@@ -14,12 +14,12 @@
 #include "core/ranks/rank_protocol.h"
 
 /* How long a rank waits for the others: one per model, for the model's life. */
-typedef struct RankHope
+typedef struct RankCommOpening
 {
 	GroupMem   *g;
 	uint32_t	number;			/* number of the opening in progress; 0 = opened */
 	int64_t		until_us;		/* deadline of the opening */
-} RankHope;
+} RankCommOpening;
 
 /*
  * Describe this rank's device and its library's version, as text for the answer to RC_MEET.  Fails with
@@ -27,6 +27,6 @@ typedef struct RankHope
  */
 bool		rank_meet(const Dev *dev, int ordinal, const char *library, char *out, size_t size, Err *e);
 /* This rank's part of RC_COMM. */
-bool		rank_talk(RankHope *h, GroupMem *g, int tp, const RankComm *t, Model *m, Err *e);
+bool		rank_connect(RankCommOpening *h, GroupMem *g, int tp, const RankComm *t, Model *m, Err *e);
 
 #endif

@@ -65,7 +65,7 @@ typedef struct RankDevice
 RankModel  *ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo,
 					   const RankDevice *dev, bool lends);
 /* A rank that makes no progress for this long while rank 0 waits counts as lost. */
-void		ranks_patience(int ms);
+void		ranks_set_timeout(int ms);
 const ModelRanks *ranks_of(const RankModel *m);
 /*
  * Wait until the other ranks have loaded the model, or failed.  own: rank 0's model, NULL = it failed.
@@ -76,7 +76,7 @@ bool		ranks_loaded(RankModel *m, const Model *own, const Files *files, Err *e);
  * After the load of a model on a device: open NCCL if possible, else exchange through the host.  Returns
  * false only if vllm.nccl_path requires a library that can't be used.
  */
-bool		ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings *s, Err *e);
+bool		ranks_connect(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings *s, Err *e);
 /* Describe how ranks exchange data, for the model loaded last; "" = none is on devices. */
 void		ranks_exchange(char *buf, size_t size);
 /* Digest, as text, of a model and its files: everything that must be equal on all ranks. */

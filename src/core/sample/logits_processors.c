@@ -364,7 +364,7 @@ seat(PluginHost *h, SampleRow *row, int *from)
 
 /* Report the changes to one processor: those of other processors are skipped, in the same order. */
 static void
-tell(PluginHost *h, int i)
+report(PluginHost *h, int i)
 {
 	const VllmLogitsProcessor *p = h->p->p[i];
 	int32_t    *removed = mem_alloc((size_t) (h->n_removed + 1) * sizeof(int32_t));
@@ -402,7 +402,7 @@ plugin_host_update(PluginHost *h, SampleRow *rows, int n, bool again)
 			seat(h, &rows[i], &from);
 	for (int i = 0; i < h->p->n && h->n_removed + h->n_added > 0; i++)
 		if (h->p->p[i]->update_state != NULL)
-			tell(h, i);
+			report(h, i);
 }
 
 void

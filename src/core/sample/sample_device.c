@@ -31,7 +31,7 @@ wants_logprobs(const OutParams *o)
 }
 
 bool
-smpdev_takes(const Req *r, bool tell_processed)
+smpdev_takes(const Req *r, bool return_processed)
 {
 	const OutParams *o = &r->in.params.out;
 
@@ -40,7 +40,7 @@ smpdev_takes(const Req *r, bool tell_processed)
 	if (!wants_logprobs(o))
 		return true;
 	/* with a reasoning budget, another token may replace the sampled one */
-	return !tell_processed && r->reasoning_budget == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 &&
+	return !return_processed && r->reasoning_budget == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 &&
 		o->logprobs <= KSAMPLE_TOP;
 }
 

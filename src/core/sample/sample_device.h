@@ -13,9 +13,9 @@
 
 /*
  * Return true if a device can sample r's rows.  That depends only on r's own parameters, and holds for
- * all its rows, whichever requests share a step with it.  tell_processed: CoreOptions.tell_processed.
+ * all its rows, whichever requests share a step with it.  return_processed: CoreOptions.return_processed.
  */
-bool		smpdev_takes(const Req *r, bool tell_processed);
+bool		smpdev_takes(const Req *r, bool return_processed);
 
 typedef struct SmpDevRow
 {

@@ -6,7 +6,7 @@
  * held for a few instructions, because replicas of a model step on threads of their own (step_loop.c).
  * The rest belongs to the core's step thread.
  *
- * Tested by tests/unit/core/sched/test_gate.c, tests/unit/core/test_sim.c, and with roles by
+ * Tested by tests/unit/core/sched/test_admission.c, tests/unit/core/test_sim.c, and with roles by
  * tests/t/097_limits.pl.
  */
 #include "core/sched/admission.h"

@@ -293,10 +293,10 @@ static void
 catch_up(Fair *f)
 {
 	double		now = f->up->now;
-	double		behind = (f->left - f->clock) - (now - f->left);
+	double		lag = (f->left - f->clock) - (now - f->left);
 
 	if (f->clock < now)
-		f->clock = behind > 0 ? now - behind : now;
+		f->clock = lag > 0 ? now - lag : now;
 }
 
 static void

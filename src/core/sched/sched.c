@@ -135,7 +135,7 @@ sched_release_held(Sched *s, Req *r)
 	sched_free_memory(s, r);
 	queue_leave(r);
 	r->kv.computed = 0;
-	r->sched.state = RQ_GONE;
+	r->sched.state = RQ_REMOVED;
 }
 
 /* r does not need its parent any more. */
@@ -440,14 +440,14 @@ sched_remove(Sched *s, Req *r)
 	else if (r->sched.state == RQ_WAITING || r->sched.state == RQ_PREEMPTED ||
 			 r->sched.state == RQ_CONTINUATION)
 		queue_remove(s, r);
-	sched_lora_gone(s, r);
+	sched_lora_removed(s, r);
 	sched_leave_parent(s, r);
 	if (r->kv.wait != NULL)
 		offload_end(s->opt.offload, r);
 	sched_free_memory(s, r);
 	queue_leave(r);
 	r->kv.computed = 0;
-	r->sched.state = RQ_GONE;
+	r->sched.state = RQ_REMOVED;
 }
 
 int

@@ -187,7 +187,7 @@ bool		sched_lora_may(const Sched *s, const Req *r);
 bool		sched_lora_skip(Sched *s, Req *r);
 void		sched_lora_admitted(Sched *s, Req *r);
 /* r is removed from the scheduler. */
-void		sched_lora_gone(Sched *s, const Req *r);
+void		sched_lora_removed(Sched *s, const Req *r);
 /* After admissions: queue the skipped requests again, at the front. */
 void		sched_lora_end(Sched *s);
 

@@ -60,7 +60,7 @@ sched_want_no_more(Wanted *all, const Req *r)
 
 /* r, which wants rows, was counted as urgent and is not any more: correct the counts. */
 static void
-count_anew(Wanted *all, const Req *r)
+recount(Wanted *all, const Req *r)
 {
 	ASSERT(!sched_is_urgent(r) && all[URGENT].n > 0);
 	all[URGENT].n--;
@@ -73,8 +73,8 @@ sched_demote_waiting(Sched *s, Req *r, int64_t now_us)
 {
 	if (!workcounts_demote(r, now_us))
 		return false;
-	count_anew(s->waiting, r);
-	count_anew(s->wanted, r);
+	recount(s->waiting, r);
+	recount(s->wanted, r);
 	return true;
 }
 

@@ -70,7 +70,7 @@ finds_place(const Sched *s, const Req *r)
 
 /* Return true if r has a better class or priority. */
 static bool
-goes_before(const Req *r, const Req *other)
+precedes(const Req *r, const Req *other)
 {
 	return queue_class(r) < queue_class(other) || r->in.priority < other->in.priority;
 }
@@ -80,7 +80,7 @@ sched_lora_first(const Sched *s, Req *r)
 {
 	Req		   *next = s->lora.next;
 
-	if (next == NULL || r == NULL || r->sched.state != RQ_WAITING || goes_before(r, next) ||
+	if (next == NULL || r == NULL || r->sched.state != RQ_WAITING || precedes(r, next) ||
 		!finds_place(s, next))
 		return r;
 	return next;
@@ -93,9 +93,9 @@ sched_lora_may(const Sched *s, const Req *r)
 
 	/* a fork uses its parent's place, which stays taken until the fork is admitted or the parent is freed */
 	if (r->in.lora == NULL || r->sched.state != RQ_WAITING ||
-		(r->sched.parent != NULL && r->sched.parent->sched.state != RQ_GONE))
+		(r->sched.parent != NULL && r->sched.parent->sched.state != RQ_REMOVED))
 		return true;
-	return (next == NULL || next == r || goes_before(r, next)) && finds_place(s, r);
+	return (next == NULL || next == r || precedes(r, next)) && finds_place(s, r);
 }
 
 void
@@ -108,11 +108,11 @@ sched_lora_admitted(Sched *s, Req *r)
 	take_place(s, r);
 	if (p->n++ == 0 || r->in.priority > p->worst)
 		p->worst = r->in.priority;
-	sched_lora_gone(s, r);
+	sched_lora_removed(s, r);
 }
 
 void
-sched_lora_gone(Sched *s, const Req *r)
+sched_lora_removed(Sched *s, const Req *r)
 {
 	if (s->lora.next == r)
 		s->lora.next = NULL;

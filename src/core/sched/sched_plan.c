@@ -384,7 +384,7 @@ prompt_may_begin(const Sched *s, const Req *r, const PrefixHit *hit, int n)
 
 /* Start to load r's tokens from the offload tier; returns false if r has to wait for that. */
 static bool
-comes_back(Sched *s, Req *r, PrefixHit *hit, int64_t now_us)
+load_from_tier(Sched *s, Req *r, PrefixHit *hit, int64_t now_us)
 {
 	OffloadAnswer a = OFFLOAD_NOTHING;
 
@@ -455,7 +455,7 @@ plan_admissions(Sched *s, int64_t now_us)
 				break;
 			continue;
 		}
-		if (!comes_back(s, r, &hit, now_us))
+		if (!load_from_tier(s, r, &hit, now_us))
 		{
 			/* other requests pass it, unless it is a continuation or was preempted */
 			if ((r->sched.state != RQ_WAITING || r == s->lora.next || !sched_lora_skip(s, r)) &&
@@ -565,7 +565,7 @@ const Plan *
 sched_plan(Sched *s, int64_t now_us)
 {
 	Plan	   *p = &s->plan;
-	int			made_way;
+	int			freed_space;
 
 	s->walk = -1;
 	for (int i = 0; i < s->n_running; i++)
@@ -579,7 +579,7 @@ sched_plan(Sched *s, int64_t now_us)
 
 	s->prompt_rows = s->n_partial = s->n_long = 0;
 	s->no_turn = false;
-	made_way = make_way(s);
+	freed_space = make_way(s);
 	p->n_preempted = 0;
 	sched_choose_target(s, now_us);
 
@@ -590,7 +590,7 @@ sched_plan(Sched *s, int64_t now_us)
 	plan_compact(p);
 	if (s->opt.spec != NULL && p->n_preempted == 0)
 		plan_drafts(s);
-	p->n_preempted += made_way;
+	p->n_preempted += freed_space;
 	for (int i = 0, at = 0; i < p->n; i++)
 	{
 		p->e[i].logits_at = at;

@@ -185,7 +185,7 @@ queue_join(Sched *s, Req *r)
 	Line	   *l = &s->line[queue_class(r)];
 
 	/* r is in no queue yet, and holds no blocks */
-	ASSERT(r->sched.state == RQ_NEW || r->sched.state == RQ_WAITING || r->sched.state == RQ_GONE);
+	ASSERT(r->sched.state == RQ_NEW || r->sched.state == RQ_WAITING || r->sched.state == RQ_REMOVED);
 	ASSERT(r->kv.blocks.len == 0 && r->kv.computed == 0);
 	queue_enter(s, r);
 	if (l->n_new++ == 0 && l->clock < s->line_now)

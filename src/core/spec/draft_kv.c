@@ -64,8 +64,8 @@ follow_open(Follower *f, const SpecEnv *env)
 	f->tables = mem_alloc(seqs * sizeof(int32_t *));
 	f->table_space = mem_alloc(seqs * (size_t) f->max_blocks * sizeof(int32_t));
 	f->out_rows = mem_alloc(seqs * sizeof(int32_t));
-	f->out_of = mem_alloc(seqs * sizeof(SpecAsk *));
-	f->go_on = mem_alloc(seqs * sizeof(SpecAsk *));
+	f->out_of = mem_alloc(seqs * sizeof(DraftRequest *));
+	f->go_on = mem_alloc(seqs * sizeof(DraftRequest *));
 }
 
 size_t
@@ -174,7 +174,7 @@ typedef struct Rows
 } Rows;
 
 static Rows
-rows_behind(Rows rows, int n)
+rows_after(Rows rows, int n)
 {
 	return rows.numbers != NULL ? (Rows) {rows.numbers + n, 0} : (Rows) {NULL, rows.first + n};
 }
@@ -214,7 +214,7 @@ write_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 			continue;
 		}
 		add_rows(f, r, rows, from, m);
-		rows = rows_behind(rows, ahead(f) ? m : 0);
+		rows = rows_after(rows, ahead(f) ? m : 0);
 		from += m;
 		n -= m;
 	}
@@ -227,22 +227,22 @@ write_rows(Follower *f, const Req *r, Rows rows, int from, int n)
  * the same blocks.
  */
 static void
-take_guesses(const Follower *f, const Req *r, Follow *w)
+collect_drafts(const Follower *f, const Req *r, Follow *w)
 {
 	int			first = w->done;
 
-	for (size_t i = 0; i < w->guesses.len; i++)
+	for (size_t i = 0; i < w->draft_ids.len; i++)
 	{
 		size_t		p = (size_t) first + i;
 		size_t		block = p / (size_t) f->kv.block_size;
 
 		if (p >= r->tokens.len || block >= r->kv.blocks.len ||
-			r->kv.blocks.data[block] != w->guess_blocks.data[i] || r->tokens.data[p] != w->guesses.data[i])
+			r->kv.blocks.data[block] != w->draft_blocks.data[i] || r->tokens.data[p] != w->draft_ids.data[i])
 			break;
 		w->done++;
 	}
-	intvec_reset(&w->guesses);
-	intvec_reset(&w->guess_blocks);
+	intvec_reset(&w->draft_ids);
+	intvec_reset(&w->draft_blocks);
 }
 
 /* Compute rows whose tokens are known, up to `end` tokens. */
@@ -299,7 +299,7 @@ follow_entry(Follower *f, const PlanEntry *pe, int row)
 		return;
 	/* not before: the step's commit decides which drafts are accepted */
 	if (!ahead(f))
-		take_guesses(f, r, w);
+		collect_drafts(f, r, w);
 	flush(f, r, w, end < (int) r->tokens.len ? end : (int) r->tokens.len);
 }
 
@@ -330,14 +330,14 @@ take_drafts(Follower *f, int n, int n_go_on)
 	int			width = f->d->fed_width;
 	int			m = 0;
 
-	follow_pick(f, f->out_of, n);
+	follow_sample(f, f->out_of, n);
 	for (int i = 0; i < n; i++)
 	{
-		SpecAsk    *a = f->out_of[i];
+		DraftRequest *a = f->out_of[i];
 
-		if (f->picked[i] < 0 || f->picked[i] >= f->n_valid)
+		if (f->sampled_ids[i] < 0 || f->sampled_ids[i] >= f->n_valid)
 			continue;
-		intvec_push(&a->r->spec->drafts, f->picked[i]);
+		intvec_push(&a->r->spec->drafts, f->sampled_ids[i]);
 		if ((int) a->r->spec->drafts.len == a->most)
 			continue;
 		f->from[m] = i;
@@ -362,7 +362,7 @@ first_rows(Follower *f, const Req *r, Follow *w)
 	if (w == NULL || w->blind || (int) r->tokens.len + SPEC_MAX_DRAFTS > f->max_len)
 		return 0;
 	if (!ahead(f))
-		take_guesses(f, r, w);
+		collect_drafts(f, r, w);
 	else if (w->done + w->have > to)
 		w->have = to - w->done;
 	if (ahead(f) && (w->done + w->have != to || w->have == 0))
@@ -384,17 +384,17 @@ note_done(Follower *f, const Req *r, Follow *w, int end)
 	}
 	/* the block of the last token may be released before the target computes the token */
 	w->done = end - 1;
-	intvec_push(&w->guesses, r->tokens.data[end - 1]);
+	intvec_push(&w->draft_ids, r->tokens.data[end - 1]);
 }
 
 /* Note the block of a model's draft, if it will also be the target's block. */
 static void
 note_block(const Follower *f, const Req *r, Follow *w)
 {
-	size_t		p = (size_t) w->done + w->guess_blocks.len;
+	size_t		p = (size_t) w->done + w->draft_blocks.len;
 	size_t		block = p / (size_t) f->kv.block_size;
 
-	intvec_push(&w->guess_blocks, block < r->kv.blocks.len ? r->kv.blocks.data[block] : -1);
+	intvec_push(&w->draft_blocks, block < r->kv.blocks.len ? r->kv.blocks.data[block] : -1);
 }
 
 /* Make one more draft for each request in go_on. */
@@ -404,7 +404,7 @@ go_on(Follower *f, int n)
 	ALWAYS(n <= f->max_seqs);
 	for (int i = 0; i < n; i++)
 	{
-		SpecAsk    *a = f->go_on[i];
+		DraftRequest *a = f->go_on[i];
 		Req		   *r = a->r;
 		Follow	   *w = follow_of(r);
 		size_t		k = r->spec->drafts.len;
@@ -417,7 +417,7 @@ go_on(Follower *f, int n)
 		f->out_of[i] = a;
 		if (!ahead(f))
 		{
-			intvec_push(&w->guesses, token);
+			intvec_push(&w->draft_ids, token);
 			note_block(f, r, w);
 		}
 	}
@@ -427,13 +427,13 @@ go_on(Follower *f, int n)
 }
 
 void
-follow_propose(Follower *f, SpecAsk *asks, int n)
+follow_propose(Follower *f, DraftRequest *reqs, int n)
 {
 	int			more = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		Req		   *r = asks[i].r;
+		Req		   *r = reqs[i].r;
 		Follow	   *w = follow_of(r);
 		int			rows = first_rows(f, r, w);
 
@@ -449,7 +449,7 @@ follow_propose(Follower *f, SpecAsk *asks, int n)
 		w->place = i;
 		add_rows(f, r, (Rows) {w->rows, 0}, w->done, rows);
 		f->out_rows[f->n_out] = f->n_rows - 1;
-		f->out_of[f->n_out++] = &asks[i];
+		f->out_of[f->n_out++] = &reqs[i];
 		note_done(f, r, w, w->done + rows);
 		if (!ahead(f))
 			note_block(f, r, w);

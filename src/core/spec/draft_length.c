@@ -76,7 +76,7 @@ spec_learn(Spec *s, const Plan *plan, int64_t us)
 {
 	SpecTimes  *t = &s->times;
 	double		n = plan->n_rows;
-	double		seen = (double) (us - s->made_us);
+	double		seen = (double) (us - s->drafting_us);
 
 	/* prompts have rows without logits, and speculation does not choose the number of their rows */
 	if (plan->n_rows == 0 || plan->n_rows != plan->n_sample)
@@ -92,11 +92,11 @@ spec_learn(Spec *s, const Plan *plan, int64_t us)
 }
 
 void
-spec_made(Spec *s, int depth, int64_t us)
+spec_drafted(Spec *s, int depth, int64_t us)
 {
 	double		each = (double) us / fmax(1, depth);
 
-	s->made_us = us;
+	s->drafting_us = us;
 	s->draft_us = s->draft_us == 0 ? each :
 		s->draft_us + RATE * (fmin(each, OUTLIER * s->draft_us) - s->draft_us);
 }
@@ -212,7 +212,7 @@ spec_choose(Spec *s, const Plan *plan, int room)
 {
 	Offer	   *o = mem_alloc((size_t) (plan->n + 1) * sizeof(Offer));
 	bool		mixed = plan->n_rows != plan->n_sample;
-	bool		dear = (s->conf.type->flags & SPEC_DEAR) != 0;
+	bool		costly = (s->conf.type->flags & SPEC_COSTLY) != 0;
 	int			n = 0;
 	double		bound;
 
@@ -224,7 +224,7 @@ spec_choose(Spec *s, const Plan *plan, int room)
 			o[n++] = offer_of(s, r, (int) r->spec->drafts.len);
 	}
 	/* drafts that took time were chosen before they were made, unless there are unexpected prompts */
-	if (n > 0 && (s->conf.type->flags & SPEC_ALL) == 0 && (!dear || (mixed && !s->mixed)))
+	if (n > 0 && (s->conf.type->flags & SPEC_ALL) == 0 && (!costly || (mixed && !s->mixed)))
 	{
 		bound = mixed ? SURE : best_bound(s, o, n, plan->n_rows, room);
 		for (int i = 0; i < n; i++)
@@ -235,7 +235,7 @@ spec_choose(Spec *s, const Plan *plan, int room)
 }
 
 int
-spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows, bool prompts)
+spec_afford(Spec *s, DraftRequest *reqs, int n, int n_rows, bool prompts)
 {
 	Offer	   *o = mem_alloc((size_t) (n + 1) * sizeof(Offer));
 	int			room = s->max_rows - n_rows;
@@ -243,15 +243,15 @@ spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows, bool prompts)
 	double		bound;
 
 	for (int i = 0; i < n; i++)
-		o[i] = offer_of(s, asks[i].r, asks[i].most);
+		o[i] = offer_of(s, reqs[i].r, reqs[i].most);
 	bound = n == 0 ? 2 : prompts ? SURE : best_bound(s, o, n, n_rows, room);
 	for (int i = 0; i < n; i++)
 	{
 		int			k = take(&o[i], bound, &room);
 
-		ASSERT(k >= 0 && k <= asks[i].most && room >= 0);
+		ASSERT(k >= 0 && k <= reqs[i].most && room >= 0);
 		if (k > 0)
-			asks[left++] = (SpecAsk) {asks[i].r, k};
+			reqs[left++] = (DraftRequest) {reqs[i].r, k};
 	}
 	mem_free(o);
 	return left;

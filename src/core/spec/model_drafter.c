@@ -70,8 +70,8 @@ forget(void *self, Req *r)
 	*w->link = w->next;
 	if (w->next != NULL)
 		w->next->link = w->link;
-	intvec_free(&w->guesses);
-	intvec_free(&w->guess_blocks);
+	intvec_free(&w->draft_ids);
+	intvec_free(&w->draft_blocks);
 	mem_free(w->rows);
 	mem_free(w);
 	r->spec->own = NULL;
@@ -93,7 +93,7 @@ follow_gather(Follower *f, const int32_t *from, int n)
  * no drafts.
  */
 static void
-move_together(Follower *f)
+compact_kept_rows(Follower *f)
 {
 	const CoreOptions *o = &f->core->opt;
 	int			n = 0;
@@ -137,7 +137,7 @@ make_room(Follower *f, int n)
 	for (const Follow *w = f->first; w != NULL; w = w->next)
 		have += w->have;
 	if (f->top + n > f->kept + f->max_rows || f->top > 4 * (have + SPARSE))
-		move_together(f);
+		compact_kept_rows(f);
 	f->step_at = f->top;
 	f->top += n;
 	return (float *) f->rows.base + (size_t) f->step_at * (size_t) f->d->info.given;
@@ -171,14 +171,14 @@ heads_step(Follower *f, const Plan *plan)
 }
 
 static void
-heads_propose(Follower *f, SpecAsk *asks, int n)
+heads_propose(Follower *f, DraftRequest *reqs, int n)
 {
 	int			most = 0;
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		const Req  *r = asks[i].r;
+		const Req  *r = reqs[i].r;
 		const Follow *w = follow_of(r);
 		int			row = w != NULL ? r->kv.computed - 1 - w->done : -1;
 
@@ -186,17 +186,17 @@ heads_propose(Follower *f, SpecAsk *asks, int n)
 			continue;
 		f->from[m] = w->rows[row];
 		f->tokens[m] = r->tokens.data[r->tokens.len - 1];
-		asks[m++] = asks[i];
-		most = asks[i].most > most ? asks[i].most : most;
+		reqs[m++] = reqs[i];
+		most = reqs[i].most > most ? reqs[i].most : most;
 	}
 	if (m == 0)
 		return;
 	follow_gather(f, f->from, m);
 	f->d->heads(f->d, f->given.base, f->tokens, m, most, f->ids);
 	for (int i = 0; i < m; i++)
-		for (int j = 0; j < asks[i].most && f->ids[i * most + j] >= 0 && f->ids[i * most + j] < f->n_valid;
+		for (int j = 0; j < reqs[i].most && f->ids[i * most + j] >= 0 && f->ids[i * most + j] < f->n_valid;
 			 j++)
-			intvec_push(&asks[i].r->spec->drafts, f->ids[i * most + j]);
+			intvec_push(&reqs[i].r->spec->drafts, f->ids[i * most + j]);
 }
 
 /* ---- drafts from logits ---- */
@@ -226,11 +226,11 @@ follow_logits(const Follower *f)
 }
 
 static void
-pick_on_device(Follower *f, SpecAsk *const *asks, int n)
+sample_on_device(Follower *f, DraftRequest *const *reqs, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		Req		   *r = asks[i]->r;
+		Req		   *r = reqs[i]->r;
 
 		f->smp[i] = (SampleRow) {.params = &f->greedy};
 		if (draws_plainly(r))
@@ -243,29 +243,29 @@ pick_on_device(Follower *f, SpecAsk *const *asks, int n)
 	smpdev_run(f->smpdev, f->unseen.base);
 	core_wait(f->core);
 	for (int i = 0; i < n; i++)
-		f->picked[i] = f->sampled[i]->id;
+		f->sampled_ids[i] = f->sampled[i]->id;
 }
 
 void
-follow_pick(Follower *f, SpecAsk *const *asks, int n)
+follow_sample(Follower *f, DraftRequest *const *reqs, int n)
 {
 	int			width = f->vocab;
 	int			m = 0;
 
 	if (f->smpdev != NULL)
 	{
-		pick_on_device(f, asks, n);
+		sample_on_device(f, reqs, n);
 		return;
 	}
 	core_to_host(&f->logits, 0, (size_t) n * (size_t) width);
 	for (int i = 0; i < n; i++)
 	{
-		Req		   *r = asks[i]->r;
+		Req		   *r = reqs[i]->r;
 		float	   *x = f->logits.host + (size_t) i * (size_t) width;
 
 		if (!draws_plainly(r))
 		{
-			f->picked[i] = likeliest(x, f->n_valid);
+			f->sampled_ids[i] = likeliest(x, f->n_valid);
 			continue;
 		}
 		/* the sampler accepts only finite numbers */
@@ -279,20 +279,20 @@ follow_pick(Follower *f, SpecAsk *const *asks, int n)
 	if (m > 0)
 		smp_run_rows(f->sampler, f->smp, m, false);
 	for (int i = 0; i < m; i++)
-		f->picked[f->smp_of[i]] = f->smp[i].id;
+		f->sampled_ids[f->smp_of[i]] = f->smp[i].id;
 }
 
 /* ---- the proposer ---- */
 
 static void
-propose(void *self, SpecAsk *asks, int n)
+propose(void *self, DraftRequest *reqs, int n)
 {
 	Follower   *f = self;
 
 	if (f->d->info.kind == DRAFT_HEADS)
-		heads_propose(f, asks, n);
+		heads_propose(f, reqs, n);
 	else
-		follow_propose(f, asks, n);
+		follow_propose(f, reqs, n);
 }
 
 static void
@@ -400,7 +400,7 @@ close_it(void *self)
 	mem_free(f->from);
 	mem_free(f->tokens);
 	mem_free(f->ids);
-	mem_free(f->picked);
+	mem_free(f->sampled_ids);
 	mem_free(f->smp);
 	mem_free(f->smp_of);
 	follow_close(f);
@@ -440,7 +440,7 @@ make_buffers(Follower *f, const SpecEnv *env, Err *e)
 	f->from = mem_alloc(((size_t) f->kept + rows) * sizeof(int32_t));
 	f->tokens = mem_alloc(rows * sizeof(int32_t));
 	f->ids = mem_alloc(seqs * SPEC_MAX_DRAFTS * sizeof(int32_t));
-	f->picked = mem_alloc(seqs * sizeof(int32_t));
+	f->sampled_ids = mem_alloc(seqs * sizeof(int32_t));
 	f->smp = mem_zalloc(seqs * sizeof(SampleRow));
 	f->smp_of = mem_alloc(seqs * sizeof(int));
 	f->sampled = mem_alloc(seqs * sizeof(*f->sampled));
@@ -501,7 +501,7 @@ kv_apart(const void *self)
 
 #define DRAFTS(symbol, method) \
 	const ProposerType proposer_##symbol = { \
-		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, \
+		.name = method, .flags = SPEC_COSTLY | SPEC_WEIGHTS, .open = open_it, .close = close_it, \
 		.propose = propose, .before = before, \
 		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .open_kv = open_kv, \
 		.kv_apart = kv_apart, .rest = rest, .back = back, .memory = memory \

@@ -27,8 +27,8 @@ typedef struct Follow
 	 * DRAFT_MODEL: draft tokens from position `done` on whose K and V it has, valid if the drafts are
 	 * accepted
 	 */
-	IntVec		guesses;
-	IntVec		guess_blocks;	/* DRAFT_MODEL: blocks with the K and V of these tokens */
+	IntVec		draft_ids;
+	IntVec		draft_blocks;	/* DRAFT_MODEL: blocks with the K and V of these tokens */
 	int			place;			/* index of the drafter's own blocks that it uses while drafts are made */
 	bool		blind;			/* the prompt has no token ids: the drafter can't process it */
 } Follow;
@@ -61,7 +61,7 @@ typedef struct Follower
 	int32_t    *from;			/* [kept + max_rows] indexes of rows */
 	int32_t    *tokens;			/* [max_rows] */
 	int32_t    *ids;			/* [max_seqs][most] */
-	int32_t    *picked;			/* [max_seqs] */
+	int32_t    *sampled_ids;	/* [max_seqs] */
 	SampleRow  *smp;			/* [max_seqs] */
 	int		   *smp_of;			/* [max_seqs] */
 
@@ -76,8 +76,8 @@ typedef struct Follower
 	const int32_t **tables;		/* [max_seqs] */
 	int32_t    *table_space;	/* [max_seqs][max_blocks] */
 	int32_t    *out_rows;		/* [max_seqs] */
-	SpecAsk   **out_of;			/* [max_seqs] requests that want the drafts after these rows */
-	SpecAsk   **go_on;			/* [max_seqs] requests that want further drafts */
+	DraftRequest **out_of;		/* [max_seqs] requests that want the drafts after these rows */
+	DraftRequest **go_on;		/* [max_seqs] requests that want further drafts */
 	int			n_rows;			/* of the batch that is being made */
 	int			n_seqs;
 	int			n_out;
@@ -93,7 +93,7 @@ void		follow_gather(Follower *f, const int32_t *from, int n);
 /* Return where the ops write logits. */
 float	   *follow_logits(const Follower *f);
 /* Set picked[i] to the draft of the i-th of n rows of logits, -1 = none. */
-void		follow_pick(Follower *f, SpecAsk *const *asks, int n);
+void		follow_sample(Follower *f, DraftRequest *const *reqs, int n);
 
 /* ---- draft_kv.c ---- */
 void		follow_open(Follower *f, const SpecEnv *env);
@@ -107,6 +107,6 @@ void		follow_close(Follower *f);
 /* Initialize a new area: rows that were never computed are zeros, as on CPUs, instead of old contents. */
 void		follow_blank(Follower *f);
 void		follow_step(Follower *f, const SpecStep *s);
-void		follow_propose(Follower *f, SpecAsk *asks, int n);
+void		follow_propose(Follower *f, DraftRequest *reqs, int n);
 
 #endif

@@ -168,10 +168,10 @@ propose_one(const NgramProposer *p, Req *r, int most)
 }
 
 static void
-ngram_propose(void *p, SpecAsk *asks, int n)
+ngram_propose(void *p, DraftRequest *reqs, int n)
 {
 	for (int i = 0; i < n; i++)
-		propose_one(p, asks[i].r, asks[i].most);
+		propose_one(p, reqs[i].r, reqs[i].most);
 }
 
 static void

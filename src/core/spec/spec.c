@@ -87,9 +87,9 @@ spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 	*out = NULL;
 	if (!spec_suits(core_info(c), e))
 	{
-		if (!conf->asked)
+		if (!conf->requested)
 			log_line('I', "no speculative decoding with this model: %s", e->detail);
-		return !conf->asked;
+		return !conf->requested;
 	}
 	s = mem_zalloc(sizeof(*s));
 	s->conf = *conf;
@@ -98,7 +98,7 @@ spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 			.max_rows = c->opt.max_num_batched_tokens,
 		.max_model_len = c->max_model_len, .n_valid = c->defaults.n_valid
 	};
-	s->asks = mem_zalloc((size_t) s->env.max_seqs * sizeof(SpecAsk));
+	s->reqs = mem_zalloc((size_t) s->env.max_seqs * sizeof(DraftRequest));
 	s->max_rows = core_max_logits(&c->opt) < s->env.max_rows ? core_max_logits(&c->opt) : s->env.max_rows;
 	s->hits[0] = s->hits[1] = SPEC_HITS;
 	for (int i = 0; i < SPEC_GRADES; i++)
@@ -133,7 +133,7 @@ spec_free(Spec *s)
 		return;
 	if (s->proposer != NULL)
 		s->conf.type->close(s->proposer);
-	mem_free(s->asks);
+	mem_free(s->reqs);
 	mem_free(s);
 }
 
@@ -179,27 +179,27 @@ room_of(const Spec *s, const Req *r)
 
 /* Let the proposer make drafts; the plan relies on the limit of each request. */
 static void
-ask(Spec *s, int n)
+request_drafts(Spec *s, int n)
 {
-	s->conf.type->propose(s->proposer, s->asks, n);
+	s->conf.type->propose(s->proposer, s->reqs, n);
 	for (int i = 0; i < n; i++)
-		ALWAYS(s->asks[i].r->spec->drafts.len <= (size_t) s->asks[i].most);
+		ALWAYS(s->reqs[i].r->spec->drafts.len <= (size_t) s->reqs[i].most);
 }
 
 /* Make drafts that take time, for as many of the n requests as worthwhile. */
 static void
-propose_dear(Spec *s, int n, int n_decoding, bool prompts)
+propose_costly(Spec *s, int n, int n_decoding, bool prompts)
 {
 	int64_t		start = clock_us();
 	int			depth = 0;
 
-	n = spec_afford(s, s->asks, n, n_decoding, prompts);
+	n = spec_afford(s, s->reqs, n, n_decoding, prompts);
 	for (int i = 0; i < n; i++)
-		depth = s->asks[i].most > depth ? s->asks[i].most : depth;
+		depth = s->reqs[i].most > depth ? s->reqs[i].most : depth;
 	if (n == 0)
 		return;
-	ask(s, n);
-	spec_made(s, depth, clock_us() - start);
+	request_drafts(s, n);
+	spec_drafted(s, depth, clock_us() - start);
 }
 
 void
@@ -211,7 +211,7 @@ spec_propose(Spec *s, const Sched *sched)
 	int			n_decoding = 0;
 	int			n = 0;
 
-	s->made_us = 0;
+	s->drafting_us = 0;
 
 	for (int i = 0; i < n_running; i++)
 	{
@@ -229,14 +229,14 @@ spec_propose(Spec *s, const Sched *sched)
 			continue;
 		spec_request(s, r);
 		ALWAYS(n < s->env.max_seqs && most <= SPEC_MAX_DRAFTS);
-		s->asks[n++] = (SpecAsk) {r, most};
+		s->reqs[n++] = (DraftRequest) {r, most};
 	}
 	if (s->conf.max_batch > 0 && n_decoding > s->conf.max_batch)
 		return;
-	if ((s->conf.type->flags & SPEC_DEAR) != 0)
-		propose_dear(s, n, n_decoding, prompts);
+	if ((s->conf.type->flags & SPEC_COSTLY) != 0)
+		propose_costly(s, n, n_decoding, prompts);
 	else if (n > 0)
-		ask(s, n);
+		request_drafts(s, n);
 }
 
 void

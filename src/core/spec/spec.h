@@ -33,11 +33,11 @@ typedef struct SpecEnv
 } SpecEnv;
 
 /* A request for drafts: the proposer adds at most `most` tokens to r->spec->drafts, which is empty. */
-typedef struct SpecAsk
+typedef struct DraftRequest
 {
 	Req		   *r;
 	int			most;
-} SpecAsk;
+} DraftRequest;
 
 /* A step that has been computed but not yet sampled. */
 typedef struct SpecStep
@@ -47,7 +47,7 @@ typedef struct SpecStep
 	const KvView *kv;
 } SpecStep;
 
-#define SPEC_DEAR		(1u << 0)	/* drafts take time to make: only those that will be computed are
+#define SPEC_COSTLY		(1u << 0)	/* drafts take time to make: only those that will be computed are
 									 * requested */
 #define SPEC_WEIGHTS	(1u << 2)	/* the method has weights: CoreOptions.drafter */
 #define SPEC_ALL		(1u << 1)	/* tests: all drafts are computed, whether worthwhile or not */
@@ -63,7 +63,7 @@ typedef struct ProposerType
 	 * make drafts for all requests of the next step at once; all tokens but each request's last one are
 	 * computed
 	 */
-	void		(*propose) (void *p, SpecAsk *asks, int n);
+	void		(*propose) (void *p, DraftRequest *reqs, int n);
 	/*
 	 * The target is about to compute a step: the proposer may request outputs of the model in
 	 * Batch.taps.  NULL = none.

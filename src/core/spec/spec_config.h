@@ -18,7 +18,7 @@ struct ProposerType;
 typedef struct SpecConfig
 {
 	const struct ProposerType *type;	/* from "method"; NULL = off */
-	bool		asked;			/* set in the model's own options, so it is an error if it is not possible */
+	bool		requested;		/* set in the model's own options, so it is an error if it is not possible */
 	int			n_drafts;		/* most draft tokens of a request */
 	int			max_batch;		/* no drafts while more requests decode; 0 = no limit */
 	/* for ngram: */

@@ -27,15 +27,15 @@ struct Spec
 	SpecConfig	conf;
 	SpecEnv		env;
 	void	   *proposer;
-	SpecAsk    *asks;			/* [max_seqs] */
+	DraftRequest *reqs;			/* [max_seqs] */
 	int			max_rows;		/* of a step that only decodes: there are no logits for more rows */
 	/* used by draft_length.c: */
 	double		hits[2];		/* like SpecReq.hits, over all requests */
 	double		graded[SPEC_GRADES][2]; /* the same for drafts of each grade */
 	SpecTimes	times;
-	/* time to make drafts one token longer (SPEC_DEAR); 0 = unknown, or none */
+	/* time to make drafts one token longer (SPEC_COSTLY); 0 = unknown, or none */
 	double		draft_us;
-	int64_t		made_us;		/* time that making the current step's drafts took */
+	int64_t		drafting_us;	/* time that making the current step's drafts took */
 	bool		mixed;			/* the last plan had rows of prompts */
 };
 
@@ -43,8 +43,8 @@ struct Spec
  * Choose how many drafts are worth making in a step of n_rows rows, with or without prompts.  Reduces
  * asks[].most, and moves the requests that still get drafts to the front; returns their number.
  */
-int			spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows, bool prompts);
+int			spec_afford(Spec *s, DraftRequest *reqs, int n, int n_rows, bool prompts);
 /* Drafts were made; the longest has `depth` tokens. */
-void		spec_made(Spec *s, int depth, int64_t us);
+void		spec_drafted(Spec *s, int depth, int64_t us);
 
 #endif

@@ -74,7 +74,7 @@ typedef struct Own
 	int			from;			/* first token that counts */
 	uint64_t	root;
 	uint64_t	request;		/* 0 = nothing of it is in the history of outputs */
-	int			told;			/* tokens that are in the history */
+	int			saved;			/* tokens that are in the history */
 	uint32_t	last;			/* number of its last piece */
 } Own;
 
@@ -193,7 +193,7 @@ own_of(const SuffixProposer *p, Req *r)
 	r->spec->own = o = mem_zalloc(sizeof(*o));
 	/* rows of embeddings have no token ids */
 	o->from = r->in.embeds != NULL ? r->in.n_prompt : 0;
-	o->told = r->in.n_prompt;
+	o->saved = r->in.n_prompt;
 	o->root = prefix_root(p->roots, r->in.owner, salt, salt != NULL ? strlen(salt) : 0);
 	return o;
 }
@@ -231,11 +231,11 @@ piece_by_no(const SuffixProposer *p, uint32_t no)
 	return no != 0 && x->no == no ? x : NULL;
 }
 
-/* Add tokens o->told .. upto of r's output as a piece, with the last tokens before them. */
+/* Add tokens o->saved .. upto of r's output as a piece, with the last tokens before them. */
 static void
-tell_piece(SuffixProposer *p, Own *o, const Req *r, int upto)
+save_piece(SuffixProposer *p, Own *o, const Req *r, int upto)
 {
-	int			before = o->told - o->from < p->depth ? o->told - o->from : p->depth;
+	int			before = o->saved - o->from < p->depth ? o->saved - o->from : p->depth;
 	uint32_t	mask = RING - 1;
 	uint32_t	from = p->h.n;
 	SuffixPiece *was;
@@ -250,10 +250,10 @@ tell_piece(SuffixProposer *p, Own *o, const Req *r, int upto)
 	if (was != NULL)
 		was->next = from + (uint32_t) before;
 	*x = (SuffixPiece) {
-		.no = p->n_pieces, .from = from, .to = from + (uint32_t) (before + upto - o->told), .next = NOWHERE,
+		.no = p->n_pieces, .from = from, .to = from + (uint32_t) (before + upto - o->saved), .next = NOWHERE,
 		.root = o->root, .request = o->request
 	};
-	for (int i = o->told - before; i < upto; i++, p->h.n++)
+	for (int i = o->saved - before; i < upto; i++, p->h.n++)
 	{
 		p->tokens[p->h.n & mask] = r->tokens.data[i];
 		p->piece[p->h.n & mask] = x->no;
@@ -261,7 +261,7 @@ tell_piece(SuffixProposer *p, Own *o, const Req *r, int upto)
 	for (uint32_t at = from + (uint32_t) before; at != x->to; at++)
 		hist_note(p, &p->h, o->root, at, at - from);
 	o->last = x->no;
-	o->told = upto;
+	o->saved = upto;
 }
 
 /* Return the piece of a place whose token this root may see; NULL = it may not. */
@@ -332,7 +332,7 @@ find_cands(const SuffixWhere *w, int order, SuffixCand *c)
 
 /* Return the next place; NOWHERE = nothing has followed. */
 static uint32_t
-place_behind(const SuffixWhere *w, uint32_t at)
+place_after(const SuffixWhere *w, uint32_t at)
 {
 	const SuffixPiece *x;
 
@@ -392,7 +392,7 @@ walk(const SuffixWhere *w, uint32_t *at, int n, int most, Path *out)
 		out->ids[out->n++] = id;
 		for (int i = 0; i < n; i++)
 		{
-			uint32_t	next = w->h->tokens[at[i] & mask] == id ? place_behind(w, at[i]) : NOWHERE;
+			uint32_t	next = w->h->tokens[at[i] & mask] == id ? place_after(w, at[i]) : NOWHERE;
 
 			if (next != NOWHERE)
 				at[m++] = next;
@@ -403,7 +403,7 @@ walk(const SuffixWhere *w, uint32_t *at, int n, int most, Path *out)
 
 /* Return how many drafts may follow after `same` matching tokens. */
 static int
-most_behind(const SuffixProposer *p, int same, int most)
+most_after(const SuffixProposer *p, int same, int most)
 {
 	double		n = p->max_factor * same;
 
@@ -434,9 +434,9 @@ try_depths(const SuffixWhere *w, const SuffixCand *c, int n, int least, int most
 				next = c[i].same;
 		/* all depths down to that of the next place have this set */
 		for (int d = deepest; m > 0 && d > next; d--)
-			if (most_behind(w->p, d, most) >= room)
+			if (most_after(w->p, d, most) >= room)
 			{
-				room = most_behind(w->p, d, most);
+				room = most_after(w->p, d, most);
 				same = d;
 			}
 		if (same > 0 && room > 0)
@@ -473,8 +473,8 @@ propose_one(SuffixProposer *p, Req *r, int most)
 	Path		best = {.n = 0};
 
 	own_catch_up(p, o, r);
-	while (p->max_cached > 0 && len - o->told >= PIECE)
-		tell_piece(p, o, r, o->told + PIECE);
+	while (p->max_cached > 0 && len - o->saved >= PIECE)
+		save_piece(p, o, r, o->saved + PIECE);
 	w.h = &o->h;
 	search(&w, most, &best);
 	if (p->max_cached > 0)
@@ -489,10 +489,10 @@ propose_one(SuffixProposer *p, Req *r, int most)
 }
 
 static void
-suffix_propose(void *p, SpecAsk *asks, int n)
+suffix_propose(void *p, DraftRequest *reqs, int n)
 {
 	for (int i = 0; i < n; i++)
-		propose_one(p, asks[i].r, asks[i].most);
+		propose_one(p, reqs[i].r, reqs[i].most);
 }
 
 /* ---- end ---- */
@@ -505,8 +505,8 @@ suffix_forget(void *self, Req *r)
 
 	if (o == NULL)
 		return;
-	while (p->max_cached > 0 && o->told < (int) r->tokens.len)
-		tell_piece(p, o, r, o->told + PIECE < (int) r->tokens.len ? o->told + PIECE : (int) r->tokens.len);
+	while (p->max_cached > 0 && o->saved < (int) r->tokens.len)
+		save_piece(p, o, r, o->saved + PIECE < (int) r->tokens.len ? o->saved + PIECE : (int) r->tokens.len);
 	hist_free(&o->h);
 	mem_free(o);
 	r->spec->own = NULL;

@@ -373,7 +373,7 @@ available_word(const ObjectMembersSpec *p, const ObjectMembersState *s, const ui
  * come.  work[1] has the members that must come anyway; work[2] gets the additional ones.
  */
 static uint32_t
-comes_with(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t i)
+required_with(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t i)
 {
 	uint32_t	n = 0;
 
@@ -406,7 +406,7 @@ lightest(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, ui
 			 w != 0 && *least != 1 && !m->full; w &= w - 1)
 		{
 			uint32_t	i = 64 * k + (uint32_t) __builtin_ctzll(w);
-			uint32_t	n = comes_with(m, p, s, i);
+			uint32_t	n = required_with(m, p, s, i);
 
 			if (n > 0 && (*least == 0 || n < *least))
 			{
@@ -444,7 +444,7 @@ can_fill(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, ui
 
 		if (least == 0 || m->full || (p->max != CFG_INF && least > p->max - count))
 			return false;
-		comes_with(m, p, s, best);
+		required_with(m, p, s, best);
 		for (uint32_t i = 0; i < p->words; i++)
 			m->work[1][i] |= m->work[2][i];
 		count += least;
@@ -470,12 +470,12 @@ viable(Members *m, const ObjectMembersState *s, uint32_t *missing)
 		return false;
 	for (uint32_t i = 0; i < p->words; i++)
 	{
-		uint64_t	gone = p->m.ordered ? ~from_on(s->from, i) : 0;
+		uint64_t	passed = p->m.ordered ? ~from_on(s->from, i) : 0;
 		/* ordered sets remember only members in dependencies: the others before `from` have occurred if
 		 * they had to */
-		uint64_t	must = need[i] & ~m->work[0][i] & (~gone | p->depends[i]);
+		uint64_t	must = need[i] & ~m->work[0][i] & (~passed | p->depends[i]);
 
-		if ((must & (gone | ~p->alive[i])) != 0)
+		if ((must & (passed | ~p->alive[i])) != 0)
 			return false;
 		*missing += (uint32_t) __builtin_popcountll(must);
 	}

@@ -329,7 +329,7 @@ check_triggers(Tags *t, const Jv *triggers, const Jv *tags)
 
 /* Build what follows the trigger, for the tags that begin with it; part[] has room for all. */
 static bool
-behind_trigger(Tags *t, const Jv *trigger, const Jv *tags, const CfgNode *body, CfgNode *part, CfgNode *out)
+after_trigger(Tags *t, const Jv *trigger, const Jv *tags, const CfgNode *body, CfgNode *part, CfgNode *out)
 {
 	size_t		n = 0;
 
@@ -380,7 +380,7 @@ any_tag(Tags *t, const Jv *triggers, const Jv *tags, Triggered *k)
 		CfgNode		rest;
 
 		ok = text_re(t, "trigger", x->s, x->len, &mark) &&
-			behind_trigger(t, x, tags, k->body, k->part, &rest);
+			after_trigger(t, x, tags, k->body, k->part, &rest);
 		if (ok)
 			any[n++] = cfg_seq(t->c,
 							   cfg_lexeme(t->c, re_and(t->re, up_to(t, mark, k->marks), without(t, k->none))),

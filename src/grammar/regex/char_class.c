@@ -18,17 +18,17 @@
 #define MAX_CP		0x10FFFF
 #define SHARE_DEPTH	400			/* depth of prefixes that texts share; deeper ones aren't shared */
 
-typedef struct CharClassMade
+typedef struct CharClassEntry
 {
 	ReRange    *r;
 	size_t		n;
 	ReMode		mode;
 	ReNode		node;
-} CharClassMade;
+} CharClassEntry;
 
 struct ReChars
 {
-	CharClassMade *made;			/* cache of classes, so that \w is spelled out once */
+	CharClassEntry *made;			/* cache of classes, so that \w is spelled out once */
 	size_t		n,
 				cap;
 	ReNode		ascii[3][128];	/* by mode; RE_NONE = not made yet */
@@ -52,7 +52,7 @@ re_chars_free(ReChars *c)
 size_t
 re_chars_memory(const ReChars *c)
 {
-	size_t		n = sizeof(ReChars) + c->cap * sizeof(CharClassMade);
+	size_t		n = sizeof(ReChars) + c->cap * sizeof(CharClassEntry);
 
 	for (size_t i = 0; i < c->n; i++)
 		n += c->made[i].n * sizeof(ReRange);
@@ -406,9 +406,9 @@ re_class(Regex *re, const ReRange *r, size_t n, ReMode mode)
 	if (c->n == c->cap)
 	{
 		c->cap = c->cap > 0 ? c->cap * 2 : 8;
-		c->made = mem_realloc(c->made, c->cap * sizeof(CharClassMade));
+		c->made = mem_realloc(c->made, c->cap * sizeof(CharClassEntry));
 	}
-	c->made[c->n++] = (CharClassMade) {v, m, mode, node};
+	c->made[c->n++] = (CharClassEntry) {v, m, mode, node};
 	return node;
 }
 

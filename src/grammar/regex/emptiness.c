@@ -15,8 +15,8 @@
 #include "grammar/regex/regex_internal.h"
 
 #define LIVE_STEPS	100000		/* derivatives in one search */
-#define GUESS_DEPTH 4			/* how far guess_length() looks */
-#define GUESS_LIST	100
+#define ESTIMATE_DEPTH 4		/* how far estimate_length() looks */
+#define ESTIMATE_LIST 100
 #define KNOWN_DEPTH 6
 
 /* value of node.live, beside 0 unknown, 1 yes, 2 no */
@@ -50,7 +50,7 @@ add(uint32_t a, uint32_t b)
 /* Estimate the length of a text.  For an and the parts' lengths are added, as they seldom share a
  * text. */
 static uint32_t
-guess_length(const Regex *re, ReNode a, int deep)
+estimate_length(const Regex *re, ReNode a, int deep)
 {
 	const ReParts *x = &re->node[a];
 	uint32_t	r = x->min_len;
@@ -59,13 +59,13 @@ guess_length(const Regex *re, ReNode a, int deep)
 	if (!x->meets || deep == 0)
 		return r;
 	if (x->kind == K_CAT)
-		return add(guess_length(re, x->a, deep - 1), re->node[x->b].min_len);
-	if (x->kind != K_AND && (x->kind != K_OR || x->b > GUESS_LIST))
+		return add(estimate_length(re, x->a, deep - 1), re->node[x->b].min_len);
+	if (x->kind != K_AND && (x->kind != K_OR || x->b > ESTIMATE_LIST))
 		return r;
 	r = RE_INF;
 	for (uint32_t i = 0; i < x->b; i++)
 	{
-		uint32_t	k = guess_length(re, re->kids[x->a + i], deep - 1);
+		uint32_t	k = estimate_length(re, re->kids[x->a + i], deep - 1);
 
 		sum = add(sum, k);
 		r = k < r ? k : r;
@@ -253,7 +253,7 @@ search_add(Regex *re, EmptinessSearch *s, ReNode a, uint32_t from)
 	}
 	ASSERT(re->node[a].live != SEEN && from <= s->n);
 	re->node[a].live = SEEN;
-	s->v[s->n] = (EmptinessSeen) {a, from, guess_length(re, a, GUESS_DEPTH), 0};
+	s->v[s->n] = (EmptinessSeen) {a, from, estimate_length(re, a, ESTIMATE_DEPTH), 0};
 	heap_push(s, s->n++);
 }
 

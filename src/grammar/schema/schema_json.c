@@ -176,13 +176,13 @@ drop_replaced(Jv **all, uint32_t n)
 {
 	bool		found = false;
 	uint32_t	kept = 0;
-	bool	   *gone = mem_zalloc(n + 1);
+	bool	   *dropped = mem_zalloc(n + 1);
 
 	if (n <= FEW)
 	{
 		for (uint32_t i = 0; i < n; i++)
-			for (uint32_t j = i + 1; j < n && !gone[i]; j++)
-				found |= gone[i] = same_key(all[i], all[j]);
+			for (uint32_t j = i + 1; j < n && !dropped[i]; j++)
+				found |= dropped[i] = same_key(all[i], all[j]);
 	}
 	else
 	{
@@ -204,7 +204,7 @@ drop_replaced(Jv **all, uint32_t n)
 							b = sorted[i + 1]->n;
 
 				/* of equal names the last one stays: compare it with the next */
-				gone[a < b ? a : b] = true;
+				dropped[a < b ? a : b] = true;
 				if (a > b)
 				{
 					Jv		   *t = sorted[i];
@@ -220,9 +220,9 @@ drop_replaced(Jv **all, uint32_t n)
 		mem_free(sorted);
 	}
 	for (uint32_t i = 0; i < n; i++)
-		if (!gone[i])
+		if (!dropped[i])
 			all[kept++] = all[i];
-	mem_free(gone);
+	mem_free(dropped);
 	return found ? kept : n;
 }
 

@@ -57,7 +57,7 @@ take(BodiesKind kind, uint64_t key, size_t n)
 }
 
 static bool
-is_gone(int client)
+is_closed(int client)
 {
 	struct pollfd p = {.fd = client,.events = POLLRDHUP};
 
@@ -77,8 +77,8 @@ bodies_take(BodiesKind kind, uint64_t key, size_t n, int client, int64_t until)
 
 		if (left <= 0)
 			end = BODIES_LATE;
-		else if (is_gone(client))
-			end = BODIES_GONE;
+		else if (is_closed(client))
+			end = BODIES_CLOSED;
 		else
 		{
 			clock_gettime(CLOCK_REALTIME, &ts);

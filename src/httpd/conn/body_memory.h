@@ -21,7 +21,7 @@ typedef enum BodiesEnd
 {
 	BODIES_OK,
 	BODIES_LATE,				/* no memory became free in time */
-	BODIES_GONE					/* the client has closed the connection */
+	BODIES_CLOSED				/* the client has closed the connection */
 } BodiesEnd;
 
 /*

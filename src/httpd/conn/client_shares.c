@@ -135,7 +135,7 @@ leave_share(ClientShare *share)
 /* ---- which client is evicted; the caller holds the lock ---- */
 
 static void
-tell(const Client *c)
+log_eviction(const Client *c)
 {
 	static int64_t last;
 	int64_t		now = clock_us();
@@ -175,7 +175,7 @@ evict(Client *c)
 {
 	if (!c->keyed)
 	{
-		tell(c);
+		log_eviction(c);
 		c->share->unknown--;
 	}
 	ALWAYS(!c->evicted && placed > 0);
@@ -266,7 +266,7 @@ oldest_between(void)
  * nothing come first.  NULL: none.
  */
 static Client *
-between_of_most(void)
+oldest_between_requests(void)
 {
 	Client	   *found = NULL;
 
@@ -304,7 +304,7 @@ make_room(const ClientShare *share)
 		evict(c);
 	if (placed < http_conf.max_clients)
 		return true;
-	c = enough_unknown() ? NULL : between_of_most();
+	c = enough_unknown() ? NULL : oldest_between_requests();
 	if (c == NULL)
 		c = oldest_unknown(false);
 	if (c == NULL)
@@ -434,7 +434,7 @@ clients_claim(Client *c, uint64_t key)
 	if (key == 0 && c->keyed)
 		key = c->key;			/* a client with a key sends a request that needs none */
 	if (c->evicted)
-		claim = CLAIM_GONE;
+		claim = CLAIM_EVICTED;
 	else if (key != 0 && key_is_full(key))
 		claim = CLAIM_KEY;
 	else if (key != 0)

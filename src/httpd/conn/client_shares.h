@@ -23,7 +23,7 @@ typedef enum Claim
 	CLAIM_SHARE,				/* the client's address has its whole share of requests without keys */
 	CLAIM_FULL,					/* the remaining places are reserved for clients with keys */
 	CLAIM_KEY,					/* the key has its whole share */
-	CLAIM_GONE					/* the client was evicted */
+	CLAIM_EVICTED				/* the client was evicted */
 } Claim;
 
 /*

@@ -27,13 +27,13 @@
 #define SETS	256
 #define WAYS	8
 
-typedef struct Guesser
+typedef struct AuthFailures
 {
 	Peer		from;
 	int			wrong;			/* wrong keys within the window; 0: the entry is free */
 	int64_t		until;			/* end of the window */
 	uint64_t	used;
-} Guesser;
+} AuthFailures;
 
 typedef struct KeyGuardKnown
 {
@@ -42,7 +42,7 @@ typedef struct KeyGuardKnown
 } KeyGuardKnown;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Guesser guessers[SETS][WAYS];
+static AuthFailures failures[SETS][WAYS];
 static KeyGuardKnown knowns[SETS][WAYS];
 static uint64_t uses;			/* counts uses of the tables, as a clock */
 static uint64_t chance;
@@ -65,11 +65,11 @@ same_hash(const unsigned char *a, const unsigned char *b)
 }
 
 /* Return the address's entry, or with `make` a free one.  NULL: none.  The caller holds the lock. */
-static Guesser *
-find_guesser(const Peer *from, bool make)
+static AuthFailures *
+find_failures(const Peer *from, bool make)
 {
-	Guesser    *set = guessers[peer_hash(from, chance) % SETS];
-	Guesser    *place = set;
+	AuthFailures *set = failures[peer_hash(from, chance) % SETS];
+	AuthFailures *place = set;
 
 	for (int i = 0; i < WAYS; i++)
 	{
@@ -80,7 +80,7 @@ find_guesser(const Peer *from, bool make)
 	}
 	if (!make)
 		return NULL;
-	*place = (Guesser) {.from = *from};
+	*place = (AuthFailures) {.from = *from};
 	return place;
 }
 
@@ -108,13 +108,13 @@ find_known(const unsigned char *hash, bool make)
 int
 guard_blocked(const Peer *from, const unsigned char *hash, int64_t now)
 {
-	const Guesser *g;
+	const AuthFailures *g;
 	int			wait = 0;
 
 	if (http_conf.wrong_keys == 0)
 		return 0;
 	pthread_mutex_lock(&lock);
-	g = find_guesser(from, false);
+	g = find_failures(from, false);
 	if (g != NULL && g->wrong >= http_conf.wrong_keys && g->until > now && find_known(hash, false) == NULL)
 		wait = (int) ((g->until - now + 999999) / 1000000);
 	pthread_mutex_unlock(&lock);
@@ -143,7 +143,7 @@ guard_right(const unsigned char *hash)
 bool
 guard_wrong(const Peer *from, const unsigned char *hash, int64_t now)
 {
-	Guesser    *g;
+	AuthFailures *g;
 	KeyGuardKnown *k;
 	bool		blocked;
 
@@ -151,7 +151,7 @@ guard_wrong(const Peer *from, const unsigned char *hash, int64_t now)
 	/* the key was revoked since */
 	if ((k = find_known(hash, false)) != NULL)
 		*k = (KeyGuardKnown) {.used = 0};
-	g = http_conf.wrong_keys == 0 ? NULL : find_guesser(from, true);
+	g = http_conf.wrong_keys == 0 ? NULL : find_failures(from, true);
 	if (g == NULL)
 	{
 		pthread_mutex_unlock(&lock);

@@ -52,7 +52,7 @@ struct Draft
 	 * else the host reads the logits.
 	 */
 	HostDev		seen;			/* [max_out][logits_width] */
-	HostDev		asks;			/* [max_out] KSample */
+	HostDev		sample_args;	/* [max_out] KSample */
 	HostDev		found;			/* [DRAFT_MOST][max_out] KSampled */
 };
 
@@ -66,7 +66,7 @@ find_type(const char *method)
 }
 
 const char *
-draft_guess(const Conf *conf, const char *path)
+draft_infer_method(const Conf *conf, const char *path)
 {
 	const char *type = conf_str(conf, "speculators_model_type", conf_str(conf, "model_type", ""));
 	const char *class_name = conf_str(conf, "architectures", "");
@@ -237,7 +237,7 @@ make_finder(Draft *d, Err *e)
 {
 	const Decoder *m = model_decoder(d->m);
 	size_t		n = (size_t) d->max_out;
-	KSample    *asks;
+	KSample    *sample_args;
 
 	if (m->dev == NULL || m->k->sample == NULL || d->logits_width > KSAMPLE_MAX_WIDTH)
 	{
@@ -246,13 +246,13 @@ make_finder(Draft *d, Err *e)
 		return hostdev_new(&d->seen, m->dev, n * d->logits_width, "logits of drafts", e);
 	}
 	if (!scratch(d, &d->logits, d->logits_width, "Logits of the draft model", e) ||
-		!hostdev_new(&d->asks, m->dev, n * (sizeof(KSample) / sizeof(float)), "rows of drafts", e) ||
+		!hostdev_new(&d->sample_args, m->dev, n * (sizeof(KSample) / sizeof(float)), "rows of drafts", e) ||
 		!hostdev_new(&d->found, m->dev, DRAFT_MOST * n * (sizeof(KSampled) / sizeof(float)), "drafts", e))
 		return false;
-	asks = (KSample *) (void *) d->asks.host;
+	sample_args = (KSample *) (void *) d->sample_args.host;
 	for (size_t i = 0; i < n; i++)
-		asks[i] = (KSample) {.row = (int32_t) i, .top_p = 1, .min_p_log = -INFINITY, .n_logprobs = -1,
-							 .repetition = 1};
+		sample_args[i] = (KSample) {.row = (int32_t) i, .top_p = 1, .min_p_log = -INFINITY, .n_logprobs = -1,
+									.repetition = 1};
 	return true;
 }
 
@@ -332,7 +332,7 @@ draft_free(Draft *d)
 	devmem_free(&d->logits);
 	devmem_free(&d->from);
 	hostdev_free(&d->seen);
-	hostdev_free(&d->asks);
+	hostdev_free(&d->sample_args);
 	hostdev_free(&d->found);
 	mem_free(d);
 }
@@ -504,8 +504,8 @@ find(Draft *d, int h, int n)
 		return;
 	}
 	/* the op modifies them */
-	hostdev_put(&d->asks, 0, (size_t) n * (sizeof(KSample) / sizeof(float)));
-	m->k->sample(m->pool, d->asks.dev, n, d->logits.base, (int) d->logits_width, (int) d->logits_width,
+	hostdev_put(&d->sample_args, 0, (size_t) n * (sizeof(KSample) / sizeof(float)));
+	m->k->sample(m->pool, d->sample_args.dev, n, d->logits.base, (int) d->logits_width, (int) d->logits_width,
 				 (KSampled *) (void *) d->found.dev + (size_t) h * (size_t) n);
 	hostdev_get(&d->found, (size_t) h * size, size);
 }

@@ -46,7 +46,7 @@ typedef struct DraftInfo
  * Return the method for a directory, by its path as given and its config.json; "draft_model" if neither
  * indicates another.
  */
-const char *draft_guess(const Conf *conf, const char *path);
+const char *draft_infer_method(const Conf *conf, const char *path);
 
 /*
  * Load a drafter's weights.  opt as for the target, with max_rows of a step, max_out rows of logits,

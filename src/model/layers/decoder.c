@@ -58,7 +58,7 @@ dec_op(Decoder *d, const float *x, int *ldx, int rows, int k)
 void
 dec_linear_op(Decoder *d, const Linear *l, const KOp *x, int ldx, int rows, float *y, int ldy)
 {
-	float	   *to = split_mine(d, l->all > 0, y);
+	float	   *to = split_own(d, l->all > 0, y);
 	int			ld = l->all > 0 ? l->n : ldy;
 
 	product(d, l, x, ldx, rows, to, ld);
@@ -98,7 +98,7 @@ static void
 linear_as(Decoder *d, const Linear *l, int target, const KOp *x, int rows, float *y)
 {
 	int			most = d->b->stop != NULL ? STOP_ROWS : rows;
-	float	   *part = split_mine(d, l->all > 0, y);
+	float	   *part = split_own(d, l->all > 0, y);
 
 	for (int i = 0; i < rows && !stopped(d); i += most)
 	{
@@ -545,7 +545,7 @@ dec_attn(Decoder *d, const Layer *l)
 			attn_in_pieces(d, layer, a, i);
 	else
 		d->k->attn(d->pool, d->kv, layer, &d->b->rows, q, qkv_width(d), d->c.n_heads, &a,
-				   split_mine(d, l->o.all > 0 && d->ranks.heads, d->att), d->ws);
+				   split_own(d, l->o.all > 0 && d->ranks.heads, d->att), d->ws);
 	split_whole(d, l->o.all > 0 && d->ranks.heads, d->att, d->rows, l->o.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ATTENTION);
 }
@@ -602,7 +602,7 @@ dec_glu(Decoder *d, const Layer *l)
 {
 	linear(d, &l->up, d->h, d->rows, d->gu);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act_mul(d->pool, d->c.act, split_mine(d, l->down.all > 0, d->act), d->gu, d->rows, d->c.inter);
+	d->k->act_mul(d->pool, d->c.act, split_own(d, l->down.all > 0, d->act), d->gu, d->rows, d->c.inter);
 	split_whole(d, l->down.all > 0, d->act, d->rows, l->down.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);
 	linear(d, &l->down, d->act, d->rows, d->y);
@@ -632,7 +632,7 @@ xielu(Decoder *d, const Layer *l, KOp *act, const float *up)
 void
 dec_mlp(Decoder *d, const Layer *l)
 {
-	KOp		   *act = split_mine(d, l->down.all > 0, d->act);
+	KOp		   *act = split_own(d, l->down.all > 0, d->act);
 	float	   *up = dec_op_floats(d) ? (float *) (void *) act : d->gu;
 
 	linear(d, &l->up, d->h, d->rows, up);

@@ -237,7 +237,7 @@ dec_mla(Decoder *d, const Layer *l)
 	d->k->kv_write(d->pool, d->kv, l->c->kv, &d->b->rows, latent, ld, latent, ld);
 	s.q = q;
 	s.ldq = ldq;
-	s.att = split_mine(d, l->o.all > 0 && d->ranks.heads, d->att);
+	s.att = split_own(d, l->o.all > 0 && d->ranks.heads, d->att);
 	for (; s.row0 < d->rows; s.row0 += s.rows)
 	{
 		s.rows = d->rows - s.row0 < d->mla.rows ? d->rows - s.row0 : d->mla.rows;

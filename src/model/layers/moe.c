@@ -223,7 +223,7 @@ run_experts(const MoeStep *s, const int32_t *start, const KOp *in, float *x, int
 	MoeWork    *w = &d->moe;
 	const Linear *down = &s->m->down.of[0];
 	bool		split = d->ranks.tp != NULL && !d->ranks.experts && down->k_all == 0;
-	KOp		   *act = split_mine(d, split, w->act);
+	KOp		   *act = split_own(d, split, w->act);
 	/* without a gate, work in place if operands are floats */
 	float	   *up = c->plain && dec_op_floats(d) ? (float *) (void *) act : w->gu;
 
@@ -235,7 +235,7 @@ run_experts(const MoeStep *s, const int32_t *start, const KOp *in, float *x, int
 		d->k->act_mul(d->pool, d->c.act, act, up, pairs, c->inter);
 	split_whole(d, split, w->act, pairs, down->k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);
-	dec_stack(d, &s->m->down, start, w->act, down->k, split_mine(d, split || d->ranks.experts, x), down->n);
+	dec_stack(d, &s->m->down, start, w->act, down->k, split_own(d, split || d->ranks.experts, x), down->n);
 	split_whole(d, split, x, pairs, d->c.hidden, sizeof(float));
 	profile_mark(d->profile, PROF_MATMUL);
 }
@@ -303,7 +303,7 @@ shared_expert(Decoder *d, const Moe *m)
 		return;
 	dec_linear_op(d, &m->shared_up, d->h, d->c.hidden, d->rows, d->gu, m->shared_up.n);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act_mul(d->pool, d->c.act, split_mine(d, m->shared_down.all > 0, d->act), d->gu, d->rows,
+	d->k->act_mul(d->pool, d->c.act, split_own(d, m->shared_down.all > 0, d->act), d->gu, d->rows,
 				  m->shared_up.n / 2);
 	split_whole(d, m->shared_down.all > 0, d->act, d->rows, m->shared_down.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);

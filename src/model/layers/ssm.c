@@ -212,9 +212,9 @@ bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf)
 
 /* Describe the parts of a layer's state for the kernels. */
 static KState
-state_of(const Decoder *d, const Layer *l, size_t behind)
+state_of(const Decoder *d, const Layer *l, size_t offset)
 {
-	return (KState) {d->b->state + l->c->state_at + behind, d->state_floats};
+	return (KState) {d->b->state + l->c->state_at + offset, d->state_floats};
 }
 
 /* Convolve x of width columns to ssm_x. */

@@ -66,13 +66,13 @@ static void *
 fetch(Staged *s, const void *x, size_t size)
 {
 	void	   *to = room(s, &s->in, size);
-	Err			told_later;
+	Err			reported_later;
 
 	if (size == 0)
 		return to;
 	s->dev->ops->get(s->dev->d, to, x, size);
 	dev_wait_until(s->dev, s->dev->ops->done, s->wait);
-	(void) dev_wait(s->dev, &told_later);
+	(void) dev_wait(s->dev, &reported_later);
 	return to;
 }
 

@@ -23,7 +23,7 @@ typedef struct Shm
 	GroupMem   *g;
 	int			room;
 	GroupRoom  *words;
-	int			turn;			/* which of the two slots is next */
+	int			next_slot;		/* which of the two slots is next */
 } Shm;
 
 static bool
@@ -41,7 +41,7 @@ shm_free(KComm *c)
 static void *
 slot(const Shm *s, int member)
 {
-	return groupmem_slot(s->g, s->room, member, s->turn);
+	return groupmem_slot(s->g, s->room, member, s->next_slot);
 }
 
 /* Wait at the barrier.  Return false if the group is dead. */
@@ -100,7 +100,7 @@ gather_piece(Shm *s, uint8_t *all, const uint8_t *mine, int first, int n, int fr
 		if (rank < 0 && !meet(s))
 			return false;
 	}
-	s->turn ^= 1;
+	s->next_slot ^= 1;
 	return true;
 }
 
@@ -138,7 +138,7 @@ sum_piece(Shm *s, float *to, const float *x, size_t n, size_t from, size_t keep)
 		for (size_t i = 0; i < keep; i++)
 			to[i] += part[i];
 	}
-	s->turn ^= 1;
+	s->next_slot ^= 1;
 	return true;
 }
 
@@ -194,7 +194,7 @@ shm_broadcast(KComm *c, KPool *pool, void *x, size_t bytes, int root)
 			return;
 		if (c->rank != root)
 			memcpy((uint8_t *) x + at, slot(s, root), part);
-		s->turn ^= 1;
+		s->next_slot ^= 1;
 	}
 }
 

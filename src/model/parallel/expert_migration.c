@@ -61,7 +61,7 @@ struct Balance
 	int64_t    *sums;			/* [n_sums][layers][experts] */
 	bool		of_file;		/* weights are mapped from a file: written pages become private memory of
 								 * this rank */
-	bool		told;			/* an error has been logged */
+	bool		error_logged;	/* an error has been logged */
 	EplbStat	stat;
 	EplbStat	logged;			/* stat at the last log line */
 };
@@ -461,10 +461,10 @@ open_layer(const ExpertMigrationMoving *m)
 	if (failed == 0)
 		return true;
 	b->stat.failed++;
-	if (!b->told && b->comm->rank == 0)
+	if (!b->error_logged && b->comm->rank == 0)
 		log_line('W', "experts stay where they are: %d of %d ranks have no memory for those that move",
 				 (int) failed, b->shape.ranks);
-	b->told = true;
+	b->error_logged = true;
 	return false;
 }
 
@@ -501,7 +501,7 @@ switch_layer(const ExpertMigrationMoving *m)
 		   experts * width * sizeof(int32_t));
 	memcpy(b->now.count + number * experts, b->next.count + number * experts, experts * sizeof(int32_t));
 	write_table(d, layer);
-	return split_tell_slots(d, (size_t) layer * d->ranks.slot_step, d->ranks.slot_step, &e);
+	return split_upload_slots(d, (size_t) layer * d->ranks.slot_step, d->ranks.slot_step, &e);
 }
 
 /* Continue the current layer with at most *room bytes.  Return false if the round is over. */
@@ -666,5 +666,5 @@ balance_home(Decoder *d, Err *e)
 	eplb_first(&b->shape, &b->now);
 	for (int i = 0; i < d->c.n_layers; i++)
 		write_table(d, i);
-	return split_tell_slots(d, 0, d->ranks.slot_ints, e);
+	return split_upload_slots(d, 0, d->ranks.slot_ints, e);
 }

@@ -113,7 +113,7 @@ some_rows(Decoder *d, const KTensor *t, const int32_t *which, int n)
 }
 
 static void
-pick_sites(Decoder *d, const Linear *l, const ShardRange *r, int n)
+shard_sites(Decoder *d, const Linear *l, const ShardRange *r, int n)
 {
 	for (int i = 0; i < d->n_sites; i++)
 	{
@@ -136,13 +136,13 @@ pick_sites(Decoder *d, const Linear *l, const ShardRange *r, int n)
 
 /* Keep only these outputs of l; ranges ascend. */
 static void
-pick(Decoder *d, Linear *l, const ShardRange *r, int n)
+shard_outputs(Decoder *d, Linear *l, const ShardRange *r, int n)
 {
 	int32_t    *which = mem_alloc((size_t) l->n * sizeof(int32_t));
 	int			first = 0;
 	int			parts = 0;
 
-	pick_sites(d, l, r, n);
+	shard_sites(d, l, r, n);
 	for (int p = 0; p < l->n_parts; p++)
 	{
 		int			rows = (int) l->w[p]->shape[0];
@@ -166,14 +166,14 @@ pick(Decoder *d, Linear *l, const ShardRange *r, int n)
 
 /* Split l by columns; its outputs will be gathered. */
 static void
-pick_columns(Decoder *d, Linear *l)
+shard_columns(Decoder *d, Linear *l)
 {
 	ShardRange	r = own(d, l->n);
 
 	if (l->n == 0)
 		return;
 	l->all = l->n;
-	pick(d, l, &r, 1);
+	shard_outputs(d, l, &r, 1);
 }
 
 /*
@@ -209,7 +209,7 @@ own_units(const Decoder *d, int total, int unit)
 
 /* Split l by inputs: this rank has the inputs in r; the ranks' results will be added up. */
 static void
-pick_inputs(Decoder *d, Linear *l, ShardRange r)
+shard_inputs(Decoder *d, Linear *l, ShardRange r)
 {
 	for (int i = 0; i < d->n_sites; i++)
 		if (d->sites[i].l == l)
@@ -227,11 +227,11 @@ pick_inputs(Decoder *d, Linear *l, ShardRange r)
 
 /* Keep the columns r of gate and up side by side, or of up alone, of an MLP of width `inter`. */
 static void
-pick_up(Decoder *d, Linear *l, int inter, ShardRange r)
+shard_up(Decoder *d, Linear *l, int inter, ShardRange r)
 {
 	ShardRange	both[2] = {r, {inter + r.from, r.n}};
 
-	pick(d, l, both, l->n > inter ? 2 : 1);
+	shard_outputs(d, l, both, l->n > inter ? 2 : 1);
 }
 
 /* Drop a vector that this rank doesn't need. */
@@ -249,7 +249,7 @@ leave_vector(Decoder *d, float *const *to)
 
 /* Keep the elements r of a vector, which may have been bound in pieces. */
 static void
-pick_vector(Decoder *d, float *const *to, ShardRange r)
+shard_vector(Decoder *d, float *const *to, ShardRange r)
 {
 	Bound	   *o = d->bound;
 	size_t		n = 0;
@@ -282,7 +282,7 @@ pick_vector(Decoder *d, float *const *to, ShardRange r)
  * the last.
  */
 static void
-pick_matrices(Decoder *d, Stack *s, ShardRange r, int step)
+shard_matrices(Decoder *d, Stack *s, ShardRange r, int step)
 {
 	Bound	   *o = d->bound;
 	uintptr_t	first = (uintptr_t) s->of;
@@ -294,11 +294,11 @@ pick_matrices(Decoder *d, Stack *s, ShardRange r, int step)
 		uintptr_t	at = (uintptr_t) o->linears[i];
 		int			which = at >= first && at < (uintptr_t) (s->of + s->n) ?
 			(int) ((at - first) / sizeof(Linear)) : -1;
-		int			behind = (which - r.from + s->n) % s->n;
+		int			shift_range = (which - r.from + s->n) % s->n;
 
-		if (which >= 0 && (behind >= r.n * step || behind % step != 0))
+		if (which >= 0 && (shift_range >= r.n * step || shift_range % step != 0))
 			continue;
-		o->linears[n++] = which < 0 ? o->linears[i] : &s->of[behind / step];
+		o->linears[n++] = which < 0 ? o->linears[i] : &s->of[shift_range / step];
 	}
 	o->n_linears = n;
 	memcpy(all, s->of, (size_t) s->n * sizeof(Linear));
@@ -328,7 +328,7 @@ times(ShardRange r, int by)
 }
 
 static ShardRange
-behind(ShardRange r, int first)
+shift_range(ShardRange r, int first)
 {
 	return (ShardRange) {first + r.from, r.n};
 }
@@ -339,19 +339,19 @@ split_heads(Decoder *d, Layer *l)
 	const DecoderConf *c = &d->c;
 	ShardRange	q = times(own(d, c->n_heads), c->head_dim);
 	ShardRange	k = times(own_kv(d), c->head_dim);
-	ShardRange	qkv[3] = {q, behind(k, c->n_heads * c->head_dim),
-						  behind(k, (c->n_heads + c->n_kv_heads) * c->head_dim)};
+	ShardRange	qkv[3] = {q, shift_range(k, c->n_heads * c->head_dim),
+						  shift_range(k, (c->n_heads + c->n_kv_heads) * c->head_dim)};
 
 	if (l->qkv.n == 0)
 		return;
-	pick(d, &l->qkv, qkv, 3);
-	pick_vector(d, &l->sinks, own(d, c->n_heads));
+	shard_outputs(d, &l->qkv, qkv, 3);
+	shard_vector(d, &l->sinks, own(d, c->n_heads));
 	if (c->qk_norm != QKNORM_HEADS)
 		return;
-	pick_vector(d, &l->q_norm.w, q);
-	pick_vector(d, &l->q_norm.b, q);
-	pick_vector(d, &l->k_norm.w, k);
-	pick_vector(d, &l->k_norm.b, k);
+	shard_vector(d, &l->q_norm.w, q);
+	shard_vector(d, &l->q_norm.b, q);
+	shard_vector(d, &l->k_norm.w, k);
+	shard_vector(d, &l->k_norm.b, k);
 }
 
 static void
@@ -365,11 +365,11 @@ split_latent(Decoder *d, Layer *l)
 	if (l->mla.in.n == 0)
 		return;
 	if (m->q_latent > 0)
-		pick(d, &l->mla.q, &q, 1);
+		shard_outputs(d, &l->mla.q, &q, 1);
 	else
-		pick(d, &l->mla.in, in, 2);
-	pick_matrices(d, &l->mla.k, heads, 1);
-	pick_matrices(d, &l->mla.v, heads, 1);
+		shard_outputs(d, &l->mla.in, in, 2);
+	shard_matrices(d, &l->mla.k, heads, 1);
+	shard_matrices(d, &l->mla.v, heads, 1);
 }
 
 int
@@ -466,11 +466,11 @@ split_mlp(Decoder *d, Linear *up, Linear *down, int unit)
 
 	if (down->n == 0)
 		return;
-	pick_up(d, up, inter, r);
+	shard_up(d, up, inter, r);
 	if (unit > 0)
-		pick_inputs(d, down, r);
+		shard_inputs(d, down, r);
 	else
-		pick_columns(d, down);
+		shard_columns(d, down);
 }
 
 static void
@@ -489,18 +489,18 @@ split_moe(Decoder *d, Moe *m, const RowUnits *u)
 		int			expert = d->ranks.round_robin ? tp->rank : first % d->c.moe.n_experts;
 		ShardRange	r = {expert, split_experts_at(d, tp->rank + 1) - first};
 
-		pick_matrices(d, &m->up, r, d->ranks.round_robin ? tp->size : 1);
-		pick_matrices(d, &m->down, r, d->ranks.round_robin ? tp->size : 1);
+		shard_matrices(d, &m->up, r, d->ranks.round_robin ? tp->size : 1);
+		shard_matrices(d, &m->down, r, d->ranks.round_robin ? tp->size : 1);
 		return;
 	}
 	for (int i = 0; i < m->up.n; i++)
 	{
-		pick_up(d, &m->up.of[i], d->c.moe.inter, inter);
+		shard_up(d, &m->up.of[i], d->c.moe.inter, inter);
 		if (u->experts > 0)
-			pick_inputs(d, &m->down.of[i], inter);
+			shard_inputs(d, &m->down.of[i], inter);
 		else
 			/* moe.c gathers all experts at once */
-			pick(d, &m->down.of[i], &columns, 1);
+			shard_outputs(d, &m->down.of[i], &columns, 1);
 	}
 	if (u->experts > 0 && d->ranks.tp->rank > 0)
 		leave_vector(d, &m->out_bias);
@@ -514,9 +514,9 @@ split_o(Decoder *d, Linear *o)
 	ShardRange	r = times(own(d, heads), o->k / heads);
 
 	if (d->ranks.rows && d->ranks.heads && o->n > 0 && o->k / d->ranks.tp->size % row_unit(o) == 0)
-		pick_inputs(d, o, r);
+		shard_inputs(d, o, r);
 	else
-		pick_columns(d, o);
+		shard_columns(d, o);
 }
 
 static void
@@ -541,12 +541,12 @@ split_vocab(Decoder *d)
 	ShardRange	r = own(d, d->embed.n);
 
 	if (!whole)
-		pick_columns(d, &d->head);
+		shard_columns(d, &d->head);
 	if ((whole && d->c.tied) || d->ranks.lends)
 		return;
 	if (d->c.tied)
-		pick_sites(d, &d->head, &r, 1);
-	pick_columns(d, &d->embed);
+		shard_sites(d, &d->head, &r, 1);
+	shard_columns(d, &d->embed);
 	d->ranks.places = mem_alloc((size_t) d->max_rows * sizeof(int32_t));
 }
 
@@ -754,7 +754,7 @@ split_apply(Decoder *d, const ModelRanks *r, Err *e)
 }
 
 bool
-split_tell_slots(Decoder *d, size_t from, size_t n, Err *e)
+split_upload_slots(Decoder *d, size_t from, size_t n, Err *e)
 {
 	int32_t    *to = (int32_t *) d->ranks.slot_mem.base + from;
 
@@ -780,7 +780,7 @@ split_place(Decoder *d, Err *e)
 		if (!devmem_reserve(&r->slot_mem, d->dev, r->slot_ints * sizeof(int32_t), HUGE_OFF,
 							"Which slots experts are in", e))
 			return false;
-		if (!split_tell_slots(d, 0, r->slot_ints, e))
+		if (!split_upload_slots(d, 0, r->slot_ints, e))
 			return false;
 	}
 	if (d->dev == NULL)
@@ -889,7 +889,7 @@ split_part(const Decoder *d)
 }
 
 void *
-split_mine(Decoder *d, bool split, void *all)
+split_own(Decoder *d, bool split, void *all)
 {
 	return split ? d->ranks.part : all;
 }
@@ -960,11 +960,11 @@ split_sum(Decoder *d, bool parts, float *x, int rows)
 static void
 fetch(Decoder *d, void *to, const void *x, size_t size)
 {
-	Err			told_later;
+	Err			reported_later;
 
 	d->dev->ops->get(d->dev->d, to, x, size);
 	dev_wait_until(d->dev, d->dev->ops->done, &d->wait);
-	(void) dev_wait(d->dev, &told_later);
+	(void) dev_wait(d->dev, &reported_later);
 }
 
 const int32_t *
@@ -1066,7 +1066,7 @@ split_logits(Decoder *d, float *logits, int rows, int width)
 }
 
 bool
-split_talk(Decoder *d, const ModelComm *t, Err *e)
+split_connect(Decoder *d, const ModelComm *t, Err *e)
 {
 	KDevCommOpen o = {.library = t->library,.lives = t->lives,.ctx = t->ctx};
 

@@ -70,7 +70,7 @@ void		split_end(Decoder *d);
  * Return where to write a result: if it is `split`, to the rank's part, else to its final place, `all`.
  * split_whole() then gathers the parts to all[rows][total], with elements of `size` bytes.
  */
-void	   *split_mine(Decoder *d, bool split, void *all);
+void	   *split_own(Decoder *d, bool split, void *all);
 void		split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size);
 /* to[rows][embed.k] = the embedding's rows of the step's tokens.  before: scratch of the same size,
  * other than `to`. */
@@ -85,7 +85,7 @@ void		split_sum(Decoder *d, bool parts, float *x, int rows);
 const int32_t *split_starts(Decoder *d, const int32_t *start, int32_t *own, int first, int n);
 void		split_whole_experts(Decoder *d, float *all, const int32_t *start);
 /* Copy n numbers of the tables, from `from` on, to the memory of ops.  ERR_LOST. */
-bool		split_tell_slots(Decoder *d, size_t from, size_t n, Err *e);
+bool		split_upload_slots(Decoder *d, size_t from, size_t n, Err *e);
 /* Return the layer's table for moe_slots in the memory of ops. */
 const int32_t *split_slots(const Decoder *d, int layer);
 /* Return hidden rows of the ops' memory as a host copy. */
@@ -99,8 +99,8 @@ bool		split_is_last(const Decoder *d);
 void		split_take_x(Decoder *d);
 void		split_hand_x(Decoder *d);
 void		split_logits(Decoder *d, float *logits, int rows, int width);
-/* On a device: the ranks' part of model_talk() and model_apart(). */
-bool		split_talk(Decoder *d, const ModelComm *t, Err *e);
+/* On a device: the ranks' part of model_connect() and model_apart(). */
+bool		split_connect(Decoder *d, const ModelComm *t, Err *e);
 void		split_apart(Decoder *d);
 /* On a device, if alone: exchange nothing with other ranks, as if their parts were zeros. */
 void		split_alone(Decoder *d, bool alone);

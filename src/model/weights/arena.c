@@ -219,7 +219,7 @@ map_nothing(MArena *a)
 }
 
 static bool
-map_again(MArena *a, Err *e)
+remap(MArena *a, Err *e)
 {
 	if (mmap(a->base, a->size, PROT_READ | PROT_WRITE, map_flags(a), -1, 0) == MAP_FAILED)
 	{
@@ -268,7 +268,7 @@ marena_fetch(MArena *a, Err *e)
 {
 	if (a->stored == 0)
 		return true;
-	if (!map_again(a, e))
+	if (!remap(a, e))
 		return false;
 	if (!read_in(a->stored - 1, a->base, a->used))
 	{
@@ -313,7 +313,7 @@ marena_adopt(MArena *a, MArena *from, Err *e)
 		*from = (MArena) {.base = NULL};
 	else
 	{
-		if (!map_again(a, e))
+		if (!remap(a, e))
 			return false;
 		memcpy(a->base, from->base, a->used);
 	}

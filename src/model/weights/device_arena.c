@@ -17,7 +17,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 
-#define TELL_US	20000			/* microseconds between two calls of the wait callback while a step runs */
+#define CALL_US	20000			/* microseconds between two calls of the wait callback while a step runs */
 #define SPIN_US	100000			/* a step that lasts longer is polled with sleeps in between */
 #define NAP_US	50
 /* a longer step hangs: the callback is no longer called, so that the supervisor sees no heartbeat */
@@ -27,7 +27,7 @@ void
 dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), void *ctx)
 {
 	*w = (DevWait) {.fn = fn,.work = work,.ctx = ctx,.begun_us = clock_us()};
-	w->told_us = w->begun_us;
+	w->called_us = w->begun_us;
 }
 
 /*
@@ -43,10 +43,10 @@ dev_wait_until(const Dev *dev, bool (*done) (KDevice *d), DevWait *w)
 	{
 		int64_t		now = clock_us();
 
-		if (now - w->told_us >= TELL_US && now - w->begun_us < MOST_US)
+		if (now - w->called_us >= CALL_US && now - w->begun_us < MOST_US)
 		{
 			w->fn(w->ctx);
-			w->told_us = now;
+			w->called_us = now;
 		}
 		if (w->work != NULL && w->work(w->ctx))
 			continue;
@@ -86,7 +86,7 @@ dev_unref(const Dev *dev)
 static void
 count(const Dev *dev, unsigned long long n)
 {
-	static atomic_ullong turn;
+	static atomic_ullong sequence;
 	DevLife    *l = dev->life;
 	uint64_t	free_bytes = 0;
 	uint64_t	total;
@@ -96,7 +96,7 @@ count(const Dev *dev, unsigned long long n)
 	atomic_fetch_add(&l->held, n);
 	dev->ops->mem(dev->d, &free_bytes, &total);
 	atomic_store(&l->free, free_bytes);
-	atomic_store(&l->turn, atomic_fetch_add(&turn, 1) + 1);
+	atomic_store(&l->sequence, atomic_fetch_add(&sequence, 1) + 1);
 }
 
 void *

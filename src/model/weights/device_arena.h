@@ -30,7 +30,7 @@ typedef struct DevLife
 {
 	atomic_ullong held;			/* bytes taken by dev_take() */
 	atomic_ullong free;			/* free memory at that time */
-	atomic_ullong turn;			/* counted over all devices: the newer of two values has the higher one */
+	atomic_ullong sequence;		/* counted over all devices: the newer of two values has the higher one */
 	atomic_int	refs;			/* owners of memory, which may outlive the model */
 	void		(*end) (const Dev *dev);	/* called when the last owner is gone */
 } DevLife;
@@ -57,7 +57,7 @@ typedef struct DevWait
 										 * any */
 	void	   *ctx;
 	int64_t		begun_us;
-	int64_t		told_us;
+	int64_t		called_us;
 } DevWait;
 
 void		dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), void *ctx);

@@ -48,7 +48,7 @@ typedef struct Packer
 	size_t		strip_bytes;
 	uint8_t    *raw;			/* [threads][raw_bytes]: rows of another type, from a reader */
 	size_t		raw_bytes;
-	uint8_t    *wholes;			/* [threads][whole_bytes]: a whole row, if a rank has only some of its
+	uint8_t    *whole_rows;		/* [threads][whole_bytes]: a whole row, if a rank has only some of its
 								 * inputs */
 	size_t		whole_bytes;
 	float	   *floats;			/* [threads][most_k]: a row to be quantized */
@@ -202,10 +202,10 @@ plan_all(Packer *p)
 	}
 	p->strips = mem_try_aligned(threads * p->strip_bytes);
 	p->raw = mem_try_alloc(threads * p->raw_bytes);
-	p->wholes = mem_try_alloc(threads * p->whole_bytes);
+	p->whole_rows = mem_try_alloc(threads * p->whole_bytes);
 	p->perm = mem_try_alloc((size_t) p->widest * sizeof(int32_t));
 	p->floats = mem_try_alloc(threads * (size_t) p->most_k * sizeof(float));
-	if (p->strips == NULL || p->raw == NULL || p->wholes == NULL || p->perm == NULL || p->floats == NULL)
+	if (p->strips == NULL || p->raw == NULL || p->whole_rows == NULL || p->perm == NULL || p->floats == NULL)
 		return err_set(p->e, ERR_NOMEM, "out of memory");
 	for (int i = 0; i < p->widest; i++)
 		p->perm[i] = i % STRIP;
@@ -271,7 +271,7 @@ take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t 
 	bool		cut = p->m->k < p->k_all;
 	size_t		bytes = ktype_row_bytes(w->type, p->k_all);
 	size_t		to_bytes = ktype_row_bytes(type, p->m->k);
-	uint8_t    *whole = p->wholes + (size_t) ith * p->whole_bytes;
+	uint8_t    *whole = p->whole_rows + (size_t) ith * p->whole_bytes;
 	uint8_t    *raw = w->type == type && !cut ? to : p->raw + (size_t) ith * p->raw_bytes;
 
 	if (w->reader != NULL)
@@ -494,7 +494,7 @@ place_linear(Packer *p, Linear *l)
 
 /* Transpose [rows][cols] to [cols][rows]. */
 static void
-turn(float *x, size_t rows, size_t cols)
+transpose(float *x, size_t rows, size_t cols)
 {
 	float	   *was = mem_alloc(rows * cols * sizeof(float));
 
@@ -531,7 +531,7 @@ place_all(Packer *p)
 		for (int64_t j = 0; v->map == BIND_MINUS_EXP && j < n; j++)
 			to[j] = (float) -exp((double) to[j]);
 		if (v->map == BIND_TURNED)
-			turn(to, (size_t) (n / v->cols), (size_t) v->cols);
+			transpose(to, (size_t) (n / v->cols), (size_t) v->cols);
 	}
 	return true;
 }
@@ -679,7 +679,7 @@ dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo 
 		dec_unbind(d);
 	mem_free(p.strips);
 	mem_free(p.raw);
-	mem_free(p.wholes);
+	mem_free(p.whole_rows);
 	mem_free(p.perm);
 	mem_free(p.floats);
 	info->weight_bytes = d->weights.used;

@@ -555,7 +555,7 @@ reason_parser_stage(const ReasonParser *p)
 		case THOUGHT:
 			return REASON_WITHIN;
 		default:
-			return REASON_BEHIND;
+			return REASON_AFTER;
 	}
 }
 

@@ -398,10 +398,10 @@ tool_parser_finish(ToolParser *p)
 }
 
 bool
-tool_parser_goes_on(const ToolParser *p)
+tool_parser_is_open(const ToolParser *p)
 {
 	if (p->harmony != NULL)
-		return harmony_goes_on(p->harmony);
+		return harmony_is_open(p->harmony);
 	return p->run.out.n > 0 && (p->where == PLAIN || (p->where == TAIL && p->run.sub != 0) || p->run.in_mark);
 }
 

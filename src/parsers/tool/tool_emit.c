@@ -21,7 +21,7 @@ callout_named(CallOut *c, Span name)
 }
 
 static void
-tell(CallOut *c, ParseKind kind, size_t n)
+emit(CallOut *c, ParseKind kind, size_t n)
 {
 	c->sink(c->ctx, &(ParseEvent) {.kind = kind,.index = c->index,.id = c->id.data,.name = c->name.data,
 								   .s = c->args.data,.n = n});
@@ -36,10 +36,10 @@ callout_send(CallOut *c, uint64_t sum, size_t hold)
 	{
 		if (c->id.len == 0)
 			tool_format_id(c->ids, digest(c->name.data, c->name.len, sum), c->name.data, c->index, &c->id);
-		tell(c, PARSE_CALL, 0);
+		emit(c, PARSE_CALL, 0);
 	}
 	c->begun = true;
-	tell(c, PARSE_ARGUMENTS, c->args.len - hold);
+	emit(c, PARSE_ARGUMENTS, c->args.len - hold);
 	buf_consume(&c->args, c->args.len - hold);
 }
 
@@ -56,7 +56,7 @@ void
 callout_end(CallOut *c, uint64_t sum)
 {
 	callout_send(c, sum, 0);
-	tell(c, PARSE_CALL_END, 0);
+	emit(c, PARSE_CALL_END, 0);
 	c->n++;
 	c->index++;
 	reset(c);
@@ -67,7 +67,7 @@ callout_drop(CallOut *c)
 {
 	if (c->begun)
 	{
-		tell(c, PARSE_CALL_NONE, 0);
+		emit(c, PARSE_CALL_NONE, 0);
 		c->index++;				/* clients that saw this call must not take the next one for it */
 	}
 	reset(c);

@@ -64,7 +64,7 @@ typedef enum ToolOpKind
 	OP_TAGS,					/* the arguments between tags */
 	OP_PYTHON,					/* the call as f(a=1); flags: PY_ */
 	OP_GEMMA,					/* the arguments up to a brace, in functiongemma's form */
-	OP_BEHIND,					/* after an object: check up to lit, or lit2, that no rest of the object
+	OP_AFTER,					/* after an object: check up to lit, or lit2, that no rest of the object
 								 * is in its line */
 	OP_ELEMENT,					/* after a call of an array: its end follows, or another call; flags:
 								 * PY_CALL */
@@ -104,13 +104,13 @@ typedef struct ArgTags
 	const char *param_end;
 	const char *end;			/* ends the call */
 	const char *also_end[TAG_ENDS]; /* the call also ends before one of these, which don't belong to it */
-	const char *behind[TAG_ENDS];	/* may follow the call */
+	const char *after[TAG_ENDS];	/* may follow the call */
 	bool		unquote;		/* the key may be in quotes */
 	bool		string_attribute;	/* string="true" or "false" after the key decides the type */
 	bool		unwrap;			/* one newline at either end of a value belongs to the tags */
 	/* param_end may be missing: `end`, or a line that begins with param, ends a value */
 	bool		open;
-	bool		guess;			/* a value that is no string by its schema is read as JSON, or as Python's
+	bool		infer;			/* a value that is no string by its schema is read as JSON, or as Python's
 								 * literal, if possible */
 } ArgTags;
 
@@ -203,7 +203,7 @@ Match		tool_run_find(ToolRun *r, const char *const *lits, int n, int *which);
  * than separators, or the text's end.  It must contain no byte of signs, and the line must not begin
  * with a byte of first: either would be a part of the call.
  */
-ToolStep	tool_run_behind(ToolRun *r, const char *const *lits, int n, const char *first, const char *signs);
+ToolStep	tool_run_after(ToolRun *r, const char *const *lits, int n, const char *first, const char *signs);
 /* Return true if s contains one of these bytes. */
 bool		tool_run_has(Span s, const char *bytes);
 static inline Span
@@ -271,7 +271,7 @@ bool		tool_has(const Json *tools, Span tool, Span param);
 /* Append text as the JSON value of a parameter of these types (0: unknown, a string). */
 void		tool_typed(Span text, unsigned types, Buf *out);
 /* Append text as JSON if valid, else as Python's literal, else as a string. */
-void		tool_guessed(Span text, Buf *out);
+void		tool_inferred(Span text, Buf *out);
 /* Append `"key": `, after a comma if it is not the first. */
 void		tool_key(Buf *args, bool first, Span key);
 

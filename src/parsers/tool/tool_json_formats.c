@@ -57,7 +57,7 @@ const ToolFormat tool_longcat = {.marks = {"<longcat_tool_call>"},.special = tru
 
 /* Granite 20B FunctionCalling: <function_call> before each object; what follows an object is ignored. */
 static const ToolOp granite_20b_fc_ops[] =
-	OBJECT_OPS("<function_call>", TJ_ARGUMENTS, OP_BEHIND, "<function_call>");
+	OBJECT_OPS("<function_call>", TJ_ARGUMENTS, OP_AFTER, "<function_call>");
 
 const ToolFormat tool_granite_20b_fc = {
 	.marks = {"<function_call>"},.special = true,.ops = granite_20b_fc_ops
@@ -81,7 +81,7 @@ const ToolFormat tool_internlm = {.marks = {INTERNLM_START},.special = true,.ops
 static const ToolOp llama3_json_ops[] = {
 	{OP_OPT,.lit = "<|python_tag|>"},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_PARAMETERS},
-	{OP_BEHIND,.lit = "{"},
+	{OP_AFTER,.lit = "{"},
 	{.kind = OP_DONE},
 	{OP_SEEK,.lit = "{",.flags = OP_PEEK},
 	{OP_GOTO,.to = 1}
@@ -105,7 +105,7 @@ static const ToolOp gigachat3_ops[] = {
 	{OP_OPT,.lit = GIGACHAT_END},
 	{.kind = OP_BARE},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_OBJECT | TJ_LAX},
-	{OP_BEHIND,.lit = GIGACHAT_TOKEN, GIGACHAT_CALL},
+	{OP_AFTER,.lit = GIGACHAT_TOKEN, GIGACHAT_CALL},
 	{.kind = OP_DONE},
 	{OP_SEEK,.lit = GIGACHAT_TOKEN, GIGACHAT_CALL,.to = 5},
 	{OP_GOTO,.to = 5}
@@ -127,7 +127,7 @@ static const ToolOp minimax_ops[] = {
 	{OP_SEEK,.lit = "\n", "</tool_calls>",.flags = OP_NO_BRACE,.to = 0},
 	{OP_GOTO,.to = 1},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
-	{OP_BEHIND,.lit = "{", "</tool_calls>"},
+	{OP_AFTER,.lit = "{", "</tool_calls>"},
 	{.kind = OP_DONE},
 	{OP_GOTO,.to = 1}
 };

@@ -89,7 +89,7 @@ static const ToolOp mistral_ops[] = {
 	{.kind = OP_ARGS},
 	{OP_GOTO,.to = 7},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
-	{OP_BEHIND,.lit = MISTRAL_CALLS},
+	{OP_AFTER,.lit = MISTRAL_CALLS},
 	{.kind = OP_DONE},
 	{OP_GOTO,.to = 0},
 	/* op 10: an array */

@@ -132,7 +132,7 @@ tool_run_has(Span s, const char *bytes)
 }
 
 ToolStep
-tool_run_behind(ToolRun *r, const char *const *lits, int n, const char *first, const char *signs)
+tool_run_after(ToolRun *r, const char *const *lits, int n, const char *first, const char *signs)
 {
 	for (; r->scan < r->text->len; r->scan++)
 	{
@@ -317,11 +317,11 @@ op_name(ToolRun *r, const ToolOp *op)
 
 /* A remainder with a brace, or one that continues with a member, belongs to the object. */
 static ToolStep
-op_behind(ToolRun *r, const ToolOp *op)
+op_after(ToolRun *r, const ToolOp *op)
 {
 	const char *lits[] = {op->lit, op->lit2};
 
-	return tool_run_behind(r, lits, 2, "\"]", "{}");
+	return tool_run_after(r, lits, 2, "\"]", "{}");
 }
 
 enum
@@ -424,8 +424,8 @@ step(ToolRun *r, const ToolOp *op)
 			return tool_op_python(r, op->flags);
 		case OP_GEMMA:
 			return tool_op_gemma(r);
-		case OP_BEHIND:
-			return op_behind(r, op);
+		case OP_AFTER:
+			return op_after(r, op);
 		case OP_ELEMENT:
 			return op_element(r, op);
 		case OP_DONE:

@@ -19,7 +19,7 @@
 
 enum
 {
-	BEGIN, NEXT, KEY, VALUE_TAG, VALUE, TEXT, BEHIND
+	BEGIN, NEXT, KEY, VALUE_TAG, VALUE, TEXT, AFTER
 };
 
 Span
@@ -91,7 +91,7 @@ next(ToolRun *r, const ArgTags *t)
 	if (r->keys.n == 0 && before.p < before.end)
 		return STEP_BAD;
 	buf_addc(&r->out.args, '}');
-	return step_to(r, BEHIND, r->scan + (which == 1 ? strlen(t->end) : 0));
+	return step_to(r, AFTER, r->scan + (which == 1 ? strlen(t->end) : 0));
 }
 
 static ToolStep
@@ -123,7 +123,7 @@ key(ToolRun *r, const ArgTags *t)
 static bool
 is_string(const ToolRun *r, const ArgTags *t)
 {
-	return r->string != 0 && (r->types == TT_STRING || (r->types == 0 && !t->guess));
+	return r->string != 0 && (r->types == TT_STRING || (r->types == 0 && !t->infer));
 }
 
 static bool
@@ -175,8 +175,8 @@ end_value(ToolRun *r, const ArgTags *t, size_t end)
 		send(r);
 		return true;
 	}
-	if (r->string == 0 || t->guess)
-		tool_guessed(v, &r->out.args);
+	if (r->string == 0 || t->infer)
+		tool_inferred(v, &r->out.args);
 	else
 		tool_typed(v, r->types, &r->out.args);
 	if (!tool_keys_unique(&r->inner, (Span) {r->out.args.data + from, r->out.args.data + r->out.args.len}))
@@ -263,8 +263,8 @@ tool_op_tags(ToolRun *r, const ArgTags *t)
 			return step_to(r, VALUE, r->pos + strlen(t->value));
 		case VALUE:
 			return begin_value(r, t);
-		case BEHIND:
-			return tool_run_behind(r, t->behind, TAG_ENDS, "\"[", "<{");
+		case AFTER:
+			return tool_run_after(r, t->after, TAG_ENDS, "\"[", "<{");
 		default:
 			return text(r, t);
 	}

@@ -258,7 +258,7 @@ tool_typed(Span text, unsigned types, Buf *out)
 }
 
 void
-tool_guessed(Span text, Buf *out)
+tool_inferred(Span text, Buf *out)
 {
 	Span		s = span_trim(text);
 

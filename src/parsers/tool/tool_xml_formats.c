@@ -19,7 +19,7 @@
 #define FUNCTION_TAGS(start, stop) { \
 	.param = "<parameter=",.key_end = ">",.param_end = "</parameter>", \
 	.end = "</function>",.also_end = {stop, "<function=", start}, \
-	.behind = {stop, "<function=", start, "<|"},.unquote = true,.unwrap = true,.open = true \
+	.after = {stop, "<function=", start, "<|"},.unquote = true,.unwrap = true,.open = true \
 }
 
 #define FUNCTION_OPS(start, argtags) { \
@@ -65,7 +65,7 @@ const ToolFormat tool_seed_oss = {
 /* MiniMax-M2: between <minimax:tool_call> and </minimax:tool_call>. */
 static const ArgTags minimax_m2_tags = {
 	.param = "<parameter name=",.key_end = ">",.param_end = "</parameter>",
-	.end = "</invoke>",.behind = {"<invoke name=", "</minimax:tool_call>"},.unquote = true,.unwrap = true
+	.end = "</invoke>",.after = {"<invoke name=", "</minimax:tool_call>"},.unquote = true,.unwrap = true
 };
 static const ToolOp minimax_m2_ops[] =
 	INVOKE_OPS("<minimax:tool_call>", "</minimax:tool_call>", "<invoke name=", &minimax_m2_tags);
@@ -83,7 +83,7 @@ const ToolFormat tool_minimax_m2 = {
 
 static const ArgTags deepseek_v32_tags = {
 	.param = "<" DSML "parameter name=",.key_end = ">",.param_end = "</" DSML "parameter>",
-	.end = "</" DSML "invoke>",.behind = {"<" DSML "invoke name=", "</" DSML "function_calls>"},
+	.end = "</" DSML "invoke>",.after = {"<" DSML "invoke name=", "</" DSML "function_calls>"},
 	.unquote = true,.string_attribute = true,.unwrap = true
 };
 static const ToolOp deepseek_v32_ops[] =
@@ -101,7 +101,7 @@ const ToolFormat tool_deepseek_v32 = {
  */
 static const ArgTags step3_tags = {
 	.param = "<steptml:parameter name=",.key_end = ">",.param_end = "</steptml:parameter>",
-	.end = "</steptml:invoke>",.behind = {"<" BAR "tool_call"},.unquote = true,.unwrap = true
+	.end = "</steptml:invoke>",.after = {"<" BAR "tool_call"},.unquote = true,.unwrap = true
 };
 static const ToolOp step3_ops[] = {
 	{OP_SEEK,.lit = "<" BAR "tool_call_begin" BAR ">"},
@@ -129,7 +129,7 @@ const ToolFormat tool_step3 = {
  */
 static const ArgTags glm_tags = {
 	.param = "<arg_key>",.key_end = "</arg_key>",.value = "<arg_value>",.param_end = "</arg_value>",
-	.end = "</tool_call>",.behind = {"<tool_call>", "<|"},.guess = true
+	.end = "</tool_call>",.after = {"<tool_call>", "<|"},.infer = true
 };
 static const ToolOp glm45_ops[] = {
 	{OP_SEEK,.lit = "<tool_call>"},

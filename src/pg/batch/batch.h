@@ -111,7 +111,7 @@ typedef struct BatchPlan
  */
 const EngineFunc *batch_recognise(Oid funcid);
 /* Return true if the function asks the engine, whether or not the batch node can take it. */
-bool		batch_asks_engine(Oid funcid);
+bool		batch_calls_engine(Oid funcid);
 /* Return true if this aggregate asks the engine for each row, not for each group. */
 bool		batch_asks_for_rows(Oid aggfnoid);
 

@@ -153,7 +153,7 @@ needs_site(Node *node, SiteContext *c)
  * need counts for all rows.
  */
 static bool
-is_behind_quals(const BatchNode *n, int i)
+is_after_quals(const BatchNode *n, int i)
 {
 	SiteContext c = {n->n_child + i + 1};
 
@@ -196,7 +196,7 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 		CostTokens	t = {0};
 		int64		seen;
 		double		rows = within_limit(n,
-										Max(is_behind_quals(n, i)
+										Max(is_after_quals(n, i)
 											? plan->plan_rows : outerPlan(plan)->plan_rows, 1));
 
 		e->calls += rows;
@@ -205,8 +205,8 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 			known = false;
 			continue;
 		}
-		t.prompt = cost_prompt_guess(&note);
-		t.output = cost_output_guess(&note, r.kind);
+		t.prompt = cost_prompt_estimate(&note);
+		t.output = cost_output_estimate(&note, r.kind);
 		seen = r.model != NULL ? cost_seen_output(r.model) : -1;
 		if (seen >= 0)
 			t.output = Min(t.output, seen * note.answers);
@@ -229,7 +229,7 @@ count_calls(Node *node, int *n)
 {
 	if (node == NULL)
 		return false;
-	if (IsA(node, FuncExpr) && batch_asks_engine(((FuncExpr *) node)->funcid))
+	if (IsA(node, FuncExpr) && batch_calls_engine(((FuncExpr *) node)->funcid))
 		(*n)++;
 	if (IsA(node, Aggref) && batch_asks_for_rows(((Aggref *) node)->aggfnoid) &&
 		!DO_AGGSPLIT_COMBINE(((Aggref *) node)->aggsplit))
@@ -243,7 +243,7 @@ count_groups(Node *node, int *n)
 {
 	if (node == NULL)
 		return false;
-	if (IsA(node, Aggref) && batch_asks_engine(((Aggref *) node)->aggfnoid) &&
+	if (IsA(node, Aggref) && batch_calls_engine(((Aggref *) node)->aggfnoid) &&
 		!batch_asks_for_rows(((Aggref *) node)->aggfnoid) &&
 		!DO_AGGSPLIT_SKIPFINAL(((Aggref *) node)->aggsplit))
 		(*n)++;

@@ -88,7 +88,7 @@ executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 	}
 	PG_END_TRY();
 	if (runs == NULL)
-		on_error_tell();
+		on_error_report();
 }
 
 static bool

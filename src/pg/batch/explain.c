@@ -120,9 +120,9 @@ named_args_mutator(Node *node, void *context)
 								  context);
 	}
 	node = expression_tree_mutator(node, named_args_mutator, context);
-	if (IsA(node, Aggref) && batch_asks_engine(((Aggref *) node)->aggfnoid))
+	if (IsA(node, Aggref) && batch_calls_engine(((Aggref *) node)->aggfnoid))
 		name_agg_args((Aggref *) node);
-	if (!IsA(node, FuncExpr) || !batch_asks_engine(((FuncExpr *) node)->funcid))
+	if (!IsA(node, FuncExpr) || !batch_calls_engine(((FuncExpr *) node)->funcid))
 		return node;
 	func = (FuncExpr *) node;
 	names = func->funcvariadic ? NULL : input_names(func->funcid, list_length(func->args));

@@ -33,7 +33,7 @@ static bool look_walker(Node *node, void *context);
 static bool
 is_call(Oid funcid)
 {
-	return batch_recognise(funcid) != NULL || batch_asks_engine(funcid);
+	return batch_recognise(funcid) != NULL || batch_calls_engine(funcid);
 }
 
 /* Return the reason why the function itself can't be in a batch node; NULL: there is none. */
@@ -134,7 +134,7 @@ reason_of_aggregate(Oid aggfnoid, const char *otherwise)
 static bool
 look_aggref(CallLook *l, Aggref *agg)
 {
-	if (batch_asks_engine(agg->aggfnoid) &&
+	if (batch_calls_engine(agg->aggfnoid) &&
 		(batch_asks_for_rows(agg->aggfnoid) ? !DO_AGGSPLIT_COMBINE(agg->aggsplit) :
 		 !DO_AGGSPLIT_SKIPFINAL(agg->aggsplit)))
 		found(l, (Node *) agg,
@@ -147,7 +147,7 @@ look_aggref(CallLook *l, Aggref *agg)
 static bool
 look_window(CallLook *l, WindowFunc *func)
 {
-	if (batch_asks_engine(func->winfnoid))
+	if (batch_calls_engine(func->winfnoid))
 		found(l, (Node *) func,
 			  reason_of_aggregate(func->winfnoid, "the aggregate sends requests one frame at a time"));
 	return look_operands(l, (Node *) func, vllm_batch_strict ? "vllm.batch_strict is on" :

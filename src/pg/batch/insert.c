@@ -386,7 +386,7 @@ add_to_side(Rewrite *rw, Join *join, int varno, Expr *expr)
 }
 
 static bool
-knows_match(Join *join)
+supports_match(Join *join)
 {
 	JoinType	type = join->jointype;
 
@@ -445,7 +445,7 @@ insert_match(Rewrite *rw, Join *join, const Demand *demand)
 			   *tlist;
 	ListCell   *lc;
 
-	if (moved == NIL || !knows_match(join) ||
+	if (moved == NIL || !supports_match(join) ||
 		batch_is_otherwise_volatile(rw, (Node *) join->joinqual) ||
 		(IsA(join, HashJoin) && batch_is_volatile(rw, (Node *) ((HashJoin *) join)->hashclauses)) ||
 		(IsA(join, MergeJoin) && batch_is_volatile(rw, (Node *) ((MergeJoin *) join)->mergeclauses)))

@@ -31,7 +31,7 @@ typedef struct RecogniseKnown
 {
 	Oid			funcid;			/* key */
 	const EngineFunc *func;		/* NULL: not a function that the batch node can take */
-	bool		asks;			/* it is ours and its COST is that of a function that asks the engine */
+	bool		uses_engine;	/* it is ours and its COST is that of a function that asks the engine */
 } RecogniseKnown;
 
 static HTAB *known = NULL;
@@ -91,10 +91,10 @@ is_ours(Oid funcid, HeapTuple tup)
  * function or its final function does.
  */
 static bool
-asks_engine(Oid funcid)
+calls_engine(Oid funcid)
 {
 	HeapTuple	tup = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(funcid));
-	bool		asks;
+	bool		uses_engine;
 
 	if (HeapTupleIsValid(tup))
 	{
@@ -103,14 +103,14 @@ asks_engine(Oid funcid)
 		Oid			final = agg->aggfinalfn;
 
 		ReleaseSysCache(tup);
-		return asks_engine(trans) || (OidIsValid(final) && asks_engine(final));
+		return calls_engine(trans) || (OidIsValid(final) && calls_engine(final));
 	}
 	tup = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
 	if (!HeapTupleIsValid(tup))
 		return false;
-	asks = ((Form_pg_proc) GETSTRUCT(tup))->procost >= ENGINE_COST && is_ours(funcid, tup);
+	uses_engine = ((Form_pg_proc) GETSTRUCT(tup))->procost >= ENGINE_COST && is_ours(funcid, tup);
 	ReleaseSysCache(tup);
-	return asks;
+	return uses_engine;
 }
 
 static const RecogniseKnown *
@@ -139,12 +139,12 @@ known_function(Oid funcid)
 	if (!k)
 	{
 		const EngineFunc *func = look_up(funcid);
-		bool		asks = asks_engine(funcid);
+		bool		uses_engine = calls_engine(funcid);
 
 		/* if pg_proc has changed in the meantime, the next call discards this entry */
 		k = hash_search(known, &funcid, HASH_ENTER, NULL);
 		k->func = func;
-		k->asks = asks;
+		k->uses_engine = uses_engine;
 	}
 	return k;
 }
@@ -156,9 +156,9 @@ batch_recognise(Oid funcid)
 }
 
 bool
-batch_asks_engine(Oid funcid)
+batch_calls_engine(Oid funcid)
 {
-	return funcid >= FirstNormalObjectId && known_function(funcid)->asks;
+	return funcid >= FirstNormalObjectId && known_function(funcid)->uses_engine;
 }
 
 bool
@@ -172,5 +172,5 @@ batch_asks_for_rows(Oid aggfnoid)
 		trans = ((Form_pg_aggregate) GETSTRUCT(tup))->aggtransfn;
 		ReleaseSysCache(tup);
 	}
-	return batch_asks_engine(trans);
+	return batch_calls_engine(trans);
 }

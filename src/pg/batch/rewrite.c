@@ -118,22 +118,22 @@ max_plan_node_id(PlannedStmt *stmt)
 /* ---- JIT ---- */
 
 static bool
-asks_engine_walker(Node *node, void *context)
+calls_engine_walker(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if ((IsA(node, FuncExpr) && batch_asks_engine(((FuncExpr *) node)->funcid)) ||
-		(IsA(node, Aggref) && batch_asks_engine(((Aggref *) node)->aggfnoid)) ||
-		(IsA(node, WindowFunc) && batch_asks_engine(((WindowFunc *) node)->winfnoid)))
+	if ((IsA(node, FuncExpr) && batch_calls_engine(((FuncExpr *) node)->funcid)) ||
+		(IsA(node, Aggref) && batch_calls_engine(((Aggref *) node)->aggfnoid)) ||
+		(IsA(node, WindowFunc) && batch_calls_engine(((WindowFunc *) node)->winfnoid)))
 		return true;
-	return expression_tree_walker(node, asks_engine_walker, context);
+	return expression_tree_walker(node, calls_engine_walker, context);
 }
 
 /* Compile no expression of a statement that asks the engine anywhere. */
 static void
 decide_jit(PlannedStmt *stmt)
 {
-	if (stmt->jitFlags != PGJIT_NONE && finds_in_statement(stmt, asks_engine_walker))
+	if (stmt->jitFlags != PGJIT_NONE && finds_in_statement(stmt, calls_engine_walker))
 		stmt->jitFlags = PGJIT_NONE;
 }
 

@@ -440,7 +440,7 @@ pass_or_reject(BatchNode *n, BatchRow *row)
  * have made its calls.
  */
 static bool
-failed_behind_match(BatchNode *n, BatchRow *row)
+failed_after_match(BatchNode *n, BatchRow *row)
 {
 	return row->state == ROW_FAILED && batch_has_match(n) && batch_match_step(n, row) == MATCH_REJECT;
 }
@@ -630,7 +630,7 @@ batch_ring_look(BatchNode *n)
 
 		if (head != NULL)
 			advance(n, head);
-		if (head != NULL && failed_behind_match(n, head))
+		if (head != NULL && failed_after_match(n, head))
 			reject(n, head);
 		if (head != NULL && head->state == ROW_REJECTED)
 		{

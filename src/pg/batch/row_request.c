@@ -574,7 +574,7 @@ batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	{
 		MemoryContext old = MemoryContextSwitchTo(p->cxt);
 
-		route_tell(q->route, err);
+		route_add_detail(q->route, err);
 		MemoryContextSwitchTo(old);
 	}
 	finish_with(q, f, err);
@@ -629,7 +629,7 @@ no_way_on(BatchRequest *q, const FallbackRoute *route)
 	if (err == NULL)
 		err = route_unsure(route);
 	else
-		route_tell(route, err);
+		route_add_detail(route, err);
 	MemoryContextSwitchTo(old);
 	has_failed(q, err);
 }

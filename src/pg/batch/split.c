@@ -109,7 +109,7 @@ otherwise_volatile_walker(Node *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, FuncExpr) &&
-		(batch_recognise(((FuncExpr *) node)->funcid) || batch_asks_engine(((FuncExpr *) node)->funcid)))
+		(batch_recognise(((FuncExpr *) node)->funcid) || batch_calls_engine(((FuncExpr *) node)->funcid)))
 		return otherwise_volatile_walker((Node *) ((FuncExpr *) node)->args, context);
 	if (IsA(node, SubPlan) || IsA(node, NextValueExpr))
 		return batch_is_volatile(context, node);

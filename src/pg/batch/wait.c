@@ -54,7 +54,7 @@ sleep_for(BatchRequest *due)
 	if (due == NULL || due->finished || due->needs_fallback)
 		return timeout;
 	call = due->carrier->call;
-	if (vcall_tell_loading(call))
+	if (vcall_report_loading(call))
 		timeout = LOADING_QUIET;
 	if (due->timeout_ms > 0 && !due->timed)
 	{

@@ -428,7 +428,7 @@ llm_fit_filter(PG_FUNCTION_ARGS)
 	double		accept;
 	double		reject;
 	int			n;
-	int			asked = 0;
+	int			called = 0;
 	Datum		values[3];
 	bool		nulls[3] = {0};
 
@@ -442,9 +442,9 @@ llm_fit_filter(PG_FUNCTION_ARGS)
 	accept = accept < 0 ? 1 : accept;
 	reject = Min(reject < 0 ? 0 : reject, accept);
 	for (int i = 0; i < n; i++)
-		asked += !is_accepted(rows[i].x, accept) && !is_rejected(rows[i].x, reject);
+		called += !is_accepted(rows[i].x, accept) && !is_rejected(rows[i].x, reject);
 	values[0] = Float8GetDatum(accept);
 	values[1] = Float8GetDatum(reject);
-	values[2] = Float8GetDatum(n > 0 ? (double) asked / n : 0);
+	values[2] = Float8GetDatum(n > 0 ? (double) called / n : 0);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

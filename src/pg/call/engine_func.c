@@ -185,7 +185,7 @@ to_next_model(SqlRequest *r, FallbackRoute *route, ErrorData **err, bool elsewhe
 			 !route_next(route, r->body.data, r->body.len, &next, model))
 	{
 		if (*err != NULL)
-			route_tell(route, *err);
+			route_add_detail(route, *err);
 		return false;
 	}
 	r->body = next;
@@ -194,7 +194,7 @@ to_next_model(SqlRequest *r, FallbackRoute *route, ErrorData **err, bool elsewhe
 }
 
 void
-engine_ask_around(SqlRequest *r, FallbackRoute *route)
+engine_call_with_fallbacks(SqlRequest *r, FallbackRoute *route)
 {
 	StringInfoData next;
 	char		model[NAMEDATALEN];
@@ -207,7 +207,7 @@ engine_ask_around(SqlRequest *r, FallbackRoute *route)
 
 /* Ask the request's model and, when it fails, the next ones; r becomes the last one's request. */
 static ErrorData *
-ask(SqlRequest *r, FallbackRoute *route, CallFrame *frame, ClientCall **call)
+call_model(SqlRequest *r, FallbackRoute *route, CallFrame *frame, ClientCall **call)
 {
 	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), r->timeout_ms);
 	int			timeout_ms = r->timeout_ms;
@@ -226,10 +226,10 @@ ask(SqlRequest *r, FallbackRoute *route, CallFrame *frame, ClientCall **call)
 }
 
 ErrorData *
-engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere, CallFrame *frame,
-				  ClientCall **call)
+engine_call_fallbacks(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere, CallFrame *frame,
+					  ClientCall **call)
 {
-	return to_next_model(r, route, &err, elsewhere, frame) ? ask(r, route, frame, call) : err;
+	return to_next_model(r, route, &err, elsewhere, frame) ? call_model(r, route, frame, call) : err;
 }
 
 /* Return NULL for a forgiven error, and count it. */
@@ -266,8 +266,8 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	result_cache_key(&cache, r.kind, &r.body, r.model, r.deterministic);
 	if (cache.on && (frame.data = result_cache_find(&cache, &frame.len)) != NULL)
 		return value_of(f, &r, &frame, fcinfo);
-	engine_ask_around(&r, &route);
-	refused = ask(&r, &route, &frame, &call);
+	engine_call_with_fallbacks(&r, &route);
+	refused = call_model(&r, &route, &frame, &call);
 	if (route.n > 1)
 		cache.on = false;		/* the result is another model's */
 	if (refused != NULL)

@@ -78,14 +78,14 @@ ErrorData  *engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInf
  * If the program that serves the request's model does not run, change the request to one for another
  * model whose program runs (fallback.h).
  */
-void		engine_ask_around(SqlRequest *r, FallbackRoute *route);
+void		engine_call_with_fallbacks(SqlRequest *r, FallbackRoute *route);
 /*
  * Ask other models for a request that has failed with err.  Return NULL if one gave the result, else
  * an error.  elsewhere: as vcall_error_is_fallbackable() said.  *call is the call that gave the
  * result, in the current context, and r becomes its request.
  */
-ErrorData  *engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere,
-							  CallFrame *frame, ClientCall **call);
+ErrorData  *engine_call_fallbacks(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere,
+								  CallFrame *frame, ClientCall **call);
 
 /* Make a single call: submit, wait, return (the SQL function's body). */
 Datum		engine_call(FunctionCallInfo fcinfo, const char *prosrc);

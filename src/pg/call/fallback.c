@@ -147,7 +147,7 @@ is_tried(const FallbackRoute *r, const char *name)
 
 /* Return the model if the user may ask it and it is available; else NULL, with the reason in r->why. */
 static ModelRow *
-may_ask(FallbackRoute *r, const char *name)
+may_call(FallbackRoute *r, const char *name)
 {
 	ModelRow   *m = catalog_find(name);
 
@@ -208,7 +208,7 @@ route_next(FallbackRoute *r, const char *body, Size len, StringInfo to, char *mo
 		if (is_tried(r, model))
 			continue;
 		strlcpy(r->tried[r->n++], model, NAMEDATALEN);
-		m = may_ask(r, model);
+		m = may_call(r, model);
 		if (m == NULL)
 			continue;
 		make_message(m, r, body, len, to);
@@ -234,7 +234,7 @@ route_to(FallbackRoute *r, const char *model, const char *body, Size len, String
 		return false;
 	}
 	strlcpy(r->tried[r->n++], model, NAMEDATALEN);
-	m = may_ask(r, model);
+	m = may_call(r, model);
 	if (m != NULL)
 		make_message(m, r, body, len, to);
 	return m != NULL;
@@ -268,7 +268,7 @@ route_around(FallbackRoute *r, const StringInfoData *body, StringInfo to, char *
 }
 
 void
-route_tell(const FallbackRoute *r, ErrorData *e)
+route_add_detail(const FallbackRoute *r, ErrorData *e)
 {
 	StringInfoData s;
 

@@ -52,6 +52,6 @@ ErrorData  *route_unsure(const FallbackRoute *r);
 bool		route_around(FallbackRoute *r, const StringInfoData *body, StringInfo to, char *model);
 
 /* Add to the last model's error which models were asked before it, or why the next one was not. */
-void		route_tell(const FallbackRoute *r, ErrorData *e);
+void		route_add_detail(const FallbackRoute *r, ErrorData *e);
 
 #endif

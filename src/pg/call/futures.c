@@ -275,7 +275,7 @@ static bool
 wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
 {
 	static uint32 wait_event = 0;
-	Future	   *teller = NULL;	/* the future whose model's loading is reported */
+	Future	   *reporting = NULL;	/* the future whose model's loading is reported */
 
 	for (;;)
 	{
@@ -293,9 +293,9 @@ wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
 		if (first == NULL && n_running < max_running)
 			return true;
 		/* one NOTICE is enough for all futures that wait for the same model */
-		if (first && (teller == NULL || strcmp(teller->request.model, first->request.model) != 0))
-			teller = first;
-		if (teller && !teller->finished && vcall_tell_loading(teller->call))
+		if (first && (reporting == NULL || strcmp(reporting->request.model, first->request.model) != 0))
+			reporting = first;
+		if (reporting && !reporting->finished && vcall_report_loading(reporting->call))
 			nap = Min(nap, LOADING_QUIET);
 		if (give_up != 0)
 		{
@@ -385,7 +385,7 @@ begin(Future *f)
 
 	make_room();
 	old = MemoryContextSwitchTo(f->cxt);
-	engine_ask_around(&f->request, &f->route);
+	engine_call_with_fallbacks(&f->request, &f->route);
 	MemoryContextSwitchTo(old);
 	if (f->route.n > 1)
 		f->cache.on = false;
@@ -476,7 +476,7 @@ llm_poll(PG_FUNCTION_ARGS)
  * the future again.
  */
 static void
-ask_others(Future *f)
+call_fallbacks(Future *f)
 {
 	SqlRequest	r = f->request;
 	FallbackRoute route = f->route;
@@ -489,7 +489,7 @@ ask_others(Future *f)
 		r.timeout_ms = Max(f->left_ms, 1);
 	GetUserIdAndSecContext(&user, &sec_context);
 	SetUserIdAndSecContext(f->userid, sec_context | SECURITY_LOCAL_USERID_CHANGE);
-	err = engine_ask_others(&r, &route, f->error, f->elsewhere, &f->frame, &call);
+	err = engine_call_fallbacks(&r, &route, f->error, f->elsewhere, &f->frame, &call);
 	SetUserIdAndSecContext(user, sec_context);
 	f->error = err;
 	f->cache.on = false;
@@ -512,7 +512,7 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 				 errhint("Use %s().", f->rettype == TEXTOID ? "llm_result" : "llm_result_embedding")));
 	(void) wait_for(&f, 1, INT_MAX, 0);
 	if (f->rerouted)
-		ask_others(f);
+		call_fallbacks(f);
 	/* on any error from here on, the future ends with the statement */
 	forget(f);
 	MemoryContextSetParent(f->cxt, CurrentMemoryContext);

@@ -384,7 +384,7 @@ has_room(const CacheKey *k, int64 bytes)
 
 /* Prune the model's rows when this session has stored a sixteenth of max_bytes since its last look. */
 static void
-prune_now_and_then(const CacheKey *k, int64 bytes)
+prune_occasionally(const CacheKey *k, int64 bytes)
 {
 	static char model[NAMEDATALEN];
 	static int64 kept;
@@ -431,7 +431,7 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	heap_freetuple(t);
 	pfree(DatumGetPointer(values[COL_KEY - 1]));
 	pfree(DatumGetPointer(values[COL_REPLY - 1]));
-	prune_now_and_then(k, bytes);
+	prune_occasionally(k, bytes);
 }
 
 typedef struct CachedAnswer

@@ -26,29 +26,29 @@
 #include "pg/util/encoding.h"
 #include "pg/catalog/lora_invalidate.h"
 
-typedef struct Gone
+typedef struct Removed
 {
 	dlist_node	node;
 	int			level;			/* GetCurrentTransactionNestLevel() */
 	size_t		len;
 	char		message[FLEXIBLE_ARRAY_MEMBER];
-} Gone;
+} Removed;
 
-static dlist_head gone = DLIST_STATIC_INIT(gone);
+static dlist_head removed = DLIST_STATIC_INIT(removed);
 
 /* Send (tell) or discard the messages of nesting level `level` and deeper, and free them. */
 static void
-settle(int level, bool tell)
+settle(int level, bool notify)
 {
 	dlist_mutable_iter it;
 
-	dlist_foreach_modify(it, &gone)
+	dlist_foreach_modify(it, &removed)
 	{
-		Gone	   *g = dlist_container(Gone, node, it.cur);
+		Removed    *g = dlist_container(Removed, node, it.cur);
 
 		if (g->level < level)
 			continue;
-		if (tell)
+		if (notify)
 			(void) vclient_post(WK_LORA_UNLOAD, g->message, g->len);
 		dlist_delete(&g->node);
 		pfree(g);
@@ -73,9 +73,9 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid, SubTransactionId 
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		settle(level, false);
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
-		dlist_foreach(it, &gone)
+		dlist_foreach(it, &removed)
 		{
-			Gone	   *g = dlist_container(Gone, node, it.cur);
+			Removed    *g = dlist_container(Removed, node, it.cur);
 
 			if (g->level >= level)
 				g->level = level - 1;
@@ -90,7 +90,7 @@ lora_release(const LoraRow *l)
 	LoraRow		row = *l;
 	StringInfoData body;
 	WireOut		out;
-	Gone	   *g;
+	Removed    *g;
 
 	if (m == NULL)
 		return;
@@ -104,9 +104,9 @@ lora_release(const LoraRow *l)
 	initStringInfo(&body);
 	out = vclient_out(&body);
 	catalog_put(m, &out);
-	g = MemoryContextAllocZero(TopMemoryContext, offsetof(Gone, message) + body.len);
+	g = MemoryContextAllocZero(TopMemoryContext, offsetof(Removed, message) + body.len);
 	g->level = GetCurrentTransactionNestLevel();
 	g->len = body.len;
 	memcpy(g->message, body.data, body.len);
-	dlist_push_tail(&gone, &g->node);
+	dlist_push_tail(&removed, &g->node);
 }

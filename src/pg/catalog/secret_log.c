@@ -108,7 +108,7 @@ forget_statement(void *arg)
 
 /* Make sure that this state is cleared when MessageContext is reset. */
 static void
-goes_with_message(void)
+clear_with_message(void)
 {
 	if (callback_set)
 		return;
@@ -120,7 +120,7 @@ goes_with_message(void)
 static char *
 keep(const char *s)
 {
-	goes_with_message();
+	clear_with_message();
 	return MemoryContextStrdup(MessageContext, s);
 }
 
@@ -205,7 +205,7 @@ remember_clean(void)
 {
 	if (MessageContext == NULL || secret_may_be_given(debug_query_string))
 		return;
-	goes_with_message();
+	clear_with_message();
 	clean_statement = debug_query_string;
 	clean_known = n_known;
 }

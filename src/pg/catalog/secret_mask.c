@@ -56,7 +56,7 @@ typedef struct Masker
 	bool		found;
 	size_t		work;			/* what is left of INNER_WORK */
 	int			lookups;		/* look-ups of prepared statements so far */
-	char		asked[NAMEDATALEN]; /* name of the last look-up, and its result in `answer` */
+	char		looked_up[NAMEDATALEN]; /* name of the last look-up, and its result in `answer` */
 	bool		answer;
 	SecretNames names;
 } Masker;
@@ -208,14 +208,14 @@ static bool
 other_language(const char *p, const char *end)
 {
 	static const char *const known[] = {"sql", "plpgsql", "'sql'", "'plpgsql'", "\"sql\"", "\"plpgsql\""};
-	const char *behind;
+	const char *after;
 
 	p = skip_space(p, end);
 	if (p >= end)
 		return false;
-	behind = *p == '\'' || *p == '"' ? sql_quoted_end(p, end, false) : word_end(p, end);
+	after = *p == '\'' || *p == '"' ? sql_quoted_end(p, end, false) : word_end(p, end);
 	for (int i = 0; i < (int) lengthof(known); i++)
-		if (same_word(p, behind - p, known[i]))
+		if (same_word(p, after - p, known[i]))
 			return false;
 	return true;
 }
@@ -377,13 +377,13 @@ prepared_calls(Masker *m, const char *name, size_t n)
 		i += quoted && name[i] == '"';
 	}
 	s[k] = '\0';
-	if (m->lookups == 0 || strcmp(s, m->asked) != 0)
+	if (m->lookups == 0 || strcmp(s, m->looked_up) != 0)
 	{
 		if (m->lookups == MAX_LOOKUPS)
 			return true;
 		m->lookups++;
 		m->answer = m->prepared(s);
-		strcpy(m->asked, s);
+		strcpy(m->looked_up, s);
 	}
 	return m->answer;
 }
@@ -412,11 +412,11 @@ escaped_name_end(const char *name, const char *end)
 static const char *
 executed_name_end(const char *name, const char *end, bool *escaped)
 {
-	const char *behind = escaped_name_end(name, end);
+	const char *after = escaped_name_end(name, end);
 
-	*escaped = behind != NULL;
-	if (behind != NULL)
-		return behind;
+	*escaped = after != NULL;
+	if (after != NULL)
+		return after;
 	return name < end && *name == '"' ? sql_quoted_end(name, end, false) : word_end(name, end);
 }
 
@@ -425,17 +425,17 @@ static const char *
 after_execute(Masker *m, const char *p, const char *end)
 {
 	const char *name = skip_space(p, end);
-	const char *behind;
+	const char *after;
 	const char *next;
 	bool		escaped;
 
 	if (m->prepared == NULL || name >= end)
 		return p;
-	behind = executed_name_end(name, end, &escaped);
-	next = skip_space(behind, end);
-	if (behind == name || next >= end || *next != '(')
+	after = executed_name_end(name, end, &escaped);
+	next = skip_space(after, end);
+	if (after == name || next >= end || *next != '(')
 		return p;
-	return escaped || prepared_calls(m, name, behind - name) ? mask_arguments(m, next + 1, end) : p;
+	return escaped || prepared_calls(m, name, after - name) ? mask_arguments(m, next + 1, end) : p;
 }
 
 /*
@@ -456,12 +456,12 @@ after_flat_name(Masker *m, const char *p, const char *end)
 static void
 scan_flat(Masker *m, const char *p, const char *end)
 {
-	const char *behind;
+	const char *after;
 
-	while ((p = secret_name_find(p, end, &behind)) != NULL)
+	while ((p = secret_name_find(p, end, &after)) != NULL)
 	{
 		m->found = true;
-		p = after_flat_name(m, behind < end && *behind == '"' ? behind + 1 : behind, end);
+		p = after_flat_name(m, after < end && *after == '"' ? after + 1 : after, end);
 	}
 }
 
@@ -491,14 +491,14 @@ static const char *
 scan_dollars(Masker *m, const char *p, const char *end, int tag)
 {
 	const char *close = dollar_close(p, end, tag);
-	const char *behind = Min(close + tag, end);
+	const char *after = Min(close + tag, end);
 
 	if (!m->named || (m->code && m->depth < MAX_DEPTH && secret_names_within(&m->names, p, close) &&
 					  afford(&m->work, close - p) && names_in_code(p + tag, close, m->depth, &m->work, NULL)))
 		scan(m, p + tag, close);
 	else
-		replace(m, p, behind, secret_names_within(&m->names, p, close) ? "'" NAMED_MASK "'" : "'" MASK "'");
-	return behind;
+		replace(m, p, after, secret_names_within(&m->names, p, close) ? "'" NAMED_MASK "'" : "'" MASK "'");
+	return after;
 }
 
 /* Scan code. */
@@ -584,13 +584,13 @@ secret_in_long(const char *sql, SecretPrepared prepared)
 	{
 		const char *name = skip_space(p + 7, end);
 		bool		escaped;
-		const char *behind = executed_name_end(name, end, &escaped);
-		const char *next = skip_space(behind, end);
+		const char *after = executed_name_end(name, end, &escaped);
+		const char *next = skip_space(after, end);
 
 		if (next - p > BRIEF && !afford(&m.work, next - p))
 			return true;
-		if (behind > name && next < end && *next == '(' &&
-			(escaped || prepared_calls(&m, name, behind - name)))
+		if (after > name && next < end && *next == '(' &&
+			(escaped || prepared_calls(&m, name, after - name)))
 			return true;
 	}
 	return false;

@@ -131,7 +131,7 @@ run_last(const char *p, const char *end)
 }
 
 const char *
-secret_name_find(const char *p, const char *end, const char **behind)
+secret_name_find(const char *p, const char *end, const char **after)
 {
 	for (; p < end; p++)
 	{
@@ -143,7 +143,7 @@ secret_name_find(const char *p, const char *end, const char **behind)
 		if (c != '\\' && p[1] != '0' && p[1] != '+' && (p[1] | 0x20) != 'l' && p[1] != '\\' &&
 			(p[1] == '\0' || (p[2] != '0' && p[2] != '+')))
 			continue;
-		if ((*behind = secret_name_match(p, end)) != NULL)
+		if ((*after = secret_name_match(p, end)) != NULL)
 			return p;
 		/* a match from any backslash of the run would continue at the same place */
 		if (c == '\\')
@@ -182,16 +182,16 @@ may_have(const char *p, const char *end)
 bool
 secret_name_in(const char *p, const char *end)
 {
-	const char *behind;
+	const char *after;
 
-	return may_have(p, end) && secret_name_find(p, end, &behind) != NULL;
+	return may_have(p, end) && secret_name_find(p, end, &after) != NULL;
 }
 
 void
 secret_names_begin(SecretNames *n, const char *p, const char *end)
 {
 	n->end = end;
-	n->at = secret_name_find(p, end, &n->behind);
+	n->at = secret_name_find(p, end, &n->after);
 }
 
 bool
@@ -201,11 +201,11 @@ secret_names_within(SecretNames *n, const char *from, const char *to)
 	{
 		const char *next = n->at + 1;
 
-		if (n->at >= from && n->behind <= to)
+		if (n->at >= from && n->after <= to)
 			return true;
 		if (*n->at == '\\' && next < n->end && *next == '\\')
 			next = run_last(next, n->end);
-		n->at = secret_name_find(next, n->end, &n->behind);
+		n->at = secret_name_find(next, n->end, &n->after);
 	}
 	return false;
 }

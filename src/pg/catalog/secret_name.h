@@ -15,7 +15,7 @@
 const char *secret_name_match(const char *p, const char *end);
 
 /* Return the start of the next name, and its end in *behind; NULL if there is none. */
-const char *secret_name_find(const char *p, const char *end, const char **behind);
+const char *secret_name_find(const char *p, const char *end, const char **after);
 
 /*
  * Return true if the range has the name.  For a text that can't have it, this takes a fraction of a
@@ -27,7 +27,7 @@ bool		secret_name_in(const char *p, const char *end);
 typedef struct SecretNames
 {
 	const char *at;				/* the next name; NULL: there is none */
-	const char *behind;
+	const char *after;
 	const char *end;
 } SecretNames;
 

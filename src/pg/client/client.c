@@ -75,7 +75,7 @@ struct ClientCall
 	uint32		taken;			/* bytes read from the reply ring so far: the reply's tail cursor */
 	StringInfoData in;			/* reply bytes; frames not yet returned start at in.cursor */
 	StringInfoData frame;		/* the frame that was returned last */
-	uint32		unrung;			/* reply bytes taken since the engine was last notified */
+	uint32		unnotified;		/* reply bytes taken since the engine was last notified */
 	bool		final_read;		/* the final frame has been returned */
 	bool		broken;			/* the reply stream is invalid */
 	bool		damaged;		/* the stream is invalid because the slot's words were overwritten */
@@ -93,8 +93,8 @@ struct ClientCall
 	bool		loading;
 	TimestampTz loading_since;
 	double		progress;
-	double		told;			/* progress of the last NOTICE, -1 = none yet */
-	TimestampTz told_at;
+	double		reported;		/* progress of the last NOTICE, -1 = none yet */
+	TimestampTz reported_at;
 };
 
 /*
@@ -124,7 +124,7 @@ exit_callback(int code, Datum arg)
 	 */
 	if (vclient_exit != NULL)
 		vclient_exit();
-	vslot_release_all_mine();
+	vslot_release_all_own();
 }
 
 /* Cancel every call of this backend (before_shmem_exit). */
@@ -147,7 +147,7 @@ vcall_set_state(ClientCall *c, WireCallState to)
 
 /* Record how the call has ended, once.  reply: its final frame, or NULL. */
 static void
-tell_end(ClientCall *c, RequestEnd end, const CallFrame *reply)
+report_end(ClientCall *c, RequestEnd end, const CallFrame *reply)
 {
 	RequestEnded e = {
 		.end = end,.id = c->request_id,.model = c->model,
@@ -172,7 +172,7 @@ call_reset(void *arg)
 	ClientCall *c = arg;
 
 	if (c->slot >= 0 && !c->final_read && !c->noted)
-		tell_end(c, c->broken || (c->lost && !c->cancelled) ? REQUEST_FAILED : REQUEST_CANCELLED, NULL);
+		report_end(c, c->broken || (c->lost && !c->cancelled) ? REQUEST_FAILED : REQUEST_CANCELLED, NULL);
 	if (c->slot >= 0)
 	{
 		vslot_release(c->slot, c->gen, c->final_read ? VSLOT_FINISHED : VSLOT_CANCEL);
@@ -421,11 +421,11 @@ forget_conversation(ClientCall *c)
 	empty_buffer(&c->frame, c->cxt);
 	c->sent = 0;
 	c->taken = 0;
-	c->unrung = 0;
+	c->unnotified = 0;
 	c->final_read = c->broken = c->damaged = c->lost = c->cancelled = c->elsewhere = c->charged = false;
 	c->loading = false;
 	c->progress = 0;
-	c->told = -1;
+	c->reported = -1;
 	c->deadline = 0;
 }
 
@@ -639,10 +639,10 @@ pump_reply(ClientCall *c)
 	c->in.data[c->in.len] = '\0';
 	c->taken = tail + n;
 	atomic_store_explicit(&w->rep_tail, c->taken, memory_order_release);
-	c->unrung += n;
-	if (c->unrung < size / 4)
+	c->unnotified += n;
+	if (c->unnotified < size / 4)
 		return false;
-	c->unrung = 0;
+	c->unnotified = 0;
 	return true;
 }
 
@@ -909,10 +909,10 @@ vcall_next(ClientCall *c, CallFrame *f, ErrorData **err)
 		c->final_read = true;
 		vcall_set_state(c, WC_FINAL);
 		if (m.kind == WF_ERROR)
-			tell_end(c, REQUEST_FAILED, f); /* before the slot is released, as its counters are needed */
+			report_end(c, REQUEST_FAILED, f); /* before the slot is released, as its counters are needed */
 		vcall_end(c);
 		if (m.kind != WF_ERROR)
-			tell_end(c, REQUEST_DONE, f);
+			report_end(c, REQUEST_DONE, f);
 	}
 	if (m.kind == WF_ERROR)
 	{
@@ -929,25 +929,25 @@ vcall_next(ClientCall *c, CallFrame *f, ErrorData **err)
  * seconds.
  */
 bool
-vcall_tell_loading(ClientCall *c)
+vcall_report_loading(ClientCall *c)
 {
 	TimestampTz now;
 
 	if (!c->loading)
 		return false;
 	now = GetCurrentTimestamp();
-	if (c->told < 0 && !TimestampDifferenceExceeds(c->loading_since, now, LOADING_QUIET))
+	if (c->reported < 0 && !TimestampDifferenceExceeds(c->loading_since, now, LOADING_QUIET))
 		return true;
-	if (c->told < 0)
+	if (c->reported < 0)
 		ereport(NOTICE,
 				(errmsg("loading model \"%s\"", c->model)));
-	else if (c->progress > c->told && TimestampDifferenceExceeds(c->told_at, now, 5000))
+	else if (c->progress > c->reported && TimestampDifferenceExceeds(c->reported_at, now, 5000))
 		ereport(NOTICE,
 				(errmsg("loading model \"%s\": %d %%", c->model, (int) (c->progress * 100))));
 	else
 		return true;
-	c->told = c->progress;
-	c->told_at = now;
+	c->reported = c->progress;
+	c->reported_at = now;
 	return true;
 }
 
@@ -982,7 +982,7 @@ wait_or_late(ClientCall *c)
 		CHECK_FOR_INTERRUPTS();
 		if (vcall_poll(c))
 			return NULL;
-		if (vcall_tell_loading(c))
+		if (vcall_report_loading(c))
 			timeout = LOADING_QUIET;
 		late = vcall_check_deadline(c);
 		if (late != NULL)

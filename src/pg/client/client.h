@@ -119,14 +119,14 @@ void		vcall_wait(ClientCall *c);
 /*
  * For a loop that waits for many calls with vcall_poll() instead of vcall_wait().
  *
- * vcall_tell_loading(): send the NOTICE about a model that is being loaded, if one is due; return
+ * vcall_report_loading(): send the NOTICE about a model that is being loaded, if one is due; return
  * true if the caller has to call again after LOADING_QUIET ms.  vcall_time_left(): return the ms
  * until the deadline, at most `most`.  vcall_check_deadline(): after the deadline, end the call and
  * return the error (for ThrowErrorData), else return NULL.  vcall_time_from_now(): start the timeout
  * of a call that was begun without timeout_ms.
  */
 #define LOADING_QUIET	100		/* ms that a load may take before the first NOTICE */
-bool		vcall_tell_loading(ClientCall *c);
+bool		vcall_report_loading(ClientCall *c);
 long		vcall_time_left(const ClientCall *c, long most);
 ErrorData  *vcall_check_deadline(ClientCall *c);
 void		vcall_time_from_now(ClientCall *c, int timeout_ms);
@@ -187,7 +187,7 @@ Oid			vclient_login_role(void);
  * *window.  role: the request's; a job worker has looked up its budget when it made the request.
  */
 Oid			vclient_cost_limits(Oid role, double *most, CostWindow *window);
-bool		vclient_is_for_others(void);
+bool		vclient_is_background(void);
 /* Append the DATABASE, ROLE and SESSION fields, and those that the scheduler needs. */
 void		vclient_put_identity(WireOut *o);
 

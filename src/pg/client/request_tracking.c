@@ -69,7 +69,7 @@ note_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	PG_END_TRY();
 	/* errors of requests from expressions of DO and CALL */
 	if (context == PROCESS_UTILITY_TOPLEVEL)
-		on_error_tell();
+		on_error_report();
 }
 
 /* Return the query id as pg_stat_statements has it; 0 = not computed. */
@@ -344,7 +344,7 @@ settle(RequestTracking *n, const char *model, RequestEnd end, const RequestFigur
 
 	if (n->remote && end == REQUEST_DONE && t.prompt == 0 && t.output == 0)
 	{
-		t.prompt = cost_prompt_guess(&n->cost);
+		t.prompt = cost_prompt_estimate(&n->cost);
 		t.output = (r->text_bytes + 3) / 4;
 	}
 	cost_settle(&n->cost, model, &t);

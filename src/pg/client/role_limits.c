@@ -39,7 +39,7 @@ typedef struct RoleLimits
 	CostWindow	cost_window;
 } RoleLimits;
 
-static bool for_others;
+static bool background;
 
 typedef struct OwnerCost
 {
@@ -53,7 +53,7 @@ static HTAB *owner_costs = NULL;
 void
 vclient_set_background(void)
 {
-	for_others = true;
+	background = true;
 }
 
 /* Return true if the HTTP server sends the request, as the role of an API key. */
@@ -151,18 +151,18 @@ account_role(RoleLimits *l)
 	*l = (RoleLimits) {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute,
 					   vllm_role_max_tokens, vllm_role_limit_timeout,
 	vllm_role_max_cost, cost_window(vllm_role_cost_window)};
-	if (!for_others && !is_http_server())
+	if (!background && !is_http_server())
 		return GetSessionUserId();
 	limits_of(l, GetUserId());
-	if (for_others)
+	if (background)
 		l->max_requests = l->tokens_per_minute = 0;
 	return GetUserId();
 }
 
 bool
-vclient_is_for_others(void)
+vclient_is_background(void)
 {
-	return for_others;
+	return background;
 }
 
 /*
@@ -187,11 +187,11 @@ remember_cost(Oid role, const RoleLimits *l)
 Oid
 vclient_cost_limits(Oid role, double *most, CostWindow *window)
 {
-	OwnerCost  *o = for_others && owner_costs != NULL ? hash_search(owner_costs, &role, HASH_FIND, NULL) :
+	OwnerCost  *o = background && owner_costs != NULL ? hash_search(owner_costs, &role, HASH_FIND, NULL) :
 		NULL;
 	RoleLimits	l = {.max_cost = o != NULL ? o->most : 0,.cost_window = o != NULL ? o->window : COST_MONTH};
 
-	if (!for_others)
+	if (!background)
 		role = account_role(&l);
 	*most = l.max_cost;
 	*window = l.cost_window;
@@ -210,7 +210,7 @@ vclient_role_max_tokens(void)
 Oid
 vclient_login_role(void)
 {
-	if (for_others)
+	if (background)
 		return InvalidOid;
 	return is_http_server() ? GetUserId() : GetSessionUserId();
 }
@@ -223,7 +223,7 @@ vclient_limited_role(void)
 	Oid			role = GetSessionUserId();
 
 	/* limits don't make a job worker's requests wait */
-	if (for_others)
+	if (background)
 		return InvalidOid;
 	if (is_http_server())
 		role = account_role(&l);
@@ -237,9 +237,9 @@ vclient_put_account(WireOut *o)
 	Oid			role = account_role(&l);
 
 	wire_put_int(o, WTAG_LOGIN, role);
-	if (for_others)
+	if (background)
 		remember_cost(role, &l);
-	if (vllm_background || for_others)
+	if (vllm_background || background)
 		wire_put_int(o, WTAG_BACKGROUND, 1);
 	if (l.weight != 100)
 		wire_put_int(o, WTAG_ROLE_WEIGHT, l.weight);

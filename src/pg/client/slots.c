@@ -498,7 +498,7 @@ write_words(int slot, bool cancel)
 	WireSlot   *w = slot_of(slot);
 
 	o->gen++;
-	o->rung = false;
+	o->notified = false;
 	vslot_set_polling(slot, false);
 	atomic_store_explicit(&w->gen, o->gen, memory_order_relaxed);
 	/* no other process writes it now; a damaged value can't equal this generation */
@@ -522,7 +522,7 @@ write_words(int slot, bool cancel)
 }
 
 void
-vslot_ask_again_locked(int slot)
+vslot_new_generation_locked(int slot)
 {
 	write_words(slot, true);
 }
@@ -765,18 +765,18 @@ vslot_release(int slot, uint32 gen, VslotEnd end)
 {
 	VllmShared *s = vllm_shared;
 	VllmOwner  *o = &s->owners[slot];
-	bool		tell = false;
+	bool		notify = false;
 
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	if (o->kind == VO_OWNED && o->gen == gen && o->pid == MyProcPid)
-		tell = slot_release(slot, end);
+		notify = slot_release(slot, end);
 	LWLockRelease(s->lock);
-	if (tell)
+	if (notify)
 		vslot_ring_engine(slot);
 }
 
 void
-vslot_release_all_mine(void)
+vslot_release_all_own(void)
 {
 	VllmShared *s = vllm_shared;
 
@@ -821,9 +821,9 @@ static bool
 push_own(int slot)
 {
 	VllmOwner  *o = &vllm_shared->owners[slot];
-	bool		first = !o->rung;
+	bool		first = !o->notified;
 
-	o->rung = true;
+	o->notified = true;
 	return push_attention(slot, o->side, first);
 }
 
@@ -987,7 +987,7 @@ drop_forgets(bool remote)
 }
 
 void
-vslot_engine_gone_locked(int side)
+vslot_engine_ended_locked(int side)
 {
 	VllmShared *s = vllm_shared;
 	WireHeader *h = header(side);

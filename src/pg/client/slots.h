@@ -79,7 +79,7 @@ typedef enum VslotEnd
 void		vslot_release(int slot, uint32 gen, VslotEnd end);
 
 /* Release everything that this backend has: its place in the queue and its slots. */
-void		vslot_release_all_mine(void);
+void		vslot_release_all_own(void);
 
 /* Notify the engine of the slot. */
 void		vslot_ring_engine(int slot);
@@ -103,7 +103,7 @@ void		vslot_listening(void);
 /* Pop the to_worker ring: wake owners, reap zombies.  Return the number of slots seen. */
 int			vslot_drain_wakes(int side);
 /* Find slots whose words in the arena are damaged, and repair them; runs once a second (slot_care.c). */
-void		vslot_care_turn(void);
+void		vslot_care_poll(void);
 /* Free every zombie that the engine has closed (or that is LOST). */
 void		vslot_reap_zombies(void);
 /*
@@ -111,7 +111,7 @@ void		vslot_reap_zombies(void);
  * to forget, and wake the owners.  The caller holds the lock, and no engine process is alive on that
  * side.
  */
-void		vslot_engine_gone_locked(int side);
+void		vslot_engine_ended_locked(int side);
 /* Return true if any slot has a conversation on that side.  The caller holds the lock. */
 bool		vslot_side_in_use_locked(int side);
 
@@ -122,7 +122,7 @@ bool		vslot_side_in_use_locked(int side);
  * slot only the release of the new generation, not of the old one.  The caller holds the lock, and
  * rings.
  */
-void		vslot_ask_again_locked(int slot);
+void		vslot_new_generation_locked(int slot);
 /* Notify the engine of the slot even if the arena says that it was notified already. */
 void		vslot_ring_anyhow(int slot, int side);
 

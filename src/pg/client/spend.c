@@ -3,7 +3,7 @@
  *	  Costs of requests to models with prices: accounts and budgets.
  *
  * There is an account for each role, database and model, in shared memory.  Each role also has a
- * purse with the sums it has spent today, this month (in UTC) and ever, over all databases.  The role
+ * spend entry with the sums it has spent today, this month (in UTC) and ever, over all databases.  The role
  * is the one whose limits a request counts for (role_limits.c).  The supervisor writes all of this to
  * a file, so it survives restarts, and crashes except for the last seconds.
  *
@@ -55,7 +55,7 @@ PG_FUNCTION_INFO_V1(llm_cost_reset);
 #define SAVE_MS		10000
 #define UNIT		INT64CONST(1000000000000)
 /* max_tokens if the caller gives none and vllm.default_max_tokens is 0 */
-#define GUESS_TOKENS 1024
+#define ESTIMATE_TOKENS 1024
 
 double		vllm_max_cost;
 double		vllm_role_max_cost;
@@ -81,13 +81,13 @@ typedef struct CostAccount
 	TimestampTz since;
 } CostAccount;
 
-typedef struct CostPurse
+typedef struct RoleSpend
 {
 	Oid			role;
 	int64		spent[COST_WINDOWS];
 	int64		began[COST_WINDOWS];	/* number of the day, of the month; 0 */
 	int64		reserved;
-} CostPurse;
+} RoleSpend;
 
 typedef struct CostShared
 {
@@ -97,7 +97,7 @@ typedef struct CostShared
 
 static CostShared *shared = NULL;
 static HTAB *accounts = NULL;
-static HTAB *purses = NULL;
+static HTAB *role_spends = NULL;
 
 /* Sums of the statement that the client has sent. */
 static struct
@@ -174,7 +174,7 @@ cost_shared_size(void)
 {
 	return add_size(MAXALIGN(sizeof(CostShared)),
 					add_size(hash_estimate_size(vllm_stat_max, sizeof(CostAccount)),
-							 hash_estimate_size(vllm_stat_max, sizeof(CostPurse))));
+							 hash_estimate_size(vllm_stat_max, sizeof(RoleSpend))));
 }
 
 /*
@@ -200,12 +200,12 @@ account(const CostKey *key)
 	return a;
 }
 
-/* Return the role's purse, with its windows brought up to date; NULL if the table is full. */
-static CostPurse *
-purse(Oid role)
+/* Return the role's spend entry, with its windows brought up to date; NULL if the table is full. */
+static RoleSpend *
+role_spend(Oid role)
 {
 	bool		found = true;
-	CostPurse  *p = hash_search(purses, &role, hash_get_num_entries(purses) < vllm_stat_max
+	RoleSpend  *p = hash_search(role_spends, &role, hash_get_num_entries(role_spends) < vllm_stat_max
 								? HASH_ENTER_NULL : HASH_FIND, &found);
 
 	if (p != NULL && !found)
@@ -222,19 +222,19 @@ purse(Oid role)
 static bool
 is_full_for(Oid role)
 {
-	return hash_get_num_entries(purses) >= vllm_stat_max &&
-		hash_search(purses, &role, HASH_FIND, NULL) == NULL;
+	return hash_get_num_entries(role_spends) >= vllm_stat_max &&
+		hash_search(role_spends, &role, HASH_FIND, NULL) == NULL;
 }
 
 /*
- * Return the roles that have purses; NULL if there is room.  If this transaction has written, it may
- * have dropped a role and be rolled back, so no purse may be removed.
+ * Return the roles that have spend entries; NULL if there is room.  If this transaction has written, it may
+ * have dropped a role and be rolled back, so no spend entry may be removed.
  */
 static Oid *
 roles_if_full(Oid role, int *n)
 {
 	HASH_SEQ_STATUS scan;
-	CostPurse  *p;
+	RoleSpend  *p;
 	Oid		   *roles = NULL;
 
 	*n = 0;
@@ -243,8 +243,8 @@ roles_if_full(Oid role, int *n)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	if (is_full_for(role))
 	{
-		roles = palloc(sizeof(Oid) * hash_get_num_entries(purses));
-		hash_seq_init(&scan, purses);
+		roles = palloc(sizeof(Oid) * hash_get_num_entries(role_spends));
+		hash_seq_init(&scan, role_spends);
 		while ((p = hash_seq_search(&scan)) != NULL)
 			roles[(*n)++] = p->role;
 	}
@@ -257,21 +257,21 @@ void
 cost_make_room(Oid role)
 {
 	int			n,
-				gone = 0;
+				n_dropped = 0;
 	Oid		   *roles;
 
 	if (shared == NULL || (roles = roles_if_full(role, &n)) == NULL)
 		return;
 	for (int i = 0; i < n; i++)
 		if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(roles[i])))
-			roles[gone++] = roles[i];
+			roles[n_dropped++] = roles[i];
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < gone; i++)
+	for (int i = 0; i < n_dropped; i++)
 	{
-		CostPurse  *p = hash_search(purses, &roles[i], HASH_FIND, NULL);
+		RoleSpend  *p = hash_search(role_spends, &roles[i], HASH_FIND, NULL);
 
 		if (p != NULL && p->reserved == 0)
-			(void) hash_search(purses, &roles[i], HASH_REMOVE, NULL);
+			(void) hash_search(role_spends, &roles[i], HASH_REMOVE, NULL);
 	}
 	LWLockRelease(shared->lock);
 	pfree(roles);
@@ -283,7 +283,7 @@ static bool
 load_entries(FILE *file, uint32 na, uint32 np)
 {
 	CostAccount a;
-	CostPurse	p;
+	RoleSpend	p;
 
 	for (uint32 i = 0; i < na; i++)
 	{
@@ -298,12 +298,12 @@ load_entries(FILE *file, uint32 na, uint32 np)
 	}
 	for (uint32 i = 0; i < np; i++)
 	{
-		CostPurse  *to;
+		RoleSpend  *to;
 
 		if (fread(&p, sizeof(p), 1, file) != 1)
 			return false;
 		p.reserved = 0;
-		to = hash_search(purses, &p.role, HASH_ENTER_NULL, NULL);
+		to = hash_search(role_spends, &p.role, HASH_ENTER_NULL, NULL);
 		if (to != NULL)
 			*to = p;
 	}
@@ -320,7 +320,7 @@ load(void)
 	if (file == NULL)
 		return;
 	if (fread(head, sizeof(head), 1, file) != 1 || head[0] != COST_MAGIC || head[1] != sizeof(CostAccount) ||
-		head[2] != sizeof(CostPurse) || !load_entries(file, head[3], head[4]))
+		head[2] != sizeof(RoleSpend) || !load_entries(file, head[3], head[4]))
 		ereport(LOG, (errmsg("file \"%s\" is damaged or of another version: accounts of LLM requests start "
 							 "at zero", COST_FILE)));
 	FreeFile(file);
@@ -330,9 +330,9 @@ load(void)
 static void
 save(void)
 {
-	uint32		head[5] = {COST_MAGIC, sizeof(CostAccount), sizeof(CostPurse)};
+	uint32		head[5] = {COST_MAGIC, sizeof(CostAccount), sizeof(RoleSpend)};
 	CostAccount *a;
-	CostPurse  *p;
+	RoleSpend  *p;
 	HASH_SEQ_STATUS scan;
 	void	   *e;
 	FILE	   *file;
@@ -340,13 +340,13 @@ save(void)
 
 	LWLockAcquire(shared->lock, LW_SHARED);
 	a = palloc(sizeof(CostAccount) * Max(hash_get_num_entries(accounts), 1));
-	p = palloc(sizeof(CostPurse) * Max(hash_get_num_entries(purses), 1));
+	p = palloc(sizeof(RoleSpend) * Max(hash_get_num_entries(role_spends), 1));
 	hash_seq_init(&scan, accounts);
 	while ((e = hash_seq_search(&scan)) != NULL)
 		a[head[3]++] = *(CostAccount *) e;
-	hash_seq_init(&scan, purses);
+	hash_seq_init(&scan, role_spends);
 	while ((e = hash_seq_search(&scan)) != NULL)
-		p[head[4]++] = *(CostPurse *) e;
+		p[head[4]++] = *(RoleSpend *) e;
 	LWLockRelease(shared->lock);
 	file = AllocateFile(COST_FILE ".tmp", PG_BINARY_W);
 	ok = file != NULL && fwrite(head, sizeof(head), 1, file) == 1 &&
@@ -361,7 +361,7 @@ save(void)
 }
 
 void
-cost_turn(void)
+cost_poll(void)
 {
 	static uint64 saved;
 	static TimestampTz at;
@@ -391,14 +391,14 @@ void
 cost_shared_init(void)
 {
 	HASHCTL		a = {.keysize = sizeof(CostKey),.entrysize = sizeof(CostAccount)};
-	HASHCTL		p = {.keysize = sizeof(Oid),.entrysize = sizeof(CostPurse)};
+	HASHCTL		p = {.keysize = sizeof(Oid),.entrysize = sizeof(RoleSpend)};
 	static const CostKey others = {0};
 	bool		found;
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	shared = ShmemInitStruct("vllm_pg costs", sizeof(CostShared), &found);
 	accounts = ShmemInitHash("vllm_pg accounts", vllm_stat_max, vllm_stat_max, &a, HASH_ELEM | HASH_BLOBS);
-	purses = ShmemInitHash("vllm_pg purses", vllm_stat_max, vllm_stat_max, &p, HASH_ELEM | HASH_BLOBS);
+	role_spends = ShmemInitHash("vllm_pg purses", vllm_stat_max, vllm_stat_max, &p, HASH_ELEM | HASH_BLOBS);
 	if (!found)
 	{
 		shared->lock = &GetNamedLWLockTranche("vllm_pg_cost")->lock;
@@ -505,13 +505,13 @@ all_bytes(const SpendRecord *n)
 }
 
 int64
-cost_prompt_guess(const SpendRecord *n)
+cost_prompt_estimate(const SpendRecord *n)
 {
 	return times(n->prompt_ids, prompt_times(n)) + (int64) ceil((double) all_bytes(n) * n->tokens_a_byte);
 }
 
 int64
-cost_output_guess(const SpendRecord *n, WireKind kind)
+cost_output_estimate(const SpendRecord *n, WireKind kind)
 {
 	/* in a dialect whose completions can't be empty, each choice costs one output token */
 	if (kind == WK_LOGPROBS && n->remote)
@@ -519,7 +519,7 @@ cost_output_guess(const SpendRecord *n, WireKind kind)
 	if ((kind != WK_GENERATE && kind != WK_API) || n->vectors)
 		return 0;
 	return times(n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens :
-				 GUESS_TOKENS, n->answers);
+				 ESTIMATE_TOKENS, n->answers);
 }
 
 /* ---- budgets ---- */
@@ -552,21 +552,21 @@ has_room(int64 limit, int64 spent, int64 reserved, int64 estimate)
 	return add(add(spent, reserved), estimate) <= limit;
 }
 
-/* Reserve the estimate in the role's purse, up to its budget (0: no limit). */
+/* Reserve the estimate in the role's spend entry, up to its budget (0: no limit). */
 static bool
 reserve_of_role(SpendRecord *n, int64 estimate, double most, CostWindow w, bool wait)
 {
 	int64		limit = units(most);
 	int64		spent = 0,
 				reserved = 0;
-	CostPurse  *p;
+	RoleSpend  *p;
 	bool		ok;
 
 	if (most <= 0)
 		return true;
 	cost_make_room(n->role);
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-	p = purse(n->role);
+	p = role_spend(n->role);
 	ok = p != NULL && has_room(limit, p->spent[w], p->reserved, estimate);
 	if (p != NULL)
 	{
@@ -644,10 +644,10 @@ cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait)
 		n->role = role;
 	if (most > 0 || vllm_max_cost > 0)
 		cost_learn(n, model != NULL ? model : "");
-	estimate = add(times(cost_prompt_guess(n), n->input), times(cost_output_guess(n, kind), n->output));
+	estimate = add(times(cost_prompt_estimate(n), n->input), times(cost_output_estimate(n, kind), n->output));
 	this_statement();
 	n->statement = statement.began;
-	if (vllm_max_cost > 0 && !vclient_is_for_others() && !has_room(units(vllm_max_cost), statement.spent,
+	if (vllm_max_cost > 0 && !vclient_is_background() && !has_room(units(vllm_max_cost), statement.spent,
 																   statement.reserved, estimate))
 	{
 		if (wait)
@@ -666,9 +666,9 @@ cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait)
 	return true;
 }
 
-/* Release the reservation.  The caller holds the lock if the role's purse has a part in it. */
+/* Release the reservation.  The caller holds the lock if the role's spend entry has a part in it. */
 static void
-give_back(SpendRecord *n, CostPurse *p)
+give_back(SpendRecord *n, RoleSpend *p)
 {
 	if (n->role_reserved && p != NULL)
 		p->reserved = Max(p->reserved - n->reserved, 0);
@@ -686,7 +686,7 @@ cost_release(SpendRecord *n)
 	if (n->role_reserved && MyProc != NULL)
 	{
 		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
-		give_back(n, purse(n->role));
+		give_back(n, role_spend(n->role));
 		LWLockRelease(shared->lock);
 	}
 	else
@@ -697,7 +697,7 @@ static int64
 cost_of(const SpendRecord *n, const CostTokens *t)
 {
 	int64		cached = Min(t->cached, t->prompt);
-	int64		prompt = t->prompt > 0 ? t->prompt : cost_prompt_guess(n);
+	int64		prompt = t->prompt > 0 ? t->prompt : cost_prompt_estimate(n);
 
 	return add(add(times(t->prompt - cached, n->input), times(cached, n->cached)),
 			   add(times(t->output, n->output), times(t->charged_tries, times(prompt, n->input))));
@@ -714,7 +714,7 @@ cost_settle(SpendRecord *n, const char *model, const CostTokens *t)
 {
 	CostKey		key = key_of(n, model);
 	CostAccount *a;
-	CostPurse  *p;
+	RoleSpend  *p;
 
 	if (!n->priced || shared == NULL || MyProc == NULL)
 		return;
@@ -732,7 +732,7 @@ cost_settle(SpendRecord *n, const char *model, const CostTokens *t)
 		a->prompt_bytes += all_bytes(n);
 		a->bytes_tokens += t->prompt;
 	}
-	p = purse(n->role);
+	p = role_spend(n->role);
 	for (int w = 0; p != NULL && w < COST_WINDOWS; w++)
 		p->spent[w] = add(p->spent[w], n->cost);
 	give_back(n, p);
@@ -872,15 +872,15 @@ Datum
 llm_budget_list(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	CostPurse  *all;
+	RoleSpend  *all;
 	int			n;
 
 	require_shared();
 	InitMaterializedSRF(fcinfo, 0);
-	all = copy_of(purses, sizeof(CostPurse), &n);
+	all = copy_of(role_spends, sizeof(RoleSpend), &n);
 	for (int i = 0; i < n; i++)
 	{
-		const CostPurse *p = &all[i];
+		const RoleSpend *p = &all[i];
 		Datum		v[5];
 		bool		nulls[5] = {false};
 
@@ -903,7 +903,7 @@ llm_cost_reset(PG_FUNCTION_ARGS)
 	Oid			role = all ? InvalidOid : PG_GETARG_OID(0);
 	HASH_SEQ_STATUS scan;
 	CostAccount *a;
-	CostPurse  *p;
+	RoleSpend  *p;
 	int64		n = 0;
 
 	require_shared();
@@ -917,10 +917,10 @@ llm_cost_reset(PG_FUNCTION_ARGS)
 				(void) hash_search(accounts, &a->key, HASH_REMOVE, NULL);
 			n++;
 		}
-	hash_seq_init(&scan, purses);
+	hash_seq_init(&scan, role_spends);
 	while ((p = hash_seq_search(&scan)) != NULL)
 		if ((all || p->role == role) && p->reserved == 0)
-			(void) hash_search(purses, &p->role, HASH_REMOVE, NULL);
+			(void) hash_search(role_spends, &p->role, HASH_REMOVE, NULL);
 		else if (all || p->role == role)
 			memset(p->spent, 0, sizeof(p->spent));
 	shared->changes++;

@@ -63,11 +63,11 @@ void		cost_note_begin(SpendRecord *n);
 void		cost_note_field(SpendRecord *n, const WireField *f);
 /* spend_api_body.c: read the message's API_BODY, if the model has prices */
 void		cost_note_body(SpendRecord *n, const char *s, Size len);
-/* Set the record's tokens per byte from the account.  cost_prompt_guess(): estimate the prompt tokens. */
+/* Set the record's tokens per byte from the account.  cost_prompt_estimate(): estimate the prompt tokens. */
 void		cost_learn(SpendRecord *n, const char *model);
-int64		cost_prompt_guess(const SpendRecord *n);
+int64		cost_prompt_estimate(const SpendRecord *n);
 /* Return the most tokens that may be generated. */
-int64		cost_output_guess(const SpendRecord *n, WireKind kind);
+int64		cost_output_estimate(const SpendRecord *n, WireKind kind);
 /* Return the cost of the tokens, in the currency. */
 double		cost_money(const SpendRecord *n, const CostTokens *t);
 
@@ -116,7 +116,7 @@ void		cost_shared_init(void);
  * Called by the supervisor: write the accounts to their file, so that a crash loses only the last
  * seconds.
  */
-void		cost_turn(void);
+void		cost_poll(void);
 
 /* settings */
 extern double vllm_max_cost;

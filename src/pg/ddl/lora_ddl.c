@@ -37,7 +37,7 @@ PG_FUNCTION_INFO_V1(llm_unload_lora);
 
 /* Send a message about an adapter of m and wait until the engine has processed it; pin < 0: not given. */
 static void
-tell_engine(WireKind kind, const ModelRow *m, int pin)
+notify_engine(WireKind kind, const ModelRow *m, int pin)
 {
 	StringInfoData body;
 	WireOut		out;
@@ -61,13 +61,13 @@ static void
 check_files(ModelRow *m, LoraRow *l)
 {
 	m->lora = l;
-	tell_engine(WK_LORA_CHECK, m, -1);
+	notify_engine(WK_LORA_CHECK, m, -1);
 }
 
 /* ---- arguments ---- */
 
 static bool
-goes_up(const char *path)
+has_parent_dir(const char *path)
 {
 	for (const char *p = path; (p = strstr(p, "..")) != NULL; p += 2)
 		if ((p == path || p[-1] == '/') && (p[2] == '\0' || p[2] == '/'))
@@ -80,7 +80,7 @@ static char *
 check_path(char *path)
 {
 	catalog_check_absolute(path);
-	if (goes_up(path))
+	if (has_parent_dir(path))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("path \"%s\" must not contain \"..\"", path)));
@@ -286,7 +286,7 @@ loadable(const char *name)
 void
 lora_load(const char *name, int pin)
 {
-	tell_engine(WK_LORA_LOAD, loadable(name), pin);
+	notify_engine(WK_LORA_LOAD, loadable(name), pin);
 }
 
 /* llm_load_lora(name text, pin bool) */
@@ -301,6 +301,6 @@ llm_load_lora(PG_FUNCTION_ARGS)
 Datum
 llm_unload_lora(PG_FUNCTION_ARGS)
 {
-	tell_engine(WK_LORA_UNLOAD, loadable(model_arg(fcinfo, 0, "adapter name")), -1);
+	notify_engine(WK_LORA_UNLOAD, loadable(model_arg(fcinfo, 0, "adapter name")), -1);
 	PG_RETURN_VOID();
 }

@@ -64,7 +64,7 @@ member(JsonbContainer *object, const char *name)
 
 /* Return NULL if no engine serves. */
 static Jsonb *
-ask_engine(void)
+query_engine(void)
 {
 	StringInfoData body;
 	WireOut		out;
@@ -89,7 +89,7 @@ ask_engine(void)
 static List *
 engine_list(void)
 {
-	Jsonb	   *jb = ask_engine();
+	Jsonb	   *jb = query_engine();
 	List	   *list = NIL;
 
 	if (jb == NULL || !JB_ROOT_IS_ARRAY(jb))

@@ -74,7 +74,7 @@ optional_arg(FunctionCallInfo fcinfo, int arg)
 
 /* Send a message about a model and wait until the engine has processed it. */
 static void
-tell_engine(WireKind kind, const ModelRow *m)
+notify_engine(WireKind kind, const ModelRow *m)
 {
 	StringInfoData body;
 	WireOut		out;
@@ -293,7 +293,7 @@ llm_drop_model(PG_FUNCTION_ARGS)
 Datum
 llm_load_model(PG_FUNCTION_ARGS)
 {
-	tell_engine(WK_MODEL_LOAD, catalog_model_for_owner(model_arg(fcinfo, 0, "model name")));
+	notify_engine(WK_MODEL_LOAD, catalog_model_for_owner(model_arg(fcinfo, 0, "model name")));
 	PG_RETURN_VOID();
 }
 
@@ -304,7 +304,7 @@ llm_unload_model(PG_FUNCTION_ARGS)
 	ModelRow   *m = catalog_model_for_owner(model_arg(fcinfo, 0, "model name"));
 
 	catalog_require_local(m, "llm_unload_model()");
-	tell_engine(WK_MODEL_UNLOAD, m);
+	notify_engine(WK_MODEL_UNLOAD, m);
 	PG_RETURN_VOID();
 }
 

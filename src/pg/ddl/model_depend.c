@@ -46,7 +46,7 @@
 #include "pg/util/own_call.h"
 
 /* objects that a DETAIL names; the others are counted, as by PostgreSQL's DROP */
-#define MAX_TOLD	100
+#define MAX_REPORTED 100
 
 typedef struct User
 {
@@ -177,22 +177,22 @@ users_of(const char *name)
 
 /* ---- refusing ---- */
 
-typedef struct Told
+typedef struct Reported
 {
 	StringInfoData client;
 	StringInfoData log;
 	int			n;				/* objects that the client is told */
 	int			hidden;
 	int			all;
-} Told;
+} Reported;
 
 static void
-tell(Told *t, const char *what, bool seen, const char *on)
+report(Reported *t, const char *what, bool seen, const char *on)
 {
 	if (t->all++ > 0)
 		appendStringInfoChar(&t->log, '\n');
 	appendStringInfo(&t->log, "%s depends on %s", what, on);
-	if (!seen || t->n >= MAX_TOLD)
+	if (!seen || t->n >= MAX_REPORTED)
 	{
 		t->hidden++;
 		return;
@@ -203,7 +203,7 @@ tell(Told *t, const char *what, bool seen, const char *on)
 }
 
 static void
-tell_users(Told *t, const char *name)
+report_users(Reported *t, const char *name)
 {
 	char	   *on = psprintf("%s \"%s\"", catalog_find(name) != NULL ? "model" : "adapter", name);
 	ListCell   *lc;
@@ -212,15 +212,15 @@ tell_users(Told *t, const char *name)
 	{
 		const User *u = lfirst(lc);
 
-		tell(t, u->what, u->seen, on);
+		report(t, u->what, u->seen, on);
 	}
 }
 
 /* ERROR if any object uses it.  what: "model" or "adapter", name: its name */
 static void
-refuse_users(Told *t, const char *what, const char *function, const char *name)
+refuse_users(Reported *t, const char *what, const char *function, const char *name)
 {
-	tell_users(t, name);
+	report_users(t, name);
 	if (t->all == 0)
 		return;
 	if (t->hidden > 0)
@@ -236,10 +236,10 @@ refuse_users(Told *t, const char *what, const char *function, const char *name)
 					 quote_literal_cstr(name))));
 }
 
-static Told
-told_new(void)
+static Reported
+reported_new(void)
 {
-	Told		t = {.n = 0};
+	Reported	t = {.n = 0};
 
 	initStringInfo(&t.client);
 	initStringInfo(&t.log);
@@ -249,7 +249,7 @@ told_new(void)
 void
 depend_refuse(const ModelRow *m)
 {
-	Told		t = told_new();
+	Reported	t = reported_new();
 	char	   *on = psprintf("model \"%s\"", m->name);
 	ListCell   *lc;
 
@@ -258,8 +258,8 @@ depend_refuse(const ModelRow *m)
 	{
 		const char *name = ((const LoraRow *) lfirst(lc))->name;
 
-		tell(&t, psprintf("adapter \"%s\"", name), true, on);
-		tell_users(&t, name);
+		report(&t, psprintf("adapter \"%s\"", name), true, on);
+		report_users(&t, name);
 	}
 	refuse_users(&t, "model", "llm_drop_model", m->name);
 }
@@ -267,7 +267,7 @@ depend_refuse(const ModelRow *m)
 void
 depend_refuse_lora(const char *name)
 {
-	Told		t = told_new();
+	Reported	t = reported_new();
 
 	catalog_lock_drop(name);
 	refuse_users(&t, "adapter", "llm_drop_lora", name);

@@ -237,7 +237,7 @@ free_choice(ChatRound *run)
 
 /* Run one round and add the output to the conversation; return NULL if an error is to be NULL. */
 static const JsonNode *
-ask(ChatRound *run)
+call_model(ChatRound *run)
 {
 	Datum		answer;
 	const JsonNode *tree;
@@ -520,7 +520,7 @@ llm_chat_run(PG_FUNCTION_ARGS)
 	prepare_chat(&run, fcinfo, tools_json(&run));
 	for (int round = 1;; round++)
 	{
-		const JsonNode *answer = ask(&run);
+		const JsonNode *answer = call_model(&run);
 		const JsonNode *calls;
 		const char *reason;
 

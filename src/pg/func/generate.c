@@ -267,7 +267,7 @@ next_of_stream(GenerateStream *s, MemoryContext cxt, CallFrame *f)
 									 s->request.body.len) ||
 			!route_next(&s->route, s->request.body.data, s->request.body.len, &next, model))
 		{
-			route_tell(&s->route, err);
+			route_add_detail(&s->route, err);
 			ThrowErrorData(err);
 		}
 		vcall_end(s->call);

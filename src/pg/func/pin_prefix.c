@@ -69,7 +69,7 @@ pin_result(const Reply *reply, Oid rettype, bool *isnull)
  * nothing is pinned.
  */
 static JsonbContainer *
-ask_engine(void)
+query_engine(void)
 {
 	text	   *list;
 	Datum		json;
@@ -141,7 +141,7 @@ emit(ReturnSetInfo *rsinfo, JsonbContainer *list, uint32 i, Oid role)
 Datum
 llm_pin_list(PG_FUNCTION_ARGS)
 {
-	JsonbContainer *list = ask_engine();
+	JsonbContainer *list = query_engine();
 	uint32		n = list != NULL ? JsonContainerSize(list) : 0;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -164,7 +164,7 @@ llm_unpin_id(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	list = ask_engine();
+	list = query_engine();
 	n = list != NULL ? JsonContainerSize(list) : 0;
 	for (uint32 i = 0; i < n; i++)
 	{

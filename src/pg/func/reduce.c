@@ -67,7 +67,7 @@ typedef void (*MakeRequest) (Reduce *d, int i, SqlRequest *r);
 
 /* Make n requests and return their values in order.  Return false and the first error in *err. */
 static bool
-ask_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, ErrorData **err)
+call_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, ErrorData **err)
 {
 	BatchRequest **q = palloc0(sizeof(BatchRequest *) * n);
 	MemoryContext tmp = AllocSetContextCreate(CurrentMemoryContext, "LLM request", ALLOCSET_DEFAULT_SIZES);
@@ -174,7 +174,7 @@ count_parts(Reduce *d, ErrorData **err)
 {
 	Datum	   *counted = palloc(sizeof(Datum) * d->n);
 
-	if (!ask_all(d, &count_func, d->n, count_part, counted, err))
+	if (!call_all(d, &count_func, d->n, count_part, counted, err))
 		return false;
 	d->tokens = palloc(sizeof(int) * d->n);
 	for (int i = 0; i < d->n; i++)
@@ -262,7 +262,7 @@ split_parts(Reduce *d, int room, ErrorData **err)
 	if (n_long == 0)
 		return true;
 	spans = palloc(sizeof(Datum) * n_long);
-	if (!ask_all(&s.d, engine_func_find("llm_chunk_spans"), n_long, make_split, spans, err))
+	if (!call_all(&s.d, engine_func_find("llm_chunk_spans"), n_long, make_split, spans, err))
 		return false;
 	n_long = 0;
 	for (int i = 0; i < d->n; i++)
@@ -353,7 +353,7 @@ reduce_level(Reduce *d, int room, bool *done, ErrorData **err)
 		return false;
 	}
 	answers = palloc(sizeof(Datum) * level.n);
-	if (!ask_all(&level.d, d->generate, level.n, make_prompt, answers, err))
+	if (!call_all(&level.d, d->generate, level.n, make_prompt, answers, err))
 		return false;
 	d->parts = palloc(sizeof(text *) * level.n);
 	for (int i = 0; i < level.n; i++)
@@ -369,7 +369,7 @@ find_room(Reduce *d, int *room, ErrorData **err)
 	Datum		frame;
 	ReduceCounted *c;
 
-	if (!ask_all(d, &count_func, 1, count_frame, &frame, err))
+	if (!call_all(d, &count_func, 1, count_frame, &frame, err))
 		return false;
 	c = (ReduceCounted *) DatumGetPointer(frame);
 	d->context = c->context;

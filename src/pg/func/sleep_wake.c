@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(llm_is_paused);
 
 /* Return the engine's reply to a command about a model, or (NULL) about all of them. */
 static char *
-tell(const char *command, const char *model)
+send_command(const char *command, const char *model)
 {
 	if (vllm_shared == NULL)
 		vclient_require_engine();	/* raises the error that says why */
@@ -80,18 +80,18 @@ serving_side(void)
  * be long, the command is repeated: that engine has inherited the state from before.
  */
 static void
-tell_all(const char *command, const char *model)
+send_to_all(const char *command, const char *model)
 {
 	MemoryContext cxt = CurrentMemoryContext;
-	int			told;
+	int			sent;
 	int			side;
 
 	vclient_require_engine();
 	do
 	{
-		told = serving_side();
-		(void) tell(command, model);
-	} while (serving_side() != told);
+		sent = serving_side();
+		(void) send_command(command, model);
+	} while (serving_side() != sent);
 	if ((side = retiring_side()) < 0)
 		return;
 	vclient_select_side(side);
@@ -136,7 +136,7 @@ sleep_now(int level, const char *mode, const char *model)
 				 mode == NULL ? errmsg("mode must not be null") :
 				 errmsg("mode must be abort, wait or keep, got \"%s\"", mode),
 					 errhint("Requests fail (abort), are awaited (wait), or continue later (keep).")));
-	tell_all(psprintf("sleep %d %s", level, mode), model);
+	send_to_all(psprintf("sleep %d %s", level, mode), model);
 }
 
 /* llm_sleep(level int, mode text, model text) */
@@ -193,7 +193,7 @@ llm_wake_up(PG_FUNCTION_ARGS)
 		if (n == 0)
 			bits = WIRE_SLEEP_ALL;
 	}
-	tell_all(psprintf("wake %d", bits), text_arg(fcinfo, 1));
+	send_to_all(psprintf("wake %d", bits), text_arg(fcinfo, 1));
 	PG_RETURN_VOID();
 }
 
@@ -201,7 +201,7 @@ llm_wake_up(PG_FUNCTION_ARGS)
 Datum
 llm_resume(PG_FUNCTION_ARGS)
 {
-	tell_all(psprintf("wake %d", WIRE_SLEEP_SCHEDULING), text_arg(fcinfo, 0));
+	send_to_all(psprintf("wake %d", WIRE_SLEEP_SCHEDULING), text_arg(fcinfo, 0));
 	PG_RETURN_VOID();
 }
 
@@ -209,12 +209,12 @@ llm_resume(PG_FUNCTION_ARGS)
 Datum
 llm_is_sleeping(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(tell("is-sleeping", text_arg(fcinfo, 0))[0] == 't');
+	PG_RETURN_BOOL(send_command("is-sleeping", text_arg(fcinfo, 0))[0] == 't');
 }
 
 /* llm_is_paused(model text) */
 Datum
 llm_is_paused(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(tell("is-paused", text_arg(fcinfo, 0))[0] == 't');
+	PG_RETURN_BOOL(send_command("is-paused", text_arg(fcinfo, 0))[0] == 't');
 }

@@ -203,7 +203,7 @@ char	   *job_expression(Relation rel, Oid owner, const char *text, List **column
  * The same for an expression that we have made, which must not find operators of the caller's
  * search_path.
  */
-char	   *job_expression_made(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses);
+char	   *job_expression_built(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses);
 /*
  * Parse a stored expression; ERROR if its types are not those recorded in uses.
  * job_expression_write() writes the tree back with the columns' current names.

@@ -241,7 +241,7 @@ check_assignable(const char *column, Oid from, Oid to)
 
 /* Return true if the input depends on the target, through other jobs on the table. */
 static bool
-goes_in_circles(NewJob *n)
+has_cycle(NewJob *n)
 {
 	Oid			types[3] = {NAMEOID, NAMEARRAYOID, OIDOID};
 	NameData	target;
@@ -320,7 +320,7 @@ job_check_target_column(NewJob *n, Oid type)
 	if (in_list(n->def.key, name))
 		job_bad_value("target_column", name, "It is part of the primary key.");
 	job_check_trigger_rights(RelationGetRelid(n->source), n->def.owner);
-	if (goes_in_circles(n))
+	if (has_cycle(n))
 		job_bad_value("target_column", name,
 					  "The input depends on it, directly or through other jobs, so the job would never end.");
 	refuse_taken_target(n);

@@ -219,7 +219,7 @@ look_at_expression(Relation rel, Oid owner, const char *text, List **columns, Jo
 }
 
 char *
-job_expression_made(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses)
+job_expression_built(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses)
 {
 	JobRole		role;
 	int			level;

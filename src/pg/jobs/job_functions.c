@@ -282,10 +282,10 @@ set_input(NewJob *n, const char *input, const char *template, List *columns)
 		input = job_template_expression(template);
 	else if (columns)
 		input = job_columns_expression(columns);
-	n->def.input = (template || columns ? job_expression_made : job_expression) (n->source, n->def.owner,
+	n->def.input = (template || columns ? job_expression_built : job_expression) (n->source, n->def.owner,
 			input,
-																				 &n->def.inputs,
-																				 &n->def.uses);
+																				  &n->def.inputs,
+																				  &n->def.uses);
 }
 
 static void

@@ -571,14 +571,14 @@ start_worker(Oid dbid)
 static Oid
 next_database(long *nap)
 {
-	static int	turn = 0;
+	static int	first = 0;
 	TimestampTz now = GetCurrentTimestamp();
 	Oid			dbid = InvalidOid;
 
 	LWLockAcquire(jobs->lock, LW_EXCLUSIVE);
 	for (int k = 0; k < jobs->n; k++)
 	{
-		int			i = (turn + k) % jobs->n;
+		int			i = (first + k) % jobs->n;
 		JobDatabase *d = &jobs->db[i];
 
 		if (!OidIsValid(d->dbid))
@@ -602,7 +602,7 @@ next_database(long *nap)
 			continue;
 		d->starting = now;
 		dbid = d->dbid;
-		turn = i + 1;
+		first = i + 1;
 		break;
 	}
 	LWLockRelease(jobs->lock);
@@ -610,7 +610,7 @@ next_database(long *nap)
 }
 
 static void
-start_failed(Oid dbid, bool gone)
+start_failed(Oid dbid, bool dropped)
 {
 	JobDatabase *d;
 
@@ -620,7 +620,7 @@ start_failed(Oid dbid, bool gone)
 	{
 		d->starting = 0;
 		d->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), START_RETRY);
-		if (gone)
+		if (dropped)
 			d->dbid = InvalidOid;
 	}
 	LWLockRelease(jobs->lock);
@@ -629,7 +629,7 @@ start_failed(Oid dbid, bool gone)
 static void
 launch(long *nap)
 {
-	static TimestampTz told = 0;
+	static TimestampTz logged_at = 0;
 	Oid			dbid;
 
 	while (OidIsValid(dbid = next_database(nap)))
@@ -639,11 +639,11 @@ launch(long *nap)
 		else if (!start_worker(dbid))
 		{
 			start_failed(dbid, false);
-			if (told == 0 || TimestampDifferenceExceeds(told, GetCurrentTimestamp(), 60000))
+			if (logged_at == 0 || TimestampDifferenceExceeds(logged_at, GetCurrentTimestamp(), 60000))
 				ereport(LOG,
 						(errmsg("no background worker is free for the LLM jobs"),
 						 errhint("Raise max_worker_processes.")));
-			told = GetCurrentTimestamp();
+			logged_at = GetCurrentTimestamp();
 			return;
 		}
 	}

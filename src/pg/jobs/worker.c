@@ -667,7 +667,7 @@ endpoint_failed(JobRun *j, TimestampTz now)
 
 /* The engine ended, or had no room: start the item again, if that may help. */
 static void
-ask_again(JobItem *it, const ErrorData *e)
+retry_item(JobItem *it, const ErrorData *e)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -708,7 +708,7 @@ look_at_answers(JobItem *it)
 	if (error != NULL)
 	{
 		if (jobs_blame(error) == BLAME_ENGINE && !it->charged)
-			ask_again(it, error);
+			retry_item(it, error);
 		else
 			item_failed(it, error);
 	}
@@ -1003,7 +1003,7 @@ put_off(TimestampTz start, JobRun **order, int i, int n)
 }
 
 static void
-turn(void)
+iterate(void)
 {
 	JobsGeneration now = jobs_worker_generation();
 	dlist_iter	it;
@@ -1044,7 +1044,7 @@ turn(void)
 }
 
 static void
-begin_anew(void)
+begin_loop(void)
 {
 	if (w.cxt)
 		MemoryContextDelete(w.cxt);
@@ -1064,16 +1064,16 @@ begin_anew(void)
 	(void) jobs_transaction(clean_step, NULL, NULL, "give rows back");
 }
 
-/* Run turn() and recover from any error. */
+/* Run iterate() and recover from any error. */
 static void
-turn_safely(void)
+iterate_safely(void)
 {
 	bool		failed = false;
 
 	MemoryContextSwitchTo(w.loop);
 	PG_TRY();
 	{
-		turn();
+		iterate();
 	}
 	PG_CATCH();
 	{
@@ -1091,7 +1091,7 @@ turn_safely(void)
 	PG_END_TRY();
 	if (failed)
 	{
-		begin_anew();
+		begin_loop();
 		pg_usleep(1000000);
 	}
 	MemoryContextReset(w.loop);
@@ -1112,10 +1112,10 @@ vllm_jobs_worker_main(Datum arg)
 	pgstat_report_appname("vllm_pg job worker");
 	jobs_session_begin();
 	jobs_guard_begin();
-	begin_anew();
+	begin_loop();
 	for (;;)
 	{
-		turn_safely();
+		iterate_safely();
 		CHECK_FOR_INTERRUPTS();
 		if (jobs_worker_must_leave())
 		{

@@ -42,7 +42,7 @@ typedef struct Tables
 } Tables;
 
 pg_noreturn static void
-table_is_gone(void)
+raise_table_dropped(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -55,7 +55,7 @@ relation_name(Oid relid)
 	char	   *name = get_rel_name(relid);
 
 	if (name == NULL)
-		table_is_gone();
+		raise_table_dropped();
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
 }
 
@@ -162,7 +162,7 @@ put_keys(StringInfo s, const Tables *t)
 
 /* Append: the row comes after the key in the parameters from $2 on, column after column. */
 static void
-put_behind(StringInfo s, const Tables *t, int i)
+put_after(StringInfo s, const Tables *t, int i)
 {
 	char	   *param = psprintf("($%d::%s)", i + 2, t->key[i].type);
 
@@ -180,7 +180,7 @@ put_behind(StringInfo s, const Tables *t, int i)
 		appendStringInfoString(s, " OR (");
 		put_compare(s, t, i, "src", true, param);
 		appendStringInfoString(s, " AND ");
-		put_behind(s, t, i + 1);
+		put_after(s, t, i + 1);
 		appendStringInfoChar(s, ')');
 	}
 	if (i == 0 && t->n > 1)
@@ -210,7 +210,7 @@ backfill_sql(const Tables *t, bool first)
 	if (!first)
 	{
 		appendStringInfoString(&s, " WHERE ");
-		put_behind(&s, t, 0);
+		put_after(&s, t, 0);
 	}
 	appendStringInfoString(&s, " ORDER BY ");
 	for (int i = 0; i < t->n; i++)
@@ -358,7 +358,7 @@ jobs_sql_build(JobRun *j)
 	require_triggers(def);
 	rel = try_table_open(def->source, AccessShareLock);
 	if (rel == NULL)
-		table_is_gone();
+		raise_table_dropped();
 	read_key(&t, rel);
 	job_check_written_types(rel, false, def->owner);
 	jobs_allow_columns(j, RelationGetDescr(rel));

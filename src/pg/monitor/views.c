@@ -139,18 +139,18 @@ stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url)
 {
 	const WireStats *stats = all->remote;
 	uint64		hash = catalog_hash(m);
-	char		told[sizeof(((WireEndpoint *) 0)->url)];
+	char		shown[sizeof(((WireEndpoint *) 0)->url)];
 	size_t		query;
 	size_t		base = hosts_base(url, strlen(url), &query);
 
 	/* as the remote program stores it, cut to the field's size */
-	snprintf(told, sizeof(told), "%.*s%s", (int) base, url, url + query);
+	snprintf(shown, sizeof(shown), "%.*s%s", (int) base, url, url + query);
 
 	for (uint32 i = 0; stats && i < Min(stats->n_endpoints, WIRE_MAX_ENDPOINTS); i++)
 	{
 		const WireEndpoint *e = &stats->endpoints[i];
 
-		if (e->dboid == MyDatabaseId && e->model_hash == hash && strncmp(e->url, told, sizeof(told)) == 0)
+		if (e->dboid == MyDatabaseId && e->model_hash == hash && strncmp(e->url, shown, sizeof(shown)) == 0)
 			return e;
 	}
 	return NULL;

@@ -35,7 +35,7 @@ level_of(char c)
 
 /* Start new counts, for a new second or a new child. */
 static void
-count_anew(ChildLog *g, TimestampTz now)
+recount(ChildLog *g, TimestampTz now)
 {
 	if (g->suppressed > 0)
 		ereport(LOG, (errmsg("%s: %d more lines were not logged", g->who, g->suppressed)));
@@ -61,7 +61,7 @@ emit(ChildLog *g)
 	if (level == 'E' || level == 'P')
 		strlcpy(g->last, text, sizeof(g->last));
 	if (TimestampDifferenceExceeds(g->second_start, now, 1000))
-		count_anew(g, now);
+		recount(g, now);
 	lines = level == 'W' || level == 'E' || level == 'P' ? &g->warnings_in_second : &g->notes_in_second;
 	if (++*lines > LINES_PER_SECOND)
 		g->suppressed++;
@@ -76,7 +76,7 @@ childlog_read(ChildLog *g, int fd)
 	ssize_t		n = -1;
 
 	/* bounded, so that a child that writes without end can't block the supervisor */
-	for (int turn = 0; turn < 16 && (n = read(fd, buf, sizeof(buf))) > 0; turn++)
+	for (int round = 0; round < 16 && (n = read(fd, buf, sizeof(buf))) > 0; round++)
 		for (ssize_t i = 0; i < n; i++)
 		{
 			if (buf[i] == '\n')
@@ -92,5 +92,5 @@ childlog_reset(ChildLog *g)
 {
 	g->line_len = 0;
 	g->last[0] = '\0';
-	count_anew(g, GetCurrentTimestamp());
+	recount(g, GetCurrentTimestamp());
 }

@@ -42,13 +42,13 @@ bool		engine_read(Engine *e, void (*line) (Engine *e, char *line));
  * Return why the engine has to be killed (it takes too long to start, or does nothing); NULL if it is
  * healthy.
  */
-const char *engine_sick(Engine *e, VllmEngineState st);
+const char *engine_failure(Engine *e, VllmEngineState st);
 /* Exchange the engine that serves with the other one. */
 void		engine_swap(Engine *other);
 
 /* standby_engine.c */
 /* Do the next step of an upgrade; return true if the wait set has to be made anew. */
-bool		standby_turn(void);
+bool		standby_poll(void);
 const Engine *standby_engine(void);	/* its sockets, while proc.pid is not 0 */
 long		standby_timeout(void);	/* ms */
 /* Send a changed setting. */

@@ -43,7 +43,7 @@
 #define HEALTHY_AFTER	10000	/* ms; after this lifetime a process resets the back-off */
 #define START_TIME		200		/* ms that a new process takes until it waits for its port */
 #define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the program gives its requests 10 s */
-#define DOOR_EXIT_SETTINGS	2	/* src/httpd/main.c: a restart with the same settings won't help */
+#define HTTP_EXIT_SETTINGS	2	/* src/httpd/main.c: a restart with the same settings won't help */
 #define MAX_ARGS		128
 
 static ChildLog http_process_log = {.who = "HTTP server"};
@@ -56,9 +56,9 @@ static struct
 	TimestampTz started_at;
 	TimestampTz next_start;
 	int			backoff;		/* ms */
-	bool		moved;			/* the process was moved to `leaving`, which http_process_turn() has not
+	bool		moved;			/* the process was moved to `leaving`, which http_process_poll() has not
 								 * reported yet */
-} door = {.proc = {.control_fd = -1,.log_fd = -1,.log = &http_process_log}};
+} httpd = {.proc = {.control_fd = -1,.log_fd = -1,.log = &http_process_log}};
 
 static struct
 {
@@ -118,7 +118,7 @@ wanted_config(void)
 }
 
 static void
-start_door(void)
+start_httpd(void)
 {
 	char	   *argv[MAX_ARGS];
 	char	   *config = wanted_config();
@@ -126,9 +126,9 @@ start_door(void)
 	char	   *why = NULL;
 	int			n = 0;
 
-	if (door.config != NULL)
-		pfree(door.config);
-	door.config = MemoryContextStrdup(TopMemoryContext, config);
+	if (httpd.config != NULL)
+		pfree(httpd.config);
+	httpd.config = MemoryContextStrdup(TopMemoryContext, config);
 	argv[n++] = (char *) http_process_path();
 	for (char *line = strtok_r(config, "\n", &save); line != NULL && n < MAX_ARGS - 2;
 		 line = strtok_r(NULL, "\n", &save))
@@ -138,11 +138,11 @@ start_door(void)
 	}
 	argv[n] = NULL;
 	childlog_reset(&http_process_log);
-	door.started_at = GetCurrentTimestamp();
-	if (spawn_program(&door.proc, argv, &why))
+	httpd.started_at = GetCurrentTimestamp();
+	if (spawn_program(&httpd.proc, argv, &why))
 		return;
 	ereport(LOG, (errmsg("could not start the HTTP server"), errdetail("%s", why)));
-	door.next_start = TimestampTzPlusMilliseconds(door.started_at, RETRY_MAX);
+	httpd.next_start = TimestampTzPlusMilliseconds(httpd.started_at, RETRY_MAX);
 }
 
 /* The process has ended. */
@@ -152,19 +152,19 @@ http_process_ended(int status)
 	TimestampTz now = GetCurrentTimestamp();
 	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
-	if (TimestampDifferenceExceeds(door.started_at, now, HEALTHY_AFTER))
-		door.backoff = 0;
-	door.backoff = Min(Max(door.backoff * 2, RETRY_MIN), RETRY_MAX);
-	if (code == DOOR_EXIT_SETTINGS || code == 126 || code == 127)
-		door.backoff = RETRY_MAX;
-	door.next_start = TimestampTzPlusMilliseconds(now, door.backoff);
+	if (TimestampDifferenceExceeds(httpd.started_at, now, HEALTHY_AFTER))
+		httpd.backoff = 0;
+	httpd.backoff = Min(Max(httpd.backoff * 2, RETRY_MIN), RETRY_MAX);
+	if (code == HTTP_EXIT_SETTINGS || code == 126 || code == 127)
+		httpd.backoff = RETRY_MAX;
+	httpd.next_start = TimestampTzPlusMilliseconds(now, httpd.backoff);
 	if (WIFSIGNALED(status))
 		ereport(LOG, (errmsg("the HTTP server was terminated by signal %d%s", WTERMSIG(status),
 							 spawn_signal_note(WTERMSIG(status))),
-					  errdetail("It will be restarted in %d ms.", door.backoff)));
+					  errdetail("It will be restarted in %d ms.", httpd.backoff)));
 	else
 		ereport(LOG, (errmsg("the HTTP server exited with status %d", code),
-					  errdetail("It will be restarted in %d ms.", door.backoff)));
+					  errdetail("It will be restarted in %d ms.", httpd.backoff)));
 }
 
 /* Ask the leaving process to end; it completes its requests first. */
@@ -177,16 +177,16 @@ end_leaving(void)
 }
 
 static void
-end_door(void)
+end_httpd(void)
 {
 	spawn_kill(&leaving.proc);
 	leaving_log = http_process_log;
-	leaving.proc = door.proc;
+	leaving.proc = httpd.proc;
 	leaving.proc.log = &leaving_log;
-	door.proc.pid = 0;
-	door.proc.log_fd = -1;
-	door.backoff = 0;
-	door.moved = true;
+	httpd.proc.pid = 0;
+	httpd.proc.log_fd = -1;
+	httpd.backoff = 0;
+	httpd.moved = true;
 	leaving.term_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), START_TIME);
 	if (vllm_http_port == 0)
 		end_leaving();
@@ -194,7 +194,7 @@ end_door(void)
 
 /* Handle the process that leaves. */
 static void
-leaving_turn(void)
+poll_leaving(void)
 {
 	int			status;
 
@@ -216,33 +216,33 @@ void
 http_process_reload(void)
 {
 	/* what failed may work with the new settings */
-	door.next_start = 0;
-	if (door.proc.pid != 0 &&
-		(vllm_http_port == 0 || strcmp(door.config, wanted_config()) != 0))
-		end_door();
+	httpd.next_start = 0;
+	if (httpd.proc.pid != 0 &&
+		(vllm_http_port == 0 || strcmp(httpd.config, wanted_config()) != 0))
+		end_httpd();
 }
 
 bool
-http_process_turn(void)
+http_process_poll(void)
 {
-	bool		changed = door.moved;
+	bool		changed = httpd.moved;
 	int			status;
 
-	door.moved = false;
-	leaving_turn();
-	if (door.proc.log_fd >= 0 && !childlog_read(&http_process_log, door.proc.log_fd))
+	httpd.moved = false;
+	poll_leaving();
+	if (httpd.proc.log_fd >= 0 && !childlog_read(&http_process_log, httpd.proc.log_fd))
 	{
-		spawn_close(&door.proc.log_fd);
+		spawn_close(&httpd.proc.log_fd);
 		changed = true;
 	}
-	if (spawn_reap(&door.proc, &status))
+	if (spawn_reap(&httpd.proc, &status))
 	{
 		http_process_ended(status);
 		changed = true;
 	}
-	if (door.proc.pid == 0 && vllm_http_port != 0 && GetCurrentTimestamp() >= door.next_start)
+	if (httpd.proc.pid == 0 && vllm_http_port != 0 && GetCurrentTimestamp() >= httpd.next_start)
 	{
-		start_door();
+		start_httpd();
 		changed = true;
 	}
 	return changed;
@@ -251,14 +251,14 @@ http_process_turn(void)
 int
 http_process_log_fd(void)
 {
-	return door.proc.log_fd;
+	return httpd.proc.log_fd;
 }
 
 long
 http_process_timeout(void)
 {
-	if (door.proc.pid == 0 && vllm_http_port != 0)
-		return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), door.next_start) + 1;
+	if (httpd.proc.pid == 0 && vllm_http_port != 0)
+		return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), httpd.next_start) + 1;
 	/* no event wakes the supervisor for the log of the leaving process */
 	return leaving.proc.pid == 0 ? 1000 : leaving.term_at != 0 ? 10 : 100;
 }
@@ -266,6 +266,6 @@ http_process_timeout(void)
 void
 http_process_kill(void)
 {
-	spawn_kill(&door.proc);
+	spawn_kill(&httpd.proc);
 	spawn_kill(&leaving.proc);
 }

@@ -93,14 +93,14 @@ set_state(VllmEngineState st, const char *error)
 	if (prog.proc.pid == 0)
 	{
 		r->started_at = 0;
-		vslot_engine_gone_locked(VLLM_REMOTE_SIDE);
+		vslot_engine_ended_locked(VLLM_REMOTE_SIDE);
 	}
 	LWLockRelease(s->lock);
 	ConditionVariableBroadcast(&s->state_cv);
 }
 
 static void
-gone(VllmEngineState next, int delay_ms, const char *error)
+process_ended(VllmEngineState next, int delay_ms, const char *error)
 {
 	stale = true;
 	prog.drain_at = 0;
@@ -114,7 +114,7 @@ back_off(const char *why)
 	if (TimestampDifferenceExceeds(prog.spawned_at, GetCurrentTimestamp(), HEALTHY_AFTER))
 		backoff = 0;
 	backoff = Min(Max(backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
-	gone(VLLM_BACKOFF, backoff, why);
+	process_ended(VLLM_BACKOFF, backoff, why);
 }
 
 static char **
@@ -146,7 +146,7 @@ start(void)
 
 	if (vllm_remote_path[0] == '\0' && access(path, F_OK) != 0)
 	{
-		gone(VLLM_MISSING, FAILED_RETRY, NULL);
+		process_ended(VLLM_MISSING, FAILED_RETRY, NULL);
 		return;
 	}
 	if (running_path != NULL)
@@ -158,7 +158,7 @@ start(void)
 	if (!spawn_server(&prog.proc, build_argv(path), VLLM_REMOTE_SIDE, &why))
 	{
 		ereport(LOG, (errmsg("could not start the remote program"), errdetail("%s", why)));
-		gone(VLLM_FAILED, FAILED_RETRY, why);
+		process_ended(VLLM_FAILED, FAILED_RETRY, why);
 		return;
 	}
 	prog.spawned_at = prog.step_seen_at = prog.beat_seen_at = GetCurrentTimestamp();
@@ -176,7 +176,7 @@ ended(int status)
 
 	if (state() == VLLM_DRAINING)
 	{
-		gone(VLLM_DOWN, 0, NULL);
+		process_ended(VLLM_DOWN, 0, NULL);
 		return;
 	}
 	if (WIFSIGNALED(status))
@@ -188,7 +188,7 @@ ended(int status)
 		why = psprintf("The process exited with status %d%s%s.", code, last[0] ? ": " : "", last);
 	ereport(LOG, (errmsg("the remote program ended"), errdetail("%s", why)));
 	if (code == 127 || code == 126 || code == ENGINE_EXIT_USAGE || code == ENGINE_EXIT_VERSION)
-		gone(VLLM_FAILED, FAILED_RETRY, why);
+		process_ended(VLLM_FAILED, FAILED_RETRY, why);
 	else
 		back_off(why);
 }
@@ -223,7 +223,7 @@ take_line(Engine *e, char *line)
 
 			ereport(LOG, (errmsg("could not use the remote program"), errdetail("%s", why)));
 			spawn_kill(&prog.proc);
-			gone(VLLM_FAILED, FAILED_RETRY, why);
+			process_ended(VLLM_FAILED, FAILED_RETRY, why);
 		}
 	}
 }
@@ -249,7 +249,7 @@ remote_program_reload(void)
 }
 
 bool
-remote_program_turn(void)
+remote_program_poll(void)
 {
 	const char *why;
 	bool		was_stale;
@@ -271,12 +271,12 @@ remote_program_turn(void)
 		else
 		{
 			spawn_kill(&prog.proc);
-			gone(VLLM_DOWN, 0, NULL);
+			process_ended(VLLM_DOWN, 0, NULL);
 		}
 	}
 	if (prog.proc.pid == 0 && GetCurrentTimestamp() >= next_start)
 		start();
-	why = engine_sick(&prog, state());
+	why = engine_failure(&prog, state());
 	if (why != NULL)
 		kill_it(why);
 	was_stale = stale;

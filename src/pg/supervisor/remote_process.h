@@ -15,11 +15,11 @@ void		remote_program_init(void);
  * Start, restart, reap or end it, and process what it has written.  Return true if its descriptors
  * have changed.
  */
-bool		remote_program_turn(void);
+bool		remote_program_poll(void);
 /* called after the settings were read again */
 void		remote_program_reload(void);
 const Engine *remote_program(void); /* its sockets, while proc.pid is not 0 */
-/* ms until the next call of remote_program_turn() is due */
+/* ms until the next call of remote_program_poll() is due */
 long		remote_program_timeout(void);
 /* send SIGKILL and reap */
 void		remote_program_kill(void);

@@ -34,8 +34,8 @@
 #include "pg/compat.h"
 #include "pg/client/slots.h"
 
-#define CARE_EVERY	1000		/* ms */
-#define TOLD_MOST	32			/* damaged slots that one check logs */
+#define CHECK_EVERY	1000		/* ms */
+#define MAX_LOGGED	32			/* damaged slots that one check logs */
 
 /* doubts of the last check */
 #define VSD_ATTN	1
@@ -70,7 +70,7 @@ words_ok(const VllmOwner *o, const WireSlot *w)
  * not: its owner, or a later one, would wait for ever.
  */
 static void
-care_for_rings(VllmOwner *o, WireSlot *w, int slot)
+check_rings(VllmOwner *o, WireSlot *w, int slot)
 {
 	uint32		wake = atomic_load(&w->wake);
 
@@ -96,7 +96,7 @@ retire(VllmOwner *o)
 }
 
 static bool
-care_for_owned(VllmOwner *o, const WireSlot *w)
+check_owned(VllmOwner *o, const WireSlot *w)
 {
 	if (!again(o, VSD_WORDS, !words_ok(o, w)))
 		return false;
@@ -107,14 +107,14 @@ care_for_owned(VllmOwner *o, const WireSlot *w)
 
 /* The engine should have let go of the zombie within a moment, unless it has to finish the request. */
 static bool
-care_for_zombie(VllmOwner *o, const WireSlot *w, int slot)
+check_zombie(VllmOwner *o, const WireSlot *w, int slot)
 {
 	bool		wrong = !words_ok(o, w) || (!o->posted && atomic_load(&w->cancel) != 1);
 
 	if (!again(o, VSD_ZOMBIE, wrong || !o->posted))
 		return false;
 	o->posted = false;
-	vslot_ask_again_locked(slot);
+	vslot_new_generation_locked(slot);
 	vslot_ring_anyhow(slot, o->side);
 	/* without wrong words, the engine may only be slow */
 	return wrong && retire(o);
@@ -122,36 +122,36 @@ care_for_zombie(VllmOwner *o, const WireSlot *w, int slot)
 
 /* Check a slot; return true if it is newly found damaged. */
 static bool
-care_for(int slot)
+check_slot(int slot)
 {
 	VllmOwner  *o = &vllm_shared->owners[slot];
 	WireSlot   *w = wire_slot(&vllm_arenas[o->side], slot);
 
-	care_for_rings(o, w, slot);
+	check_rings(o, w, slot);
 	if (o->kind == VO_OWNED)
-		return care_for_owned(o, w);
+		return check_owned(o, w);
 	if (o->kind == VO_ZOMBIE)
-		return care_for_zombie(o, w, slot);
+		return check_zombie(o, w, slot);
 	o->doubts &= VSD_ATTN | VSD_WAKE;
 	o->retired = false;
 	return false;
 }
 
 void
-vslot_care_turn(void)
+vslot_care_poll(void)
 {
 	static TimestampTz last = 0;
 	TimestampTz now = GetCurrentTimestamp();
 	VllmShared *s = vllm_shared;
-	int			damaged[TOLD_MOST];
+	int			damaged[MAX_LOGGED];
 	int			n = 0;
 
-	if (last != 0 && now >= last && !TimestampDifferenceExceeds(last, now, CARE_EVERY))
+	if (last != 0 && now >= last && !TimestampDifferenceExceeds(last, now, CHECK_EVERY))
 		return;
 	last = now;
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < s->n_all; i++)
-		if (care_for(i) && n < TOLD_MOST)
+		if (check_slot(i) && n < MAX_LOGGED)
 			damaged[n++] = i;
 	LWLockRelease(s->lock);
 	for (int i = 0; i < n; i++)

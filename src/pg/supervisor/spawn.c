@@ -295,12 +295,12 @@ close_ends(SpawnEnds *n)
 }
 
 static bool
-make_ends(SpawnEnds *n, bool talks, char **why)
+make_ends(SpawnEnds *n, bool with_control, char **why)
 {
 	*n = (SpawnEnds) {{-1, -1}, {-1, -1}};
-	if ((!talks || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, n->control) == 0) &&
+	if ((!with_control || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, n->control) == 0) &&
 		pipe2(n->log, O_CLOEXEC) == 0 &&
-		(!talks || fcntl(n->control[0], F_SETFL, O_NONBLOCK) == 0) &&
+		(!with_control || fcntl(n->control[0], F_SETFL, O_NONBLOCK) == 0) &&
 		fcntl(n->log[0], F_SETFL, O_NONBLOCK) == 0)
 		return true;
 	*why = psprintf("could not create sockets for a program: %s", strerror(errno));

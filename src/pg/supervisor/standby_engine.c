@@ -93,12 +93,12 @@ upgrade(void)
 
 /* The process has ended: its conversations are lost. */
 static void
-gone(void)
+process_ended(void)
 {
 	VllmShared *s = vllm_shared;
 
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	vslot_engine_gone_locked(other.side);
+	vslot_engine_ended_locked(other.side);
 	if (role == SB_RETIRING)
 		s->retiring_pid = 0;
 	s->second_up = false;
@@ -115,7 +115,7 @@ standby_kill(void)
 	if (role == SB_NONE)
 		return;
 	spawn_kill(&other.proc);
-	gone();
+	process_ended();
 }
 
 static void
@@ -190,7 +190,7 @@ ended(int status)
 	const char *last = other.proc.log->last;
 	StandbyEngineRole was = role;
 
-	gone();
+	process_ended();
 	if (was == SB_RETIRING)
 		ereport(LOG, (errmsg("the previous inference engine has ended")));
 	else if (WIFSIGNALED(status))
@@ -243,7 +243,7 @@ retire(TimestampTz now)
 }
 
 bool
-standby_turn(void)
+standby_poll(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	VllmUpgrade u = upgrade();

@@ -55,7 +55,7 @@ log_line(const WireFigures *f, const WireFigures *before, double seconds)
 }
 
 void
-statlog_turn(void)
+statlog_poll(void)
 {
 	static const WireFigures none = {0};
 	TimestampTz now;

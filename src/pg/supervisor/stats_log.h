@@ -6,7 +6,7 @@
 #define VLLM_PG_SUPERVISOR_STATS_LOG_H
 
 /* Log the line if it is due; the supervisor calls this in each iteration. */
-void		statlog_turn(void);
+void		statlog_poll(void);
 /* ms until the next line is due */
 long		statlog_timeout(void);
 

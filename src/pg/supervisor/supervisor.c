@@ -126,7 +126,7 @@ set_state(VllmEngineState st, const char *error)
 	if (sup.e.proc.pid == 0)
 	{
 		s->started_at = 0;
-		vslot_engine_gone_locked(sup.e.side);
+		vslot_engine_ended_locked(sup.e.side);
 	}
 	LWLockRelease(s->lock);
 	ConditionVariableBroadcast(&s->state_cv);
@@ -144,7 +144,7 @@ drop_wait_set(void)
 
 /* The engine process has ended: every open conversation is lost. */
 static void
-engine_gone(VllmEngineState next, int delay_ms, const char *error)
+engine_has_ended(VllmEngineState next, int delay_ms, const char *error)
 {
 	drop_wait_set();
 	sup.next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
@@ -195,19 +195,19 @@ engine_ended(int status)
 				 " Setting vllm.engine_memory_limit is %d MB.", vllm_engine_memory_limit);
 	if (state() == VLLM_DRAINING)
 	{
-		engine_gone(VLLM_DOWN, 0, NULL);
+		engine_has_ended(VLLM_DOWN, 0, NULL);
 		return;
 	}
 	ereport(LOG, (errmsg("the inference engine ended"), errdetail("%s", why)));
 	if (code == 127 || code == 126 || code == ENGINE_EXIT_USAGE || code == ENGINE_EXIT_VERSION)
 	{
-		engine_gone(VLLM_FAILED, FAILED_RETRY, why);
+		engine_has_ended(VLLM_FAILED, FAILED_RETRY, why);
 		return;
 	}
 	if (TimestampDifferenceExceeds(sup.e.spawned_at, GetCurrentTimestamp(), HEALTHY_AFTER))
 		sup.backoff = 0;
 	sup.backoff = Min(Max(sup.backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
-	engine_gone(VLLM_BACKOFF, sup.backoff, why);
+	engine_has_ended(VLLM_BACKOFF, sup.backoff, why);
 }
 
 static void
@@ -216,7 +216,7 @@ kill_engine(const char *why)
 	ereport(LOG, (errmsg("killing the inference engine"), errdetail("%s", why)));
 	spawn_kill(&sup.e.proc);
 	sup.backoff = Min(Max(sup.backoff * 2, BACKOFF_MIN), BACKOFF_MAX);
-	engine_gone(VLLM_BACKOFF, sup.backoff, why);
+	engine_has_ended(VLLM_BACKOFF, sup.backoff, why);
 }
 
 int
@@ -298,7 +298,7 @@ control_line(Engine *e, char *line)
 					 version, WIRE_VERSION);
 			ereport(LOG, (errmsg("could not use the inference engine"), errdetail("%s", why)));
 			spawn_kill(&sup.e.proc);
-			engine_gone(VLLM_FAILED, FAILED_RETRY, why);
+			engine_has_ended(VLLM_FAILED, FAILED_RETRY, why);
 		}
 	}
 }
@@ -362,7 +362,7 @@ engine_swap(Engine *other)
 /* ---- health ---- */
 
 const char *
-engine_sick(Engine *e, VllmEngineState st)
+engine_failure(Engine *e, VllmEngineState st)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	WireHeader *h = wire_header(&vllm_arenas[e->side]);
@@ -397,7 +397,7 @@ engine_sick(Engine *e, VllmEngineState st)
 static void
 check_health(void)
 {
-	const char *why = engine_sick(&sup.e, state());
+	const char *why = engine_failure(&sup.e, state());
 
 	if (why != NULL)
 		kill_engine(why);
@@ -479,23 +479,23 @@ supervise(void)
 		else
 		{
 			spawn_kill(&sup.e.proc);
-			engine_gone(VLLM_DOWN, 0, NULL);
+			engine_has_ended(VLLM_DOWN, 0, NULL);
 		}
 	}
 	if (sup.e.proc.pid == 0 && vllm_engine && now >= sup.next_start)
 		start_engine();
 	check_health();
-	if (standby_turn())
+	if (standby_poll())
 		drop_wait_set();
-	if (remote_program_turn())
+	if (remote_program_poll())
 		drop_wait_set();
-	if (http_process_turn())
+	if (http_process_poll())
 		drop_wait_set();
 	vslot_reap_zombies();
-	vslot_care_turn();
+	vslot_care_poll();
 	release_post_queued();
-	statlog_turn();
-	cost_turn();
+	statlog_poll();
+	cost_poll();
 }
 
 static void

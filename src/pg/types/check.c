@@ -411,7 +411,7 @@ constant_json(const TypeShape *s, bool among, Oid type, Datum value)
  * values that its collation finds equal, nor for char(n) with trailing blanks.
  */
 static bool
-tells_apart(const TypeShape *s, Oid collation)
+distinguishes(const TypeShape *s, Oid collation)
 {
 	return s->base != BPCHAROID && (!OidIsValid(collation) || get_collation_isdeterministic(collation));
 }
@@ -429,7 +429,7 @@ put_enum(const TypeShape *s, List **to, bool among, const char *values, Oid coll
 		add(to, "minLength", "1");
 	else
 		add(to, "not", psprintf("{\"enum\": [%s]}", values));
-	return tells_apart(s, collation);
+	return distinguishes(s, collation);
 }
 
 static bool

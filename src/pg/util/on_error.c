@@ -27,7 +27,7 @@ static struct
 	TimestampTz statement;
 	int64		finished,
 				failed;
-	int64		told;			/* failures already reported */
+	int64		reported;		/* failures already reported */
 	int			sqlstate;		/* of the last forgiven error */
 	char		message[512];
 }			figures;
@@ -102,7 +102,7 @@ on_error_count(const ErrorData *failed)
 	if (figures.statement != statement)
 	{
 		figures.statement = statement;
-		figures.finished = figures.failed = figures.told = 0;
+		figures.finished = figures.failed = figures.reported = 0;
 	}
 	figures.finished++;
 	if (failed == NULL)
@@ -128,17 +128,17 @@ on_error_check(void)
 }
 
 void
-on_error_tell(void)
+on_error_report(void)
 {
-	int64		untold = figures.failed - figures.told;
+	int64		unreported = figures.failed - figures.reported;
 
-	if (untold == 0 || figures.statement != GetCurrentStatementStartTimestamp())
+	if (unreported == 0 || figures.statement != GetCurrentStatementStartTimestamp())
 		return;
-	figures.told = figures.failed;
+	figures.reported = figures.failed;
 	ereport(WARNING,
 			(errcode(figures.sqlstate),
 			 errmsg_plural(INT64_FORMAT " of " INT64_FORMAT " LLM requests has failed and is NULL",
 						   INT64_FORMAT " of " INT64_FORMAT " LLM requests have failed and are NULL",
-						   (unsigned long) untold, untold, figures.finished),
+						   (unsigned long) unreported, unreported, figures.finished),
 			 errdetail("The last error was: %s", figures.message)));
 }

@@ -35,7 +35,7 @@ void		on_error_count(const ErrorData *failed);
 /* ERROR if too many of the statement's requests have failed (vllm.max_error_ratio). */
 void		on_error_check(void);
 /* At the end of a statement of the client: send the WARNING if an error has become NULL. */
-void		on_error_tell(void);
+void		on_error_report(void);
 
 /* settings */
 extern char *vllm_on_error;		/* error, null */

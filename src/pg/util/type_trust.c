@@ -84,7 +84,7 @@ domain_base(Oid type)
  * type, a range's subtype, a multirange's range.  InvalidOid: none, or several.
  */
 static Oid
-made_of(Oid type)
+element_type_of(Oid type)
 {
 	Oid			base = domain_base(type);
 
@@ -107,7 +107,7 @@ type_is_trusted_by(Oid type, Oid role)
 
 	check_stack_depth();
 	trusted = belongs_to(type, role);
-	inner = made_of(type);
+	inner = element_type_of(type);
 	if (!trusted || OidIsValid(inner))
 		return trusted && type_is_trusted_by(inner, role);
 	if (type == RECORDOID || !type_is_rowtype(type))

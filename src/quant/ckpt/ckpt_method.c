@@ -64,17 +64,17 @@ is_name_of(const CkptMethod *m, const char *name)
 /* Return the method of a configuration that doesn't name it, by keys that only one method has; NULL if
  * there are none. */
 static const char *
-guess_method(const Json *conf)
+infer_method(const Json *conf)
 {
-	static const char *const telling[][2] = {
+	static const char *const markers[][2] = {
 		{"quant_algo", "modelopt"}, {"quantization", "modelopt"}, {"w_bit", "awq"}, {"q_group_size", "awq"},
 		{"zero_point", "awq"}, {"packing_format", "auto-round"}, {"desc_act", "gptq"},
 		{"checkpoint_format", "gptq"}, {"config_groups", "compressed-tensors"}, {"weight_block_size", "fp8"}
 	};
 
-	for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++)
-		if (ckpt_get(conf, telling[i][0]) != NULL)
-			return telling[i][1];
+	for (size_t i = 0; i < sizeof(markers) / sizeof(markers[0]); i++)
+		if (ckpt_get(conf, markers[i][0]) != NULL)
+			return markers[i][1];
 	return NULL;
 }
 
@@ -95,7 +95,7 @@ method_name(const Json *conf)
 {
 	const Json *name = ckpt_get(conf, "quant_method");
 
-	return name == NULL ? guess_method(conf) : json_is_string(name) ? name->s : NULL;
+	return name == NULL ? infer_method(conf) : json_is_string(name) ? name->s : NULL;
 }
 
 const CkptMethod *
@@ -163,11 +163,11 @@ not_quantized(const char *where, const char *option, Err *e)
 static void
 name_for(const Json *conf, const char *option, char *name, size_t size)
 {
-	const char *guess = guess_method(conf);
-	bool		fits = guess != NULL && is_name_of(find_method(guess), option);
+	const char *inferred = infer_method(conf);
+	bool		fits = inferred != NULL && is_name_of(find_method(inferred), option);
 
 	ALWAYS(ckpt_is_method(option));	/* the parser of the options has checked it */
-	snprintf(name, size, "%s", fits ? guess : option);
+	snprintf(name, size, "%s", fits ? inferred : option);
 	for (size_t i = 0; i < N_METHODS && find_method(name) == NULL; i++)
 		if (is_name_of(&methods[i], option))
 			snprintf(name, size, "%.*s", (int) strcspn(methods[i].names, " "), methods[i].names);

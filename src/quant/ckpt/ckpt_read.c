@@ -339,7 +339,7 @@ make_rows(const CkptReader *r, CkptPut put, size_t bytes, int64_t row0, int step
 }
 
 static void
-rows_as_they_are(const KReader *r, int64_t row0, int step, int n, void *to)
+rows_unchanged(const KReader *r, int64_t row0, int step, int n, void *to)
 {
 	const CkptReader *c = (const CkptReader *) (const void *) r;
 
@@ -563,7 +563,7 @@ ckpt_finish(Ckpt *c, CkptReader *r, Err *e)
 	}
 	most = r->scale_of != NULL ? r->most : most * fabsf(r->factor);
 	exact = choose(r, most, &zeros);
-	r->r.rows = exact || r->t.type == KT_INT8 ? rows_as_they_are : rows_by_value;
+	r->r.rows = exact || r->t.type == KT_INT8 ? rows_unchanged : rows_by_value;
 	r->r.parts = r->parts;
 	r->t = (KTensor) {
 		.name = r->name, .type = r->t.type, .ndim = 2, .shape = {r->n, r->k}, .reader = &r->r,

@@ -79,7 +79,7 @@ reply_accepted(DecodedReply *r, int request, int64_t prompt_tokens)
 void
 reply_text_frame(DecodedReply *r, RPart *p, int request, const Buf *fields)
 {
-	p->told = true;
+	p->emitted = true;
 	r->emit(r->ctx, request, WF_TEXT, fields, false);
 }
 
@@ -357,7 +357,7 @@ reply_restart(DecodedReply *r, int i)
 	const RCall *call = p->call;
 	int			request = p->request;
 
-	if (p->told)
+	if (p->emitted)
 		return false;
 	part_free(p);
 	part_begin(p, call, request);

@@ -23,7 +23,7 @@
 #include "remote/codec/decode_internal.h"
 
 #define MAX_READ	65536		/* bytes of an error body that are read */
-#define MAX_TOLD	400			/* bytes of its message in the detail */
+#define MAX_MSG		400			/* bytes of its message in the detail */
 #define MASK		"***"
 #define MAX_ESCAPE	16			/* backslashes before one character */
 /* depth of errors within errors, since each level reads the inner one again */
@@ -42,7 +42,7 @@ char_bytes(unsigned char c)
 void
 reply_clean(Buf *out, const char *s, size_t n, size_t max)
 {
-	size_t		told = 0;
+	size_t		clean = 0;
 
 	for (size_t i = 0; i < n;)
 	{
@@ -56,7 +56,7 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 			(c == 0xED && (unsigned char) s[i + 1] > 0x9F) ||
 			(c == 0xF0 && (unsigned char) s[i + 1] < 0x90) || (c == 0xF4 && (unsigned char) s[i + 1] > 0x8F);
 		len = bad ? 1 : len;
-		if (told + len > max)
+		if (clean + len > max)
 		{
 			buf_addstr(out, "...");
 			return;
@@ -67,7 +67,7 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 			buf_addc(out, ' ');
 		else
 			buf_add(out, s + i, len);
-		told += len;
+		clean += len;
 		i += len;
 	}
 }
@@ -105,7 +105,7 @@ secret_at(const char *s, size_t n, StrView secret)
 static void
 add_masked(Buf *out, const char *s, size_t n, StrView secret)
 {
-	while (n > 0 && out->len < MAX_TOLD + 8)
+	while (n > 0 && out->len < MAX_MSG + 8)
 	{
 		size_t		len = secret_at(s, n, secret);
 
@@ -248,28 +248,28 @@ make_error(int status, int means, const Buf *said, const ROptions *o, const char
 		   Err *e)
 {
 	Buf			masked = {0};
-	Buf			told = {0};
+	Buf			clean = {0};
 	Buf			where = {0};
 
 	add_masked(&masked, said->data != NULL ? said->data : "", said->len, secret);
-	reply_clean(&told, masked.data != NULL ? masked.data : "", masked.len, MAX_TOLD);
+	reply_clean(&clean, masked.data != NULL ? masked.data : "", masked.len, MAX_MSG);
 	if (url != NULL)
 	{
 		buf_reset(&masked);
 		add_masked(&masked, url, strlen(url), secret);
-		reply_clean(&where, masked.data != NULL ? masked.data : "", masked.len, told.len > 0 ? 80 : MAX_TOLD);
+		reply_clean(&where, masked.data != NULL ? masked.data : "", masked.len, clean.len > 0 ? 80 : MAX_MSG);
 	}
 	set_by_status(means, said, o, secret, e);
 	/* the message comes before the url, because the url may be hidden from some callers */
-	if (told.len > 0 && where.len > 0)
-		err_detail(e, "Status %d: %s (%s)", status, told.data, where.data);
-	else if (told.len > 0 || where.len > 0)
-		err_detail(e, "Status %d%s%s", status, told.len > 0 ? ": " : " of ",
-				   told.len > 0 ? told.data : where.data);
+	if (clean.len > 0 && where.len > 0)
+		err_detail(e, "Status %d: %s (%s)", status, clean.data, where.data);
+	else if (clean.len > 0 || where.len > 0)
+		err_detail(e, "Status %d%s%s", status, clean.len > 0 ? ": " : " of ",
+				   clean.len > 0 ? clean.data : where.data);
 	else
 		err_detail(e, "Status %d, without a message.", status);
 	buf_free(&masked);
-	buf_free(&told);
+	buf_free(&clean);
 	buf_free(&where);
 }
 

@@ -26,14 +26,14 @@ typedef struct ToolCall
 	Buf			id,
 				name,
 				args;			/* in a stream: the part that is not emitted yet */
-	bool		told;			/* in a stream: id and name have been emitted */
+	bool		emitted;		/* in a stream: id and name have been emitted */
 } ToolCall;
 
 typedef struct DecodeGenerateChoice
 {
 	bool		seen;			/* complete responses: it has been read */
 	bool		ended;			/* it has a finish_reason */
-	bool		end_told;
+	bool		end_emitted;
 	bool		any_text;
 	Buf			text;			/* the part that is not emitted yet */
 	Buf			reasoning;
@@ -55,7 +55,7 @@ struct Gen
 	bool		list;			/* the frames are lists */
 	bool		stream;			/* the caller wants WF_TEXT frames */
 	bool		drop_reasoning;
-	bool		prompt_told;
+	bool		prompt_emitted;
 	bool		has_prompt_ids;
 	IntVec		prompt_ids;
 	Lps			prompt_lp;
@@ -241,7 +241,7 @@ put_quoted(Buf *b, const Buf *s)
 static bool
 call_is_new(const Gen *g, const DecodeGenerateChoice *c, const ToolCall *t)
 {
-	return !g->stream || (t->told ? t->args.len > 0 : t->name.len > 0 || c->ended);
+	return !g->stream || (t->emitted ? t->args.len > 0 : t->name.len > 0 || c->ended);
 }
 
 static bool
@@ -264,14 +264,14 @@ put_call(const DecodedReply *r, const Gen *g, ToolCall *t, int i, Buf *b, Err *e
 	buf_addstr(b, b->len > 0 ? ", {" : "[{");
 	if (g->stream)
 		buf_printf(b, "\"index\": %d, ", i);
-	if (!t->told)
+	if (!t->emitted)
 	{
 		buf_addstr(b, "\"id\": ");
 		put_quoted(b, &t->id);
 		buf_addstr(b, ", \"type\": \"function\", ");
 	}
 	buf_addstr(b, "\"function\": {");
-	if (!t->told)
+	if (!t->emitted)
 	{
 		buf_addstr(b, "\"name\": ");
 		put_quoted(b, &t->name);
@@ -282,7 +282,7 @@ put_call(const DecodedReply *r, const Gen *g, ToolCall *t, int i, Buf *b, Err *e
 	buf_addstr(b, "}}");
 	if (g->stream)
 	{
-		t->told = true;
+		t->emitted = true;
 		buf_reset(&t->args);
 	}
 	return true;
@@ -477,13 +477,13 @@ put_end(const DecodeGenerateChoice *c, WireOut *o)
 static void
 put_prompt(Gen *g, WireOut *o)
 {
-	if (g->list && !g->prompt_told)
+	if (g->list && !g->prompt_emitted)
 	{
 		if (g->has_prompt_ids)
 			wire_put_ints(o, WTAG_PROMPT_IDS, g->prompt_ids.data, g->prompt_ids.len);
 		lps_put(&g->prompt_lp, o);
 	}
-	g->prompt_told = true;
+	g->prompt_emitted = true;
 }
 
 /* Write a choice's new fields, with its INDEX in a list.  whole: write all fields. */
@@ -501,7 +501,7 @@ put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, W
 	if (!g->list)
 		return true;
 	lps_put(&c->lp, o);
-	if (!c->ended || c->end_told)
+	if (!c->ended || c->end_emitted)
 		return true;
 	if (a->logprobs != -2)
 		wire_put_num(o, WTAG_CUM_LOGPROB, c->lp.cum);
@@ -511,14 +511,14 @@ put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, W
 
 /* Emit the new part of a choice. */
 static bool
-tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
+emit_delta(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 {
 	const RequestFields *a = r->requests[p->request];
 	Gen		   *g = p->gen;
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
 	bool		some = c->text.len > 0 || c->reasoning.len > 0 || (a->want_ids && c->ids.len > 0) ||
-		lps_any(&c->lp) || (c->ended && !c->end_told && g->list) || calls_are_new(g, c);
+		lps_any(&c->lp) || (c->ended && !c->end_emitted && g->list) || calls_are_new(g, c);
 	bool		ok = true;
 
 	if (!some)
@@ -529,7 +529,7 @@ tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 	{
 		reply_accepted(r, p->request, p->usage.prompt);
 		reply_text_frame(r, p, p->request, &b);
-		c->end_told = c->ended;
+		c->end_emitted = c->ended;
 		buf_reset(&c->text);
 		buf_reset(&c->reasoning);
 		intvec_reset(&c->ids);
@@ -574,7 +574,7 @@ take_answer(DecodedReply *r, RPart *p, StrView v, bool delta, Err *e)
 		/* a stream's chunk has one choice, whose index is 0 if it has none */
 		if (!take_choice(r, p, choice, delta ? 0 : i, delta, &c, e))
 			return false;
-		if (delta && g->stream && !tell(r, p, c, e))
+		if (delta && g->stream && !emit_delta(r, p, c, e))
 			return false;
 	}
 	p->held = g->bytes;
@@ -646,7 +646,7 @@ gen_finish(DecodedReply *r, Err *e)
 
 	/* an output that the endpoint did not stream is emitted in one piece */
 	for (int i = 0; ok && g->stream && !p->call->stream && i < g->n; i++)
-		ok = tell(r, p, &g->c[i], e);
+		ok = emit_delta(r, p, &g->c[i], e);
 	if (!g->stream)
 		put_prompt(g, &o);
 	for (int i = 0; ok && !g->stream && i < g->n; i++)

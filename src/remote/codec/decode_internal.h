@@ -34,7 +34,7 @@ typedef struct RPart
 	bool		done;			/* [DONE] has been received */
 	bool		ended;			/* the body has ended and was valid */
 	bool		json;			/* not streamed: the whole body has been received and is JSON */
-	bool		told;			/* frames of this call have been emitted */
+	bool		emitted;		/* frames of this call have been emitted */
 	Err			e;				/* why an event was refused */
 	RUsage		usage;
 	Gen		   *gen;			/* state of completions and chats */
@@ -135,8 +135,8 @@ void		lps_put(const Lps *l, WireOut *o);
  * positions' own tokens, used if their number matches (NULL: unknown).  asked: the number of top
  * log-probabilities that the request wants.
  */
-bool		lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e);
-bool		lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e);
+bool		lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int n_top, Err *e);
+bool		lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int n_top, Err *e);
 /* Read vLLM's prompt_logprobs.  ids: the prompt's tokens. */
 bool		lps_prompt(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, Err *e);
 /* Append an array of token ids to `out`. */

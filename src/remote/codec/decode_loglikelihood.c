@@ -162,7 +162,7 @@ chars(const char *s, size_t n)
 
 /* Return the characters of a call's prompt: the request's prompt and the choice. */
 static int64_t
-asked_chars(const RequestFields *a, int part)
+requested_chars(const RequestFields *a, int part)
 {
 	int64_t		n = chars(a->prompt.s, a->prompt.n);
 
@@ -189,7 +189,7 @@ leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
 						 (long long) u->prompt, (long long) u->completion);
 	if ((caps & CAP_LLAMA) &&
 		(n == u->prompt ||
-		 (n >= 0 && n < all->n && all->t[n].offset < asked_chars(r->requests[0], p->call->part))))
+		 (n >= 0 && n < all->n && all->t[n].offset < requested_chars(r->requests[0], p->call->part))))
 		return err_set(e, ERR_UNSUPPORTED,
 					   "the endpoint of model \"%.64s\" reports wrong log-probabilities of a prompt for a "
 					   "model without BOS", r->o->name);
@@ -402,7 +402,7 @@ with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
  * inconsistent.  behind: the token that follows, whose offset ends the last one; NULL: none.
  */
 static int
-by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_t to)
+by_offsets(const Toks *all, const LoglikelihoodTok *following, int64_t from, int64_t to)
 {
 	int			first = -1;
 
@@ -412,7 +412,7 @@ by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_
 	{
 		const LoglikelihoodTok *t = &all->t[i];
 		const char *text = all->bytes.data + t->at;
-		int64_t		next = i + 1 < all->n ? t[1].offset : behind != NULL ? behind->offset : to;
+		int64_t		next = i + 1 < all->n ? t[1].offset : following != NULL ? following->offset : to;
 
 		if (t->offset < 0 || next < t->offset || next > to)
 			return -1;
@@ -431,7 +431,7 @@ by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_
 
 /* Find the choice's first token. */
 static bool
-find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
+find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_next, int *first, Err *e)
 {
 	const RequestFields *a = r->requests[0];
 	StrView		choice = a->choices[p->call->part];
@@ -451,7 +451,7 @@ find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_beh
 	if (*first > 0)
 		*first = with_parts(all, *first, s.data, s.len, tail);
 	if (*first < 0)
-		*first = by_offsets(all, has_behind ? &all->t[all->n] : NULL, chars(s.data, n), chars(s.data, s.len));
+		*first = by_offsets(all, has_next ? &all->t[all->n] : NULL, chars(s.data, n), chars(s.data, s.len));
 	buf_free(&s);
 	return *first >= 0 || reply_bad(r, e, "has tokens that are not the text that was asked about");
 }
@@ -459,12 +459,12 @@ find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_beh
 /* ---- responses ---- */
 
 static bool
-take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
+take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_next, Err *e)
 {
 	const RequestFields *a = r->requests[0];
 	int			first = 1;
 
-	if (a->n_choices > 0 && !find_choice(r, p, all, has_behind, &first, e))
+	if (a->n_choices > 0 && !find_choice(r, p, all, has_next, &first, e))
 		return false;
 	/* the first token has no context, unless the endpoint reports a value for it */
 	if (a->n_choices == 0 && all->n > 0 && all->t[0].has_value)
@@ -501,7 +501,7 @@ choose_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 	JsonMembers m;
 	Toks		all = {0};
 	bool		prompt;
-	int			told;
+	int			n_all;
 	bool		ok;
 
 	if (!json_fields(v, names, 4, f))
@@ -520,10 +520,10 @@ choose_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 		return reply_bad(r, e, "does not say how many tokens were generated");
 	buf_reserve(&all.bytes, 1);
 	ok = prompt ? read_prompt(r, c[1], &all, e) : read_echo(r, c[0], &all, e);
-	told = all.n;
+	n_all = all.n;
 	ok = ok && (prompt || leave_generated(r, p, &all, e));
 	buf_reset(&p->floats);
-	ok = ok && take_tokens(r, p, &all, all.n < told, e);
+	ok = ok && take_tokens(r, p, &all, all.n < n_all, e);
 	toks_free(&all);
 	return ok;
 }

@@ -201,12 +201,12 @@ is_nameless(const Position *p, const DecodeLogprobsEntry *en)
  * the ranks are unknown.
  */
 static bool
-ranks_are_sure(const Position *p, int asked, bool by_text)
+ranks_are_sure(const Position *p, int n_top, bool by_text)
 {
 	for (int i = 0; by_text && i < p->n; i++)
 		if (is_nameless(p, &p->e[i]))
 			return false;
-	return asked != 0 && (asked < 0 || p->n > asked);
+	return n_top != 0 && (n_top < 0 || p->n > n_top);
 }
 
 /*
@@ -214,16 +214,16 @@ ranks_are_sure(const Position *p, int asked, bool by_text)
  * one among them.  If k top tokens were asked for, the first k by value have their places as ranks.
  */
 static void
-rank_entries(Position *p, int asked, bool by_text)
+rank_entries(Position *p, int n_top, bool by_text)
 {
-	bool		sure = ranks_are_sure(p, asked, by_text);
+	bool		sure = ranks_are_sure(p, n_top, by_text);
 	int			own = 0;
 
 	for (int i = 1; i < p->n && own == 0; i++)
 		if (p->e[i].value == p->e[0].value && same_token(p, &p->e[0], &p->e[i]))
 			own = i;
 	qsort(p->e + 1, p->n > 0 ? (size_t) p->n - 1 : 0, sizeof(DecodeLogprobsEntry), more_likely);
-	for (int i = 1; sure && i < p->n && (asked < 0 || i <= asked); i++)
+	for (int i = 1; sure && i < p->n && (n_top < 0 || i <= n_top); i++)
 		p->e[i].rank = i;
 	for (int i = 1; i < p->n && own > 0; i++)
 		if (p->e[i].place == own)
@@ -343,7 +343,7 @@ next_of(Lists *l, StrView *token, StrView *value, StrView *top)
 }
 
 bool
-lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e)
+lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int n_top, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs"};
 	StrView		f[3];
@@ -372,7 +372,7 @@ lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int 
 			read_top(r, &p, top, e);
 		if (ok)
 		{
-			rank_entries(&p, asked, true);
+			rank_entries(&p, n_top, true);
 			ok = add_position(r, l, &p, e);
 		}
 	}
@@ -423,7 +423,7 @@ read_chat_position(const DecodedReply *r, Position *p, StrView v, Err *e)
 }
 
 bool
-lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e)
+lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int n_top, Err *e)
 {
 	static const char *const names[] = {"content"};
 	StrView		f[1];
@@ -444,7 +444,7 @@ lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked,
 		ok = read_chat_position(r, &p, token, e);
 		if (ok)
 		{
-			rank_entries(&p, asked, false);
+			rank_entries(&p, n_top, false);
 			ok = add_position(r, l, &p, e);
 		}
 	}

@@ -103,7 +103,7 @@ models_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 	StrView		f[3];
 	DecodeModelsFound found = {false, -1, -1, -1};
 	Buf			names = {0};
-	Buf			told = {0};
+	Buf			clean = {0};
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
 	bool		ok;
@@ -117,13 +117,13 @@ models_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 	ok = find_model(r, f[1], want, n, &found, &names, e);
 	if (ok && !found.it)
 	{
-		reply_clean(&told, want, n, 200);
+		reply_clean(&clean, want, n, 200);
 		ok = err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%.64s\" does not serve \"%s\"", r->o->name,
-					 told.data != NULL ? told.data : "");
-		buf_reset(&told);
-		reply_clean(&told, names.data != NULL ? names.data : "no model", names.data != NULL ? names.len : 8,
+					 clean.data != NULL ? clean.data : "");
+		buf_reset(&clean);
+		reply_clean(&clean, names.data != NULL ? names.data : "no model", names.data != NULL ? names.len : 8,
 					480);
-		err_detail(e, "It serves %s.", told.data);
+		err_detail(e, "It serves %s.", clean.data);
 		err_hint(e, "Option \"model\" is the model's name at the endpoint.");
 	}
 	if (ok)
@@ -139,7 +139,7 @@ models_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 		reply_done(r, p->request, &b);
 	}
 	buf_free(&names);
-	buf_free(&told);
+	buf_free(&clean);
 	buf_free(&b);
 	return ok;
 }

@@ -162,7 +162,7 @@ body_role_refuse(int most, double got, Err *e)
 #define MAX_GATHERED	((size_t) 64 << 20)
 
 bool
-body_gathers(const RequestFields *a, const ROptions *o)
+body_can_join(const RequestFields *a, const ROptions *o)
 {
 	return a->kind == WK_POOL && o->max_batch_inputs > 1 &&
 		a->prompt.n + a->pair.n <= MAX_GATHERED / (size_t) o->max_batch_inputs;

@@ -51,7 +51,7 @@ typedef struct RCalls
 } RCalls;
 
 /* May this request's input go into one call with those of other requests? */
-bool		body_gathers(const RequestFields *a, const ROptions *o);
+bool		body_can_join(const RequestFields *a, const ROptions *o);
 /* Does the call need the context length, which is not known yet? */
 bool		body_wants_length(const RequestFields *a, const ROptions *o);
 /* Are both requests the same but for their inputs? */

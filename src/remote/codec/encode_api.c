@@ -69,7 +69,7 @@ streams(const char *path)
 
 /* Check a member that limits the output against the role's limit.  *told: the body has such a member. */
 static bool
-check_length(Maker *m, int most, StrView key, StrView value, bool *told)
+check_length(Maker *m, int most, StrView key, StrView value, bool *reported)
 {
 	char		text[40];
 	double		got;
@@ -81,13 +81,13 @@ check_length(Maker *m, int most, StrView key, StrView value, bool *told)
 			 value.s);
 	got = strtod(text, NULL);
 	/* the endpoint refuses what is not a number, but accepts null */
-	*told = *told || !is(value.s, value.n, "null");
+	*reported = *reported || !is(value.s, value.n, "null");
 	return !(got > most) || body_role_refuse(most, got, m->e);
 }
 
 /* Copy the members except those that are made here.  *options: the stream's options. */
 static bool
-copy_members(Maker *m, StrView *options, bool *told)
+copy_members(Maker *m, StrView *options, bool *reported)
 {
 	const RequestFields *a = m->a;
 	int			most = body_role_tokens(a);
@@ -112,7 +112,7 @@ copy_members(Maker *m, StrView *options, bool *told)
 				*options = value;
 				continue;
 			}
-			if (most > 0 && !check_length(m, most, key, value, told))
+			if (most > 0 && !check_length(m, most, key, value, reported))
 				return false;
 			json_str(&m->j, key.s, key.n);
 			json_colon(&m->j);
@@ -146,20 +146,20 @@ body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
 	StrView		options = {0};
 	bool		off_v1 = false;
-	bool		told = false;
+	bool		reported = false;
 	const char *path = place(a, o, &off_v1, e);
 	Maker		m;
 
 	if (path == NULL || body_begin(&m, a, o, calls, RSHAPE_API, path, e) == NULL)
 		return false;
 	m.call->off_v1 = off_v1;
-	if (!copy_members(&m, &options, &told))
+	if (!copy_members(&m, &options, &reported))
 		return false;
 	/* only chats and responses: without a limit a completion gets 16 tokens, and a message must have one */
-	if (body_role_tokens(a) > 0 && !told && path == o->chat_path)
+	if (body_role_tokens(a) > 0 && !reported && path == o->chat_path)
 		json_key_int(&m.j, m.caps & CAP_MAX_COMPLETION ? "max_completion_tokens" : "max_tokens",
 					 body_role_tokens(a));
-	if (body_role_tokens(a) > 0 && !told && strcmp(path, "/responses") == 0)
+	if (body_role_tokens(a) > 0 && !reported && strcmp(path, "/responses") == 0)
 		json_key_int(&m.j, "max_output_tokens", body_role_tokens(a));
 	if (a->stream && streams(path))
 		put_stream(&m, path, options);

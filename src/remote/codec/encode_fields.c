@@ -47,10 +47,10 @@ typedef struct EncodeFieldsRow
 } EncodeFieldsRow;
 
 static const EncodeFieldsRow rows[] = {
-#define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, key, HOW_##how, caps, where, \
+#define REQ_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, key, HOW_##how, caps, where, \
 															  neutral},
 #include "remote/codec/body_fields.def"
-#undef ASK_FIELD
+#undef REQ_FIELD
 };
 
 #define N_ROWS	((int) (sizeof(rows) / sizeof(rows[0])))
@@ -166,7 +166,7 @@ is_nothing(const WireField *f)
 
 /* Would the dialect have the parameter if the prompt were a chat? */
 static bool
-chat_knows(const Maker *m, int tag)
+is_known_by_chat(const Maker *m, int tag)
 {
 	for (int i = 0; i < N_ROWS; i++)
 		if ((int) rows[i].tag == tag && (rows[i].where & IN_CHAT) != 0 &&
@@ -177,7 +177,7 @@ chat_knows(const Maker *m, int tag)
 
 /* Does any dialect have it? */
 static bool
-anybody_knows(int tag)
+is_known_by_any(int tag)
 {
 	for (int i = 0; i < N_ROWS; i++)
 		if ((int) rows[i].tag == tag && rows[i].caps != CAP_NOBODY && rows[i].caps != 0)
@@ -190,9 +190,9 @@ refuse(const Maker *m, const EncodeFieldsRow *row)
 {
 	body_refuse(m->o, m->e, "parameter \"%s\" is not supported by the endpoint of model \"%s\"", row->name,
 				m->o->name);
-	if (!anybody_knows(row->tag))
+	if (!is_known_by_any(row->tag))
 		m->e->hint[0] = '\0';
-	if (m->call->shape == RSHAPE_COMPLETION && m->a->messages.s == NULL && chat_knows(m, row->tag))
+	if (m->call->shape == RSHAPE_COMPLETION && m->a->messages.s == NULL && is_known_by_chat(m, row->tag))
 		err_hint(m->e, "It is a parameter of chats. With the option {\"prompt_as\": \"chat\"} of the model a "
 					   "plain prompt becomes a chat.");
 	return false;

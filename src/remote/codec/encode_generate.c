@@ -53,7 +53,7 @@ put_rest(Maker *m, bool chat)
 {
 	int			most = body_role_tokens(m->a);
 	int64_t		bytes = (int64_t) (m->a->prompt_ids.s != NULL ? m->a->prompt_ids.n : m->a->prompt.n);
-	int64_t		length = m->o->max_model_len > 0 ? m->o->max_model_len : m->o->told_len;
+	int64_t		length = m->o->max_model_len > 0 ? m->o->max_model_len : m->o->reported_len;
 	int64_t		rest = length - bytes - 8;	/* less some special tokens */
 
 	if (chat || most > 0)
@@ -112,7 +112,7 @@ is_chat(const RequestFields *a, const ROptions *o)
 bool
 body_wants_length(const RequestFields *a, const ROptions *o)
 {
-	return a->kind == WK_GENERATE && a->max_tokens < 0 && o->max_model_len == 0 && o->told_len == 0 &&
+	return a->kind == WK_GENERATE && a->max_tokens < 0 && o->max_model_len == 0 && o->reported_len == 0 &&
 		o->models_path != NULL && !(o->dialect->caps & (CAP_ENDLESS | CAP_ENDLESS_0)) && !is_chat(a, o) &&
 		!a->embeds && body_role_tokens(a) == 0;
 }

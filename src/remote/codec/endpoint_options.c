@@ -61,12 +61,12 @@ static const struct
 };
 
 /* A cached ROptions with the texts that it was made from, to be compared with a request's. */
-typedef struct EndpointOptionsMade
+typedef struct EndpointOptionsParsed
 {
-	ROptions	o;				/* first member, so that an ROptions * is an EndpointOptionsMade * */
+	ROptions	o;				/* first member, so that an ROptions * is an EndpointOptionsParsed * */
 	char	   *text;			/* the options as the message has them */
 	uint64_t	used;			/* larger = used more recently */
-} EndpointOptionsMade;
+} EndpointOptionsParsed;
 
 /* ---- errors ---- */
 
@@ -435,7 +435,7 @@ set_paths(ROptions *o)
 }
 
 static void
-made_free(EndpointOptionsMade *m)
+parsed_free(EndpointOptionsParsed *m)
 {
 	ROptions   *o = &m->o;
 	char	  **paths[] = {&o->name, &o->model, &o->completions_path, &o->chat_path, &o->embeddings_path,
@@ -464,10 +464,10 @@ made_free(EndpointOptionsMade *m)
 	mem_free(m);
 }
 
-static EndpointOptionsMade *
+static EndpointOptionsParsed *
 make(const RequestFields *a, Err *e)
 {
-	EndpointOptionsMade *m = mem_zalloc(sizeof(EndpointOptionsMade));
+	EndpointOptionsParsed *m = mem_zalloc(sizeof(EndpointOptionsParsed));
 	ROptions   *o = &m->o;
 
 	o->refs = 1;
@@ -482,7 +482,7 @@ make(const RequestFields *a, Err *e)
 	set_urls(o, a);
 	if (!read_options(o, m->text, e))
 	{
-		made_free(m);
+		parsed_free(m);
 		return NULL;
 	}
 	if (o->model == NULL)
@@ -493,7 +493,7 @@ make(const RequestFields *a, Err *e)
 
 /* ---- cache ---- */
 
-static EndpointOptionsMade *remembered[MAX_REMEMBERED];
+static EndpointOptionsParsed *cached[MAX_REMEMBERED];
 static int	n_remembered;
 static uint64_t uses;
 
@@ -504,7 +504,7 @@ is_text(const char *s, StrView t)
 }
 
 static bool
-is_of(const EndpointOptionsMade *m, const RequestFields *a)
+is_of(const EndpointOptionsParsed *m, const RequestFields *a)
 {
 	if (m->o.hash != a->model_hash || m->o.n_urls != a->n_urls || !is_text(m->o.name, a->model) ||
 		!is_text(m->text, a->options))
@@ -525,17 +525,17 @@ is_of(const EndpointOptionsMade *m, const RequestFields *a)
 ROptions *
 roptions_get(const RequestFields *a, Err *e)
 {
-	EndpointOptionsMade *m;
+	EndpointOptionsParsed *m;
 	int			at = 0;
 
 	for (int i = 0; i < n_remembered; i++)
 	{
-		if (is_of(remembered[i], a))
+		if (is_of(cached[i], a))
 		{
-			remembered[i]->used = ++uses;
-			return roptions_ref(&remembered[i]->o);
+			cached[i]->used = ++uses;
+			return roptions_ref(&cached[i]->o);
 		}
-		if (remembered[i]->used < remembered[at]->used)
+		if (cached[i]->used < cached[at]->used)
 			at = i;
 	}
 	m = make(a, e);
@@ -544,8 +544,8 @@ roptions_get(const RequestFields *a, Err *e)
 	if (n_remembered < MAX_REMEMBERED)
 		at = n_remembered++;
 	else
-		roptions_unref(&remembered[at]->o);
-	remembered[at] = m;
+		roptions_unref(&cached[at]->o);
+	cached[at] = m;
 	m->used = ++uses;
 	return roptions_ref(&m->o);
 }
@@ -561,12 +561,12 @@ void
 roptions_unref(ROptions *o)
 {
 	if (o != NULL && --o->refs == 0)
-		made_free((EndpointOptionsMade *) o);
+		parsed_free((EndpointOptionsParsed *) o);
 }
 
 void
 roptions_forget(void)
 {
 	while (n_remembered > 0)
-		roptions_unref(&remembered[--n_remembered]->o);
+		roptions_unref(&cached[--n_remembered]->o);
 }

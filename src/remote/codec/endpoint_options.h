@@ -39,7 +39,7 @@ typedef struct ROptions
 	bool		ssl_verify;
 	char	   *ca_file;		/* NULL = the system's certificates */
 	int			max_model_len;	/* 0 = unknown */
-	int			told_len;		/* context length that the endpoint reported (context_length.c); 0 = none */
+	int			reported_len;	/* context length that the endpoint reported (context_length.c); 0 = none */
 	char	  **lora_modules;
 	int			n_lora_modules;
 } ROptions;

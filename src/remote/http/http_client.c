@@ -8,7 +8,7 @@
  *
  * libcurl can't be called from within its own callbacks, but our caller can call us from within its
  * callbacks.  Operations on other calls are then queued (todo) and done when libcurl has returned, still
- * within the same http_turn().
+ * within the same http_poll().
  *
  * A cancelled call is closed so that the server notices: libcurl closes an HTTP/1.1 connection, and
  * resets a stream of an HTTP/2 connection that others use (push_out).  But libcurl would just forget the
@@ -29,9 +29,9 @@
 #include "base/alloc.h"
 #include "remote/http/http_internal.h"
 
-#define TURN_EVENTS 64
-#define TURN_ROUNDS 64			/* maximal iterations of one http_turn() */
-#define TURN_US 5000			/* maximal time of one http_turn(), because other connections wait */
+#define POLL_EVENTS 64
+#define POLL_ROUNDS 64			/* maximal iterations of one http_poll() */
+#define POLL_US 5000			/* maximal time of one http_poll(), because other connections wait */
 #define IDLE_CONNECTIONS_MAX 4096L
 #define STREAMS_MAX 4096L		/* on one HTTP/2 connection */
 #define LONG_TIME_US (INT64_C(3600) * 1000000)
@@ -422,15 +422,15 @@ expire(Http *h)
 }
 
 int64_t
-http_turn(Http *h)
+http_poll(Http *h)
 {
-	int64_t		end_us = clock_us() + TURN_US;
+	int64_t		end_us = clock_us() + POLL_US;
 
-	for (int round = 0; round < TURN_ROUNDS && clock_us() < end_us; round++)
+	for (int round = 0; round < POLL_ROUNDS && clock_us() < end_us; round++)
 	{
-		struct epoll_event ev[TURN_EVENTS];
-		int			n = epoll_wait(h->epoll, ev, TURN_EVENTS, 0);
-		bool		busy = n == TURN_EVENTS;
+		struct epoll_event ev[POLL_EVENTS];
+		int			n = epoll_wait(h->epoll, ev, POLL_EVENTS, 0);
+		bool		busy = n == POLL_EVENTS;
 
 		for (int i = 0; i < n; i++)
 			if (ev[i].data.fd == h->timer)

@@ -72,14 +72,14 @@ typedef struct HttpEvents
 	void		(*ended) (void *ctx, const HttpResult *r);
 } HttpEvents;
 
-/* Its epoll descriptor becomes readable when http_turn() has something to do. */
+/* Its epoll descriptor becomes readable when http_poll() has something to do. */
 Http	   *http_new(Err *e);
 void		http_free(Http *h);
 int			http_fd(const Http *h);
 /* Do all pending I/O.  Returns the us after which it must be called again at the latest. */
-int64_t		http_turn(Http *h);
+int64_t		http_poll(Http *h);
 
-/* Start a call.  NULL: *e.  Events are emitted only by http_turn(), never during this function. */
+/* Start a call.  NULL: *e.  Events are emitted only by http_poll(), never during this function. */
 HttpCall   *http_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx, Err *e);
 /* Close the call now: the connection of HTTP/1.1, or the stream of HTTP/2.  No event follows. */
 void		http_cancel(HttpCall *c);

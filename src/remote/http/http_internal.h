@@ -21,7 +21,7 @@ struct HttpCall
 	CURL	   *easy;
 	HttpCall   *prev,
 			   *next;			/* list of all calls */
-	HttpCall   *next_todo;		/* list of calls that http_turn() must handle */
+	HttpCall   *next_todo;		/* list of calls that http_poll() must handle */
 	bool		todo;
 	bool		https;
 	bool		added;			/* added to the multi handle */
@@ -44,7 +44,7 @@ struct HttpCall
 				answer;			/* bytes of the response body */
 	size_t		header_bytes;
 	bool		in_head;		/* a status line has been received */
-	bool		head_told;
+	bool		head_reported;
 	bool		stopped;		/* the caller's callback returned false */
 	bool		too_large;
 	HttpResult	r;

@@ -62,9 +62,9 @@ end_head(HttpCall *c)
 
 	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	c->in_head = false;
-	if (status < 200 || c->head_told)
+	if (status < 200 || c->head_reported)
 		return true;
-	c->head_told = true;
+	c->head_reported = true;
 	c->r.status = (int) status;
 	c->r.first_byte_us = clock_us();
 	if (c->cancelled || c->ev.head == NULL || c->ev.head(c->ctx, &c->r))
@@ -88,7 +88,7 @@ on_header(char *s, size_t size, size_t n, void *arg)
 	}
 	while (len > 0 && (s[len - 1] == '\n' || s[len - 1] == '\r'))
 		len--;
-	if (c->head_told)
+	if (c->head_reported)
 		return all;
 	if (!c->in_head && len > 5 && memcmp(s, "HTTP/", 5) == 0)
 	{
@@ -348,7 +348,7 @@ http_call_free(HttpCall *c)
 
 /* Return the URL for messages, without its query. */
 static const char *
-told(const HttpCall *c, char *out, size_t size)
+shown_url(const HttpCall *c, char *out, size_t size)
 {
 	int			n = (int) strcspn(c->url, "?#");
 
@@ -389,7 +389,7 @@ not_sent(HttpCall *c, CURLcode code, bool late)
 	char		url[304];
 	long		oserr = 0;
 
-	told(c, url, sizeof(url));
+	shown_url(c, url, sizeof(url));
 	curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &oserr);
 	c->r.end = HTTP_NOT_SENT;
 	if (late || code == CURLE_OPERATION_TIMEDOUT)
@@ -426,7 +426,7 @@ cut(HttpCall *c, CURLcode code)
 	Err		   *e = &c->r.e;
 	char		url[304];
 
-	told(c, url, sizeof(url));
+	shown_url(c, url, sizeof(url));
 	c->r.end = HTTP_CUT;
 	if (c->r.is_encoded || code == CURLE_BAD_CONTENT_ENCODING)
 	{
@@ -476,12 +476,12 @@ http_call_result(HttpCall *c, CURLcode code, bool late)
 	if (code == CURLE_OK && !late)
 	{
 		r->end = HTTP_DONE;
-		if (c->head_told)
+		if (c->head_reported)
 			return;
 		/* libcurl accepts incomplete headers as a response */
 		code = CURLE_GOT_NOTHING;
 	}
-	told(c, url, sizeof(url));
+	shown_url(c, url, sizeof(url));
 	if (c->too_large || code == CURLE_FILESIZE_EXCEEDED)
 	{
 		r->end = HTTP_TOO_LARGE;

@@ -71,7 +71,7 @@ of_status(int status, bool again, CallOutcome *f)
 }
 
 CallOutcome
-fate_of(const FateCase *c)
+outcome(const EndedCall *c)
 {
 	const HttpResult *r = c->r;
 	CallOutcome	f = {.verdict = OUTCOME_ERROR,.health = HEALTH_UNKNOWN};

@@ -8,23 +8,23 @@
 
 #include "remote/http/http_client.h"
 
-typedef enum FateVerdict
+typedef enum OutcomeVerdict
 {
 	OUTCOME_REPLY,				/* the body is a reply, to be read to its end */
 	OUTCOME_ERROR,					/* final error */
 	OUTCOME_RETRY					/* may be retried */
-} FateVerdict;
+} OutcomeVerdict;
 
 /* What the end of a call says about its url. */
-typedef enum FateHealth
+typedef enum CallHealth
 {
 	HEALTH_OK,					/* it works, whatever the response was */
 	HEALTH_BAD,					/* it does not work */
 	HEALTH_UNKNOWN
-} FateHealth;
+} CallHealth;
 
 /* A call that has ended: the facts that decide about its url and about a new try. */
-typedef struct FateCase
+typedef struct EndedCall
 {
 	const HttpResult *r;
 	bool		garbled;		/* the response could not be decoded (cls says how) */
@@ -34,12 +34,12 @@ typedef struct FateCase
 	bool		idempotent;
 	/* HTTP_LATE, HTTP_NOT_SENT: the request's deadline has passed, not just the call's */
 	bool		deadline;
-} FateCase;
+} EndedCall;
 
 typedef struct CallOutcome
 {
-	FateVerdict verdict;
-	FateHealth	health;
+	OutcomeVerdict verdict;
+	CallHealth	health;
 	bool		path;			/* only this path fails at the url; other paths may work */
 	bool		charged;		/* there was no reply, but the endpoint may have charged for it */
 	bool		throttled;		/* 429: too many requests */
@@ -54,6 +54,6 @@ typedef struct CallOutcome
 	bool		split;			/* the input of one request is at fault: call separately for each request */
 } CallOutcome;
 
-CallOutcome	fate_of(const FateCase *c);
+CallOutcome	outcome(const EndedCall *c);
 
 #endif

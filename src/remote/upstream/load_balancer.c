@@ -3,7 +3,7 @@
  *	  The urls of a model: choice by the fewest calls, breakers, and the number of concurrent calls of
  *	  each url.
  *
- * A breaker opens after PICK_RUN failures in a row, or when more than half of the last PICK_SEEN calls
+ * A breaker opens after LB_RUN failures in a row, or when more than half of the last LB_SEEN calls
  * failed.  It stays open for a second, then one call probes the url: a failure doubles the time,
  * anything else closes the breaker.  A probe that was cancelled has no result and makes room for another
  * one.  Calls that were running when the breaker opened have no effect on it either.
@@ -35,7 +35,7 @@ void
 lb_init(LoadBalancer *p, int n, int most)
 {
 	*p = (LoadBalancer) {.n = n,.most = most,.last = n - 1};
-	p->u = mem_zalloc((size_t) n * sizeof(PickUrl));
+	p->u = mem_zalloc((size_t) n * sizeof(LbUrl));
 	for (int i = 0; i < n; i++)
 		p->u[i].window = most;
 }
@@ -48,7 +48,7 @@ lb_free(LoadBalancer *p)
 }
 
 static int
-places(const LoadBalancer *p, const PickUrl *u)
+places(const LoadBalancer *p, const LbUrl *u)
 {
 	int			w = (int) u->window;
 
@@ -63,7 +63,7 @@ later(int64_t a, int64_t b)
 
 /* Return when the url may be called; INT64_MAX: when a call has ended.  *worth: is it worth waiting for? */
 static int64_t
-open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *worth)
+open_at(const LoadBalancer *p, const LbUrl *u, const LbLimit *l, int64_t now, bool *worth)
 {
 	int64_t		breaker = now;
 
@@ -71,20 +71,20 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
 	if (u->health == WIRE_HEALTH_DOWN && u->checking)
 	{
 		/* two steps, because the queue is checked again only when this time grows */
-		int64_t		soon = u->check_us + PICK_CHECK_US;
+		int64_t		soon = u->check_us + LB_CHECK_US;
 
-		return soon > now ? soon : later(u->check_us + PICK_CHECK_MOST_US, now + 1);
+		return soon > now ? soon : later(u->check_us + LB_CHECK_MAX_US, now + 1);
 	}
 	if (u->health == WIRE_HEALTH_DOWN)
 		breaker = later(p->checks ? now + 1 : now, u->open_until_us);
 	if (u->health == WIRE_HEALTH_TRYING && u->probing)
 	{
 		/* the probe may take any time */
-		*worth = now - u->probe_us < PICK_PATIENCE_US;
-		return *worth ? u->probe_us + PICK_PATIENCE_US : INT64_MAX;
+		*worth = now - u->probe_us < LB_MAX_WAIT_US;
+		return *worth ? u->probe_us + LB_MAX_WAIT_US : INT64_MAX;
 	}
 	breaker = later(breaker, l->path_us);
-	if (breaker - now > PICK_PATIENCE_US || (l->said_us != INT64_MAX && l->said_us - now > SAID_PATIENCE_US))
+	if (breaker - now > LB_MAX_WAIT_US || (l->said_us != INT64_MAX && l->said_us - now > SAID_PATIENCE_US))
 		*worth = false;
 	if (l->own_us == INT64_MAX || l->said_us == INT64_MAX)
 		return INT64_MAX;
@@ -102,14 +102,14 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
  * as it ran.  0: unknown, to be tried.
  */
 static int64_t
-slowness(const PickUrl *u)
+slowness(const LbUrl *u)
 {
 	return later(u->latency_us, u->given_up_us);
 }
 
 /* Is a the better choice?  i, j: their distance from the url that was chosen last. */
 static bool
-better(const PickUrl *a, int i, const PickUrl *b, int j)
+better(const LbUrl *a, int i, const LbUrl *b, int j)
 {
 	if (a->in_flight != b->in_flight)
 		return a->in_flight < b->in_flight;
@@ -118,11 +118,11 @@ better(const PickUrl *a, int i, const PickUrl *b, int j)
 	return i < j;
 }
 
-PickResult
-lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url)
+LbResult
+lb_choose(LoadBalancer *p, const LbLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url)
 {
 	int64_t		soon = INT64_MAX;
-	int64_t		hopeless = INT64_MAX;
+	int64_t		blocked_until = INT64_MAX;
 	int			best = -1;
 	int			best_at = 0;
 	bool		busy = false;
@@ -131,7 +131,7 @@ lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, i
 	for (int k = 0; k < p->n; k++)
 	{
 		int			i = (p->last + 1 + k) % p->n;
-		PickUrl    *u = &p->u[i];
+		LbUrl      *u = &p->u[i];
 		bool		worth;
 		int64_t		at;
 
@@ -141,8 +141,8 @@ lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, i
 		at = open_at(p, u, &limits[i], now_us, &worth);
 		if (!worth)
 		{
-			if (at < hopeless)
-				hopeless = at;
+			if (at < blocked_until)
+				blocked_until = at;
 		}
 		else if (at == INT64_MAX)
 			busy = true;
@@ -159,24 +159,24 @@ lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, i
 	{
 		ASSERT(!p->u[best].banned && p->u[best].in_flight < p->most);
 		*url = best;
-		return PICK_OK;
+		return LB_OK;
 	}
 	if (!allowed)
-		return PICK_BANNED;
+		return LB_BANNED;
 	if (soon != INT64_MAX)
 		*when_us = soon;
 	if (busy)
-		return PICK_BUSY;
+		return LB_BUSY;
 	if (soon != INT64_MAX)
-		return PICK_LATER;
-	*when_us = hopeless == INT64_MAX ? 0 : hopeless;
-	return PICK_NEVER;
+		return LB_LATER;
+	*when_us = blocked_until == INT64_MAX ? 0 : blocked_until;
+	return LB_NEVER;
 }
 
 bool
 lb_is_open(const LoadBalancer *p, int url, int64_t now_us)
 {
-	const PickUrl *u = &p->u[url];
+	const LbUrl *u = &p->u[url];
 
 	return (u->health == WIRE_HEALTH_DOWN && (p->checks || u->open_until_us > now_us)) ||
 		(u->health == WIRE_HEALTH_TRYING && u->probing);
@@ -185,7 +185,7 @@ lb_is_open(const LoadBalancer *p, int url, int64_t now_us)
 bool
 lb_begin(LoadBalancer *p, int url, int64_t now_us)
 {
-	PickUrl    *u = &p->u[url];
+	LbUrl      *u = &p->u[url];
 
 	ALWAYS(url >= 0 && url < p->n);
 	p->last = url;
@@ -204,35 +204,35 @@ lb_begin(LoadBalancer *p, int url, int64_t now_us)
 }
 
 static bool
-is_closed(const PickUrl *u)
+is_closed(const LbUrl *u)
 {
 	return u->health == WIRE_HEALTH_UP || u->health == WIRE_HEALTH_UNKNOWN;
 }
 
 static void
-open_breaker(PickUrl *u, int64_t now)
+open_breaker(LbUrl *u, int64_t now)
 {
-	u->open_us = is_closed(u) ? PICK_OPEN_US : u->open_us * 2;
-	if (u->open_us > PICK_OPEN_MOST_US)
-		u->open_us = PICK_OPEN_MOST_US;
+	u->open_us = is_closed(u) ? LB_OPEN_US : u->open_us * 2;
+	if (u->open_us > LB_OPEN_MAX_US)
+		u->open_us = LB_OPEN_MAX_US;
 	u->open_until_us = now + u->open_us;
 	u->health = WIRE_HEALTH_DOWN;
 }
 
 static void
-note(PickUrl *u, bool failed)
+note(LbUrl *u, bool failed)
 {
-	u->seen = ((u->seen << 1) | failed) & ((UINT32_C(1) << PICK_SEEN) - 1);
-	if (u->n_seen < PICK_SEEN)
+	u->seen = ((u->seen << 1) | failed) & ((UINT32_C(1) << LB_SEEN) - 1);
+	if (u->n_seen < LB_SEEN)
 		u->n_seen++;
 	u->run = failed ? u->run + 1 : 0;
 }
 
 void
-lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us,
+lb_end(LoadBalancer *p, int url, bool probe, CallHealth health, bool throttled, int64_t latency_us,
 	   int64_t now_us)
 {
-	PickUrl    *u = &p->u[url];
+	LbUrl      *u = &p->u[url];
 	bool		closed = is_closed(u);
 
 	/* each lb_begin() has one lb_end() */
@@ -245,7 +245,7 @@ lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, 
 	}
 	u->in_flight--;
 	if (health == HEALTH_OK)
-		u->heard_us = now_us;
+		u->responded_us = now_us;
 	if (latency_us >= 0)
 	{
 		u->given_up_us = 0;
@@ -273,8 +273,8 @@ lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, 
 		return;
 	}
 	note(u, true);
-	if (probe || u->run >= PICK_RUN ||
-		(u->n_seen == PICK_SEEN && __builtin_popcount(u->seen) * 2 > PICK_SEEN))
+	if (probe || u->run >= LB_RUN ||
+		(u->n_seen == LB_SEEN && __builtin_popcount(u->seen) * 2 > LB_SEEN))
 		open_breaker(u, now_us);
 }
 
@@ -287,23 +287,23 @@ lb_given_up(LoadBalancer *p, int url, int64_t us)
 /* ---- health checks ---- */
 
 int64_t
-pick_check_at(const LoadBalancer *p, int url, int64_t interval_us)
+lb_check_at(const LoadBalancer *p, int url, int64_t interval_us)
 {
-	const PickUrl *u = &p->u[url];
+	const LbUrl *u = &p->u[url];
 
 	if (!p->checks || u->banned || u->checking)
 		return INT64_MAX;
 	if (u->health == WIRE_HEALTH_DOWN)
 		return u->open_until_us;
 	if (u->health == WIRE_HEALTH_TRYING && u->probing)
-		return later(u->probe_us, u->check_us) + PICK_PROBE_US;
-	return interval_us > 0 && u->in_flight == 0 ? u->heard_us + interval_us : INT64_MAX;
+		return later(u->probe_us, u->check_us) + LB_PROBE_US;
+	return interval_us > 0 && u->in_flight == 0 ? u->responded_us + interval_us : INT64_MAX;
 }
 
 void
-pick_check_begin(LoadBalancer *p, int url, int64_t now_us)
+lb_check_begin(LoadBalancer *p, int url, int64_t now_us)
 {
-	PickUrl    *u = &p->u[url];
+	LbUrl      *u = &p->u[url];
 
 	ASSERT(!u->checking && !u->banned);
 	u->checking = true;
@@ -312,9 +312,9 @@ pick_check_begin(LoadBalancer *p, int url, int64_t now_us)
 }
 
 void
-pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
+lb_check_end(LoadBalancer *p, int url, CallHealth health, int64_t now_us)
 {
-	PickUrl    *u = &p->u[url];
+	LbUrl      *u = &p->u[url];
 
 	ASSERT(u->checking);
 	u->checking = false;
@@ -322,14 +322,14 @@ pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
 	if (u->health == WIRE_HEALTH_TRYING && u->probing && u->probe_us < u->check_us && health == HEALTH_OK)
 	{
 		u->probing = false;
-		u->heard_us = now_us;
+		u->responded_us = now_us;
 		return;
 	}
 	/*
 	 * Running or newer calls show better than the check whether the url works.  They may even be what
 	 * keeps it from responding to the check.
 	 */
-	if (u->health != WIRE_HEALTH_DOWN && (u->in_flight > 0 || u->heard_us > u->check_us))
+	if (u->health != WIRE_HEALTH_DOWN && (u->in_flight > 0 || u->responded_us > u->check_us))
 		return;
 	if (u->check_closed != is_closed(u))
 		return;
@@ -341,11 +341,11 @@ pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
 	if (health == HEALTH_UNKNOWN)
 	{
 		/* don't check again at once */
-		u->open_until_us = later(u->open_until_us, now_us + PICK_OPEN_US);
-		u->heard_us = now_us;
+		u->open_until_us = later(u->open_until_us, now_us + LB_OPEN_US);
+		u->responded_us = now_us;
 		return;
 	}
-	u->heard_us = now_us;
+	u->responded_us = now_us;
 	if (u->health == WIRE_HEALTH_DOWN)
 	{
 		u->health = WIRE_HEALTH_TRYING;

@@ -4,7 +4,7 @@
  *
  * A 500, or a response that can't be decoded, may be about the kind of request only: an endpoint without
  * embeddings, or a server that doesn't know `echo`.  Such requests must not stop all others.  So these
- * failures count by path, and PICK_RUN of them in a row stop that path alone: for a second, then 2, 4,
+ * failures count by path, and LB_RUN of them in a row stop that path alone: for a second, then 2, 4,
  * ... 30, until a call succeeds.  Calls that were running when the path was stopped only count if they
  * succeed.
  *
@@ -87,10 +87,10 @@ paths_end(Paths *p, uint64_t key, const char *error, int64_t begin_us, int64_t n
 	if (begin_us < s->until_us)
 		return;
 	s->run++;
-	if (s->run < PICK_RUN)
+	if (s->run < LB_RUN)
 		return;
-	s->open_us = s->open_us == 0 ? PICK_OPEN_US : s->open_us * 2;
-	if (s->open_us > PICK_OPEN_MOST_US)
-		s->open_us = PICK_OPEN_MOST_US;
+	s->open_us = s->open_us == 0 ? LB_OPEN_US : s->open_us * 2;
+	if (s->open_us > LB_OPEN_MAX_US)
+		s->open_us = LB_OPEN_MAX_US;
 	s->until_us = now_us + s->open_us;
 }

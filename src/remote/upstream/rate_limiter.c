@@ -146,7 +146,7 @@ reset_us(int64_t ms, int64_t now)
 }
 
 void
-rate_told(Rate *r, const HttpResult *h, int64_t now_us)
+rate_reported(Rate *r, const HttpResult *h, int64_t now_us)
 {
 	if (h->remaining_requests >= 0)
 	{

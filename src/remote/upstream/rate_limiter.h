@@ -37,6 +37,6 @@ int64_t		rate_said_us(const Rate *r, int64_t tokens, int in_flight, int64_t now_
 void		rate_begin(Rate *r, int64_t tokens, int64_t now_us);
 void		rate_end(Rate *r, int64_t estimate, int64_t used);
 /* Take over the limits that a response has reported. */
-void		rate_told(Rate *r, const HttpResult *h, int64_t now_us);
+void		rate_reported(Rate *r, const HttpResult *h, int64_t now_us);
 
 #endif

@@ -2,7 +2,7 @@
  * api_call.c
  *	  API calls: from a body to inner requests, and from their frames to a response.
  *
- * Frames of inner calls come on any thread; api_tell() puts them into the server's mailbox.  So
+ * Frames of inner calls come on any thread; api_on_frame() puts them into the server's mailbox.  So
  * everything but reading the body and writing a long response happens on the server thread, in order.
  *
  * Tested by tests/unit/server/test_api.c, tests/sql/30_bodies.sql and tests/t/082_bodies.pl.
@@ -421,7 +421,7 @@ typedef struct ApiMail
 	Buf			fields;
 } ApiMail;
 
-static void gathered(ApiCall *a);
+static void items_ended(ApiCall *a);
 
 /* Handle the new part of an item's choices. */
 static void
@@ -455,7 +455,7 @@ item_done(ApiCall *a, ApiItem *it, Buf *fields)
 	it->accepted_tokens = r.accepted_tokens;
 	it->times = r.times;
 	if (a->n_done == a->n_items)
-		gathered(a);
+		items_ended(a);
 }
 
 static void
@@ -508,17 +508,17 @@ mail_done(Job *j)
 }
 
 static void
-api_tell(ServerCall *in, int kind, const Buf *fields, bool final)
+api_on_frame(ServerCall *in, int kind, const Buf *fields, bool final)
 {
-	ApiCall    *a = in->tell_ctx;
+	ApiCall    *a = in->emit_ctx;
 	ApiMail    *m;
 
-	if (kind == WF_PROGRESS && in->tell_item > 0)
+	if (kind == WF_PROGRESS && in->emit_item > 0)
 		return;					/* all items wait for the same model */
 	m = mem_zalloc(sizeof(ApiMail));
 	m->j.done = mail_done;
 	m->a = a;
-	m->item = in->tell_item;
+	m->item = in->emit_item;
 	m->kind = kind;
 	m->final = final;
 	if (fields != NULL)
@@ -542,7 +542,7 @@ launch(ApiCall *a)
 	for (int i = from; i < to; i++)
 	{
 		ApiItem    *it = &a->items[i];
-		ServerCall *in = scall_new_inner(&a->srv->link, a->srv->next_id++, api_tell, a, i);
+		ServerCall *in = scall_new_inner(&a->srv->link, a->srv->next_id++, api_on_frame, a, i);
 
 		in->srv = a->srv;
 		in->ch.kind = it->kind;
@@ -660,7 +660,7 @@ job_finish(ApiJob *t)
 	else if (t->writes)
 		end_with(a, &t->answer, 200);
 	else if (a->n_fresh == 0)
-		gathered(a);
+		items_ended(a);
 	else
 		launch(a);
 	buf_free(&t->answer);
@@ -694,7 +694,7 @@ work(ApiCall *a, bool writes, size_t size, size_t at_once)
 
 /* All items that were launched have ended. */
 static void
-gathered(ApiCall *a)
+items_ended(ApiCall *a)
 {
 	size_t		size = 0;
 
@@ -760,7 +760,7 @@ make_head(ApiCall *a, const Request *r)
 	wire_put_int(&o, WTAG_SESSION, (int64_t) r->session);
 	if (r->sleep_wait)
 		wire_put_int(&o, WTAG_SLEEP_WAIT, 1);
-	asker_put(&r->spec.by, &o);
+	caller_put(&r->spec.by, &o);
 	if (r->traceparent[0] != '\0')
 		wire_put_str(&o, WTAG_TRACEPARENT, r->traceparent, strlen(r->traceparent));
 	if (r->model[0] == '\0')

@@ -284,7 +284,7 @@ const char *api_call_arguments(const Json *call);
 /* Return the text between the first *shown bytes and the i-th call, and advance *shown to its end. */
 StrView		api_text_before(const ApiAnswer *r, int i, size_t *shown);
 /* Return the text after all calls. */
-StrView		api_text_behind(const ApiAnswer *r, size_t shown);
+StrView		api_text_after(const ApiAnswer *r, size_t shown);
 
 /* Common state of the endpoints that generate; their a->own begins with it. */
 typedef struct ApiGen
@@ -299,7 +299,7 @@ typedef struct ApiGen
 	int64_t		prompt_logprobs;	/* number of top log-probabilities; -2 = not wanted */
 	const Json *stop;
 	Buf			params;			/* sampling parameters as fields */
-	int64_t    *told;			/* owned; streaming: tokens so far, for each choice */
+	int64_t    *sent;			/* owned; streaming: tokens so far, for each choice */
 } ApiGen;
 
 #define API_NO_LOGPROBS	(-2)

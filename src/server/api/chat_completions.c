@@ -115,7 +115,7 @@ make(ApiCall *a, Err *e)
 		k = a->own = mem_zalloc(sizeof(Chat));
 		if (!read_chat(a, k, e) || !api_check_tools(a, e))
 			return false;
-		k->g.told = mem_zalloc((size_t) k->g.n * sizeof(int64_t));
+		k->g.sent = mem_zalloc((size_t) k->g.n * sizeof(int64_t));
 	}
 	ok = apibody_str(&a->body, "reasoning_effort", &effort, e) &&
 		api_put_effort(&o, "reasoning_effort", effort, e) && api_chat_fields(a, &o, true, e) &&
@@ -294,7 +294,7 @@ close_chunk(ApiCall *a, const ApiItem *it, const ApiAnswer *r, JsonOut *j)
 	}
 	json_close(j, '}');
 	json_close(j, ']');
-	apigen_chunk_usage(j, &k->g, it, r != NULL ? k->g.told[r->index] : 0);
+	apigen_chunk_usage(j, &k->g, it, r != NULL ? k->g.sent[r->index] : 0);
 	if (k->g.want_ids && r == NULL)
 		write_prompt_ids(a, j);
 	json_close(j, '}');
@@ -328,7 +328,7 @@ put_delta(ApiCall *a, const ApiItem *it, const ApiAnswer *r)
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
-	k->g.told[r->index] += (int64_t) r->ids.n;
+	k->g.sent[r->index] += (int64_t) r->ids.n;
 	open_chunk(a, r->index, &j);
 	if (r->reasoning.n > 0)
 		write_reasoning(r, &j);

@@ -231,7 +231,7 @@ put_prompt(const Completions *k, const Json *v, WireOut *o, Err *e)
  * if they are needed.
  */
 static bool
-ask_prompts(ApiCall *a, const Completions *k, Err *e)
+request_prompts(ApiCall *a, const Completions *k, Err *e)
 {
 	for (int p = 0; p < k->n_prompts; p++)
 	{
@@ -293,7 +293,7 @@ put_reply_ids(WireOut *o, const WireField *f)
 
 /* For an echo, request the texts of prompts that have been truncated, and of those that were ids. */
 static void
-ask_cut_texts(ApiCall *a, const Completions *k)
+request_cut_texts(ApiCall *a, const Completions *k)
 {
 	for (int p = 0; p < k->n_prompts; p++)
 	{
@@ -321,7 +321,7 @@ first_id(const ApiCall *a, const Completions *k, int p)
 }
 
 static void
-ask_first(ApiCall *a, const Completions *k, int p)
+request_first(ApiCall *a, const Completions *k, int p)
 {
 	int32_t		id = first_id(a, k, p);
 	WireOut		o;
@@ -332,7 +332,7 @@ ask_first(ApiCall *a, const Completions *k, int p)
 }
 
 static bool
-ask_answers(ApiCall *a, Completions *k, Err *e)
+add_requests(ApiCall *a, Completions *k, Err *e)
 {
 	if (!api_room(a, (size_t) k->n_prompts, k->g.params.len, e))
 		return false;
@@ -356,7 +356,7 @@ ask_answers(ApiCall *a, Completions *k, Err *e)
 		if (!ok)
 			return false;
 		if (names_prompt(k))
-			ask_first(a, k, p);
+			request_first(a, k, p);
 	}
 	return true;
 }
@@ -368,24 +368,24 @@ make(ApiCall *a, Err *e)
 	size_t		n;
 
 	if (a->round == 1 && k->cut && k->echo)
-		ask_cut_texts(a, k);
+		request_cut_texts(a, k);
 	a->more = a->n_fresh > 0;
 	if (a->round > 0)
-		return a->more || ask_answers(a, k, e);
+		return a->more || add_requests(a, k, e);
 	k = a->own = mem_zalloc(sizeof(Completions));
 	if (!read_completions(a, k, e))
 		return false;
 	k->cut = apibody_get(&a->body, "truncate_prompt_tokens") != NULL && (k->echo || k->g.want_ids);
-	if (!ask_prompts(a, k, e))
+	if (!request_prompts(a, k, e))
 		return false;
 	n = (size_t) k->n_prompts * (size_t) k->g.n;
 	if (n > API_MAX_CHOICES)
 		return api_bad(e, "n", "times the number of prompts is more than 65536");
 	k->echoed = mem_zalloc(n * sizeof(bool));
 	k->offsets = mem_zalloc(n * sizeof(int64_t));
-	k->g.told = mem_zalloc(n * sizeof(int64_t));
+	k->g.sent = mem_zalloc(n * sizeof(int64_t));
 	a->more = a->n_fresh > 0;
-	return a->more || ask_answers(a, k, e);
+	return a->more || add_requests(a, k, e);
 }
 
 static void
@@ -548,8 +548,8 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	json_open(&j, '[');
 	write_choice(a, k, it->index, r, &text, NULL, &j);
 	json_close(&j, ']');
-	k->g.told[choice] += k->echo_only ? 0 : (int64_t) r->ids.n;
-	apigen_chunk_usage(&j, &k->g, it, k->g.told[choice]);
+	k->g.sent[choice] += k->echo_only ? 0 : (int64_t) r->ids.n;
+	apigen_chunk_usage(&j, &k->g, it, k->g.sent[choice]);
 	json_close(&j, '}');
 	k->echoed[choice] = true;
 	api_chunk(a, &out);

@@ -144,7 +144,7 @@ void
 apigen_free(ApiGen *g)
 {
 	buf_free(&g->params);
-	mem_free(g->told);
+	mem_free(g->sent);
 }
 
 void

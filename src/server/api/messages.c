@@ -513,7 +513,7 @@ write_blocks(Messages *k, const ApiAnswer *r, JsonOut *j)
 		else
 			buf_addstr(&text, arguments);
 	}
-	rest = api_text_behind(r, shown);
+	rest = api_text_after(r, shown);
 	buf_add(&text, rest.s, rest.n);
 	flush_text(j, &text);
 	json_free(list);
@@ -714,7 +714,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 			add_text(a, BLOCK_TEXT, text.s, text.n, &j);
 		begin_call(a, v, &j);
 	}
-	text = api_text_behind(r, shown);
+	text = api_text_after(r, shown);
 	if (text.n > 0)
 		add_text(a, BLOCK_TEXT, text.s, text.n, &j);
 	if (r->finish_reason.s != NULL)

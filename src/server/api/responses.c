@@ -592,7 +592,7 @@ write_parts(ApiCall *a, const ApiAnswer *r, bool cut, JsonOut *j)
 		set_called(a, &k->called, v);
 		write_function_call(&k->called, api_call_arguments(v), j);
 	}
-	write_piece(a, api_text_behind(r, shown), cut, j);
+	write_piece(a, api_text_after(r, shown), cut, j);
 	json_free(list);
 }
 
@@ -937,7 +937,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		}
 		begin_call(a, v, &j);
 	}
-	text = api_text_behind(r, shown);
+	text = api_text_after(r, shown);
 	if (text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE &&
 					   calls == NULL))
 		add_text(a, PART_TEXT, text, entries, &j);

@@ -307,7 +307,7 @@ api_text_before(const ApiAnswer *r, int i, size_t *shown)
 }
 
 StrView
-api_text_behind(const ApiAnswer *r, size_t shown)
+api_text_after(const ApiAnswer *r, size_t shown)
 {
 	return (StrView) {r->text.s != NULL ? r->text.s + shown : NULL, r->text.n - shown};
 }

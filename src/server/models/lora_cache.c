@@ -91,7 +91,7 @@ struct LoraCache
 	Lora	   *all;
 	int			n;
 	Probe	   *probes;			/* probes that have not ended */
-	Waiting		homeless;		/* calls that need a place; their ServerCall.lora is NULL */
+	Waiting		unplaced;		/* calls that need a place; their ServerCall.lora is NULL */
 	int			passed;			/* requests that have begun since one of the waiting calls got a place */
 	Lora	   *leaving;		/* it takes no new requests; NULL = none */
 	uint64_t	uses;
@@ -165,7 +165,7 @@ loras_new(struct Server *srv, const BackendModel *instance, const LoraLimits *li
 	lc->srv = srv;
 	lc->instance = instance;
 	lc->limits = *limits;
-	wait_init(&lc->homeless);
+	wait_init(&lc->unplaced);
 	return lc;
 }
 
@@ -178,7 +178,7 @@ cache_settle(LoraCache *lc)
 }
 
 static void
-lora_gone(Lora *l)
+lora_dispose(Lora *l)
 {
 	LoraCache  *lc = l->lc;
 	Lora	  **pp = &lc->all;
@@ -209,7 +209,7 @@ lora_unlist(Lora *l)
 		l->lc->leaving = NULL;
 	if (l->users > 0 || l->a == NULL)
 		return false;
-	lora_gone(l);
+	lora_dispose(l);
 	return true;
 }
 
@@ -219,13 +219,13 @@ loras_close(LoraCache *lc)
 	Err			e;
 
 	err_set(&e, ERR_NOT_READY, "the model was unloaded");
-	for (ServerCall *c = lc->homeless.head; c != NULL; c = c->lora_next)
+	for (ServerCall *c = lc->unplaced.head; c != NULL; c = c->lora_next)
 	{
 		step_watch(lc->srv->step, -1);
 		mem_free(c->lora_print);
 		c->lora_print = NULL;
 	}
-	fail_all(&lc->homeless, &e);
+	fail_all(&lc->unplaced, &e);
 	for (Lora *l = lc->all, *next; l != NULL; l = next)
 	{
 		next = l->next;
@@ -280,7 +280,7 @@ lora_use(Lora *l, ServerCall *c)
 	l->used_no = ++lc->uses;
 	if (c->req->lora_pin >= 0)
 		l->pinned = c->req->lora_pin > 0;
-	if (lc->homeless.head != NULL && ++lc->passed >= LORA_PATIENCE && lc->leaving == NULL)
+	if (lc->unplaced.head != NULL && ++lc->passed >= LORA_PATIENCE && lc->leaving == NULL)
 		make_one_leave(lc);
 	c->lora = l;
 	c->adapter = l->a;
@@ -293,7 +293,7 @@ lora_unref(Lora *l)
 	ALWAYS(l->users > 0);
 	l->lc->freed = true;
 	if (--l->users == 0 && l->unlisted)
-		lora_gone(l);
+		lora_dispose(l);
 }
 
 /* ---- loading ---- */
@@ -362,7 +362,7 @@ load_done(Job *j)
 	else
 	{
 		log_line('W', "could not load adapter from \"%s\": %s", l->path, t->err.msg);
-		lora_gone(l);
+		lora_dispose(l);
 		fail_all(&waiting, &t->err);
 	}
 	loaded_unpin(t->pin);
@@ -437,7 +437,7 @@ loras_evict(LoraCache *lc)
 	Lora	   *l = oldest_idle(lc);
 
 	log_line('I', "adapter \"%s\" is removed from memory because its memory is needed", l->path);
-	lora_gone(l);
+	lora_dispose(l);
 }
 
 /* Is there a free place, or can one be freed? */
@@ -451,7 +451,7 @@ make_place(LoraCache *lc)
 	oldest = oldest_idle(lc);
 	if (oldest == NULL)
 		return false;
-	lora_gone(oldest);
+	lora_dispose(oldest);
 	return true;
 }
 
@@ -468,7 +468,7 @@ static void
 wait_for_place(LoraCache *lc, ServerCall *c, const char *print)
 {
 	c->lora_print = mem_strdup(print);
-	wait_add(&lc->homeless, c);
+	wait_add(&lc->unplaced, c);
 	step_watch(lc->srv->step, 1);
 }
 
@@ -479,7 +479,7 @@ take(LoraCache *lc, Lora *l, ServerCall *c, const char *print)
 	lora_named(l, c);
 	if (l->a == NULL)
 		wait_add(&l->waiting, c);
-	else if (l == lc->leaving && lc->homeless.head != NULL)
+	else if (l == lc->leaving && lc->unplaced.head != NULL)
 		wait_for_place(lc, c, print);
 	else
 	{
@@ -494,7 +494,7 @@ static void
 begin_if_room(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 {
 	Err			e;
-	MemoryVerdict room = memory_limit_lora(c->entry, c->req->lora, c->lora_bytes, &c->lora_asked_us, &e);
+	MemoryVerdict room = memory_limit_lora(c->entry, c->req->lora, c->lora_bytes, &c->lora_waiting_us, &e);
 
 	if (room == MEMORY_REFUSED)
 		go_on(c, &e);
@@ -539,7 +539,7 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 	if (pinned && c->req->lora_pin < 0)
 		c->req->lora_pin = 1;
 	/* no request overtakes the waiting ones */
-	if ((again || lc->homeless.head == NULL) && !lc->no_room && make_place(lc))
+	if ((again || lc->unplaced.head == NULL) && !lc->no_room && make_place(lc))
 		begin_if_room(lc, c, print, pinned);
 	else if (lc->n >= lc->limits.max_cpu_loras && all_pinned(lc))
 	{
@@ -555,9 +555,9 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 		 * (memory_limit_lora())
 		 */
 		if (!lc->no_room)
-			c->lora_asked_us = 0;
-		else if (c->lora_asked_us == 0)
-			c->lora_asked_us = clock_us();
+			c->lora_waiting_us = 0;
+		else if (c->lora_waiting_us == 0)
+			c->lora_waiting_us = clock_us();
 		wait_for_place(lc, c, print);
 	}
 }
@@ -605,21 +605,21 @@ probe_done(Job *j)
 	LoraCache  *lc = p->lc;
 	Probe	  **pp = &lc->probes;
 	ServerCall *c;
-	Err			gone;
+	Err			unloaded;
 
 	while (*pp != p)
 		pp = &(*pp)->next;
 	*pp = p->next;
-	err_set(&gone, ERR_NOT_READY, "the model was unloaded");
+	err_set(&unloaded, ERR_NOT_READY, "the model was unloaded");
 	while ((c = wait_take(&p->waiting)) != NULL)
 		if (!scall_is_active(c))
 			c->job_busy = false;
 		else if (lc->instance == NULL)
-			go_on(c, &gone);
+			go_on(c, &unloaded);
 		else
 		{
 			c->lora_bytes = p->bytes;
-			c->lora_asked_us = 0;
+			c->lora_waiting_us = 0;
 			place(lc, c, p->print, false);
 		}
 	loaded_unpin(p->pin);
@@ -695,14 +695,14 @@ loras_attend(LoraCache *lc)
 	Waiting		again;
 	ServerCall *c;
 
-	if (lc->homeless.head == NULL)
+	if (lc->unplaced.head == NULL)
 		return false;
 	loras_let_go(lc->srv);
-	if (!lc->freed && !lc->no_room && scall_is_active(lc->homeless.head))
+	if (!lc->freed && !lc->no_room && scall_is_active(lc->unplaced.head))
 		return false;
 	lc->freed = lc->no_room = false;
-	again = lc->homeless;
-	wait_init(&lc->homeless);
+	again = lc->unplaced;
+	wait_init(&lc->unplaced);
 	while ((c = wait_take(&again)) != NULL)
 	{
 		char	   *print = c->lora_print;
@@ -715,7 +715,7 @@ loras_attend(LoraCache *lc)
 			c->job_busy = false;
 		mem_free(print);
 	}
-	if (lc->homeless.head == NULL)
+	if (lc->unplaced.head == NULL)
 	{
 		lc->leaving = NULL;
 		lc->passed = 0;

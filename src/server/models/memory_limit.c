@@ -4,7 +4,7 @@
  *
  * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its
  * adapters.  The KV caches' offload tier counts with its whole limit.  With vllm.memory_limit, a load
- * first asks for memory (memory_limit_ask()) and is queued if there is none.  The load that has waited
+ * first asks for memory (memory_limit_enqueue()) and is queued if there is none.  The load that has waited
  * longest is served first.  For it, idle models are unloaded, the least recently used ones first, but
  * none that is pinned by its options ("keep_alive": -1), and none that has not been loaded for as long
  * as its load took: so loading never takes more than about half of the time.
@@ -36,7 +36,7 @@
 /* longest time for which a load protects a model from being unloaded */
 #define STAY_MOST_US	INT64_C(30000000)
 #define TICK_US			INT64_C(500000)
-#define ASKS_US			INT64_C(200000)		/* a waiting load asks again much sooner than this */
+#define RETRY_US		INT64_C(200000)		/* a waiting load asks again much sooner than this */
 
 /* ---- busy and pinned models ---- */
 
@@ -247,7 +247,7 @@ list_holders(const Models *m, const ModelInstance *but, char *out, size_t size)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "",
 									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" :
 										"one that was unloaded", memory_limit_takes(l) >> 20,
-									loaded_goes(l) ? "being unloaded" : l->refs == 0 ?
+									instance_will_be_freed(l) ? "being unloaded" : l->refs == 0 ?
 									"finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" :
 									l->busy > 0 ? "busy" : "idle");
 }
@@ -296,7 +296,7 @@ static bool
 some_go(const Models *m, const ModelInstance *but)
 {
 	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
-		if (l != but && loaded_goes(l))
+		if (l != but && instance_will_be_freed(l))
 			return true;
 	return false;
 }
@@ -332,14 +332,14 @@ try_room(ModelInstance *l, Err *e)
 		unload(victim);
 		return MEMORY_WAIT;
 	}
-	if (l->asked_us == 0)
-		l->asked_us = now;
-	if (now - l->asked_us > (int64_t) set.memory_timeout_ms * 1000)
+	if (l->waiting_us == 0)
+		l->waiting_us = now;
+	if (now - l->waiting_us > (int64_t) set.memory_timeout_ms * 1000)
 	{
 		no_room(m, l, set.memory_limit, e);
 		return MEMORY_REFUSED;
 	}
-	if (now - l->asked_us > PATIENCE_US)
+	if (now - l->waiting_us > PATIENCE_US)
 		make_one_leave(m, l, now);
 	return MEMORY_WAIT;
 }
@@ -351,14 +351,14 @@ memory_limit_make(ModelInstance *l, Err *e)
 
 	/* an instance asks again at each wake-up, which is another wait */
 	if (r != MEMORY_WAIT)
-		l->asked_us = 0;
+		l->waiting_us = 0;
 	if (!l->queued)
 		l->m->wanted_us = r == MEMORY_WAIT ? clock_us() : 0;
 	return r;
 }
 
 MemoryVerdict
-memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e)
+memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *waiting_us, Err *e)
 {
 	Models	   *m = en->m;
 	int64_t		now = clock_us();
@@ -387,9 +387,9 @@ memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *aske
 			unload(victim);
 			return MEMORY_WAIT;
 		}
-		if (*asked_us == 0)
-			*asked_us = now;
-		if (now - *asked_us <= (int64_t) set.memory_timeout_ms * 1000)
+		if (*waiting_us == 0)
+			*waiting_us = now;
+		if (now - *waiting_us <= (int64_t) set.memory_timeout_ms * 1000)
 			return MEMORY_WAIT;
 	}
 	list_holders(m, NULL, who, sizeof(who));
@@ -403,10 +403,10 @@ memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *aske
 /* ---- loads ---- */
 
 void
-memory_limit_ask(ModelInstance *l)
+memory_limit_enqueue(ModelInstance *l)
 {
 	l->queued = true;
-	memory_limit_turn(l->m);
+	memory_limit_poll(l->m);
 }
 
 static void
@@ -431,7 +431,7 @@ first_queued(const Models *m)
 }
 
 bool
-memory_limit_turn(Models *m)
+memory_limit_poll(Models *m)
 {
 	ModelInstance *l;
 
@@ -455,7 +455,7 @@ memory_limit_turn(Models *m)
 			load_refused(l);
 	}
 	/* a wake-up or an update may also wait for memory (or may have been cancelled) */
-	if (m->wanted_us != 0 && clock_us() - m->wanted_us < ASKS_US)
+	if (m->wanted_us != 0 && clock_us() - m->wanted_us < RETRY_US)
 		return true;
 	stay_all(m);
 	return false;
@@ -470,7 +470,7 @@ shrink(Models *m, int64_t limit)
 	ModelInstance *victim;
 
 	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
-		if (loaded_goes(l))
+		if (instance_will_be_freed(l))
 			return;
 	if (limit > 0 && taken(m, NULL) > limit && (victim = idle_one(m, NULL, clock_us())) != NULL)
 	{

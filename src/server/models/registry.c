@@ -295,7 +295,7 @@ loaded_leave(ModelInstance *l, ModelEntry *en)
 }
 
 bool
-loaded_goes(const ModelInstance *l)
+instance_will_be_freed(const ModelInstance *l)
 {
 	return l->dying || (l->refs == 0 && l->left == NULL);
 }
@@ -544,7 +544,7 @@ attach_or_load(ModelEntry *en, const char *print, int64_t need)
 	l->need = need;
 	m->n_loading++;
 	if (l->set.memory_limit > 0)
-		memory_limit_ask(l);
+		memory_limit_enqueue(l);
 	else
 		load_start(l);
 }
@@ -635,8 +635,8 @@ progress_frame(ServerCall *c, const char *text, double done)
 	wire_put_str(&o, WTAG_TEXT, text, strlen(text));
 	scall_frame(c, WF_PROGRESS, &b, true);
 	buf_free(&b);
-	c->told = done;
-	c->told_us = clock_us();
+	c->progress_sent = done;
+	c->progress_us = clock_us();
 }
 
 /*
@@ -697,7 +697,7 @@ progress_one(ServerCall *c, void *arg)
 	if (c->stage != SCALL_LOADING || c->entry == NULL || c->entry->loaded == NULL)
 		return;
 	done = atomic_load(&c->entry->loaded->permille) / 1000.0;
-	if (done < c->told + 0.1 && clock_us() - c->told_us < 1000000)
+	if (done < c->progress_sent + 0.1 && clock_us() - c->progress_us < 1000000)
 		return;
 	snprintf(text, sizeof(text), "loading model \"%s\": %d %%", c->entry->name, (int) (done * 100));
 	progress_frame(c, text, done);
@@ -893,7 +893,7 @@ entry_idle(const ModelEntry *en)
  * recently used one.
  */
 static bool
-goes_before(const ModelEntry *a, const ModelEntry *b)
+precedes(const ModelEntry *a, const ModelEntry *b)
 {
 	if ((a->asleep != 0) != (b->asleep != 0))
 		return a->asleep == 0;
@@ -914,7 +914,7 @@ evict_entries(Models *m, const char *name, Err *e)
 		ModelEntry *first = NULL;
 
 		for (ModelEntry *en = m->entries; en != NULL; en = en->next)
-			if (entry_idle(en) && (first == NULL || goes_before(en, first)))
+			if (entry_idle(en) && (first == NULL || precedes(en, first)))
 				first = en;
 		if (first == NULL)
 		{

@@ -96,19 +96,19 @@ typedef enum MemoryVerdict
 
 /*
  * Is there memory for an adapter of the entry's model?  May unload other adapters and models for it.
- * *asked_us: 0 at first, then the time since when there has been none.
+ * *waiting_us: 0 at first, then the time since when there has been none.
  */
-MemoryVerdict memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e);
+MemoryVerdict memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *waiting_us, Err *e);
 /* Start the loads that wait for memory; true: call again soon.  Called on every wake of the server thread. */
-bool		memory_limit_turn(Models *m);
+bool		memory_limit_poll(Models *m);
 /* Unloads idle models; called on every wake of the server thread. */
 void		memory_limit_tick(Models *m);
 
 /* ---- weight_update.c ---- */
 /* Run a control command that updates a model's weights; false: it is another one. */
 bool		update_command(Models *m, ServerCall *c, const char *command);
-/* Like sleep_turn(). */
-bool		update_turn(Models *m);
+/* Like sleep_poll(). */
+bool		update_poll(Models *m);
 /* Release the instance that c stayed on after an update, if any (ServerCall.on). */
 void		update_release(ServerCall *c);
 
@@ -124,7 +124,7 @@ bool		sleep_command(Models *m, ServerCall *c, const char *command);
  */
 bool		sleep_stops(ServerCall *c);
 /* Advance the sleep operations; true: call again soon.  Called on every wake of the server thread. */
-bool		sleep_turn(Models *m);
+bool		sleep_poll(Models *m);
 
 /* Send progress frames; called on every wake of the server thread. */
 void		models_progress(Models *m);

@@ -53,7 +53,7 @@ struct ModelInstance
 	int64_t		need;			/* bytes of memory that it needs */
 	int64_t		stays;			/* memory that it keeps without KV cache and weights */
 	bool		queued;			/* its load waits for memory */
-	int64_t		asked_us;		/* time since when the load waits for memory */
+	int64_t		waiting_us;		/* time since when the load waits for memory */
 	bool		leaving;		/* it takes no new requests */
 	bool		held;			/* gets no new requests: weight_update.c, or sleep.c waits for jobs */
 	bool		updates;		/* is loaded for an update, and belongs to no entry yet */
@@ -134,7 +134,7 @@ ModelInstance *entry_let_go(ModelEntry *en);
 /* The entry's requests finish on l, which no longer belongs to an entry (ModelInstance.left). */
 void		loaded_leave(ModelInstance *l, ModelEntry *en);
 /* Will the instance be freed, without waiting for requests that finish on it? */
-bool		loaded_goes(const ModelInstance *l);
+bool		instance_will_be_freed(const ModelInstance *l);
 /* Fail all requests of the entry but `except`. */
 void		entry_fail_requests(ModelEntry *en, const Err *e, const ServerCall *except);
 
@@ -159,7 +159,7 @@ void		load_refused(ModelInstance *l);
 /* Is there memory for l->need bytes, which l does not occupy yet?  May unload other models for it. */
 MemoryVerdict memory_limit_make(ModelInstance *l, Err *e);
 /* Queue a new load, whose need is known. */
-void		memory_limit_ask(ModelInstance *l);
+void		memory_limit_enqueue(ModelInstance *l);
 /* Return the memory that the instance occupies now, with its adapters. */
 int64_t		memory_limit_takes(const ModelInstance *l);
 /* Return when the entry will be unloaded without further requests; 0 = never. */

@@ -17,7 +17,7 @@
  * stage SCALL_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep together.
  *
  * Each command is a SleepOp.  The server thread processes them one after the other, in steps of
- * op_turn(), some of which are jobs: the step thread suspends an instance, a loader thread moves its
+ * op_poll(), some of which are jobs: the step thread suspends an instance, a loader thread moves its
  * weights.  If the client cancels while the operation waits for requests, the sleep is undone; later the
  * operation runs to its end.
  *
@@ -44,7 +44,7 @@ typedef enum OpStage
 	OP_NEXT,					/* process the next instance */
 	OP_JOB,						/* a job processes it */
 	OP_PINS,					/* waits for other jobs that use the current instance */
-	OP_GONE,					/* waits for the memory of released instances */
+	OP_FREEING,					/* waits for the memory of released instances */
 	OP_END
 } OpStage;
 
@@ -665,7 +665,7 @@ next_step(SleepOp *op)
 	else if (l == NULL && op->wake)
 		end_wake(op);
 	else if (l == NULL)
-		op->stage = op->level >= 2 ? OP_GONE : OP_END;
+		op->stage = op->level >= 2 ? OP_FREEING : OP_END;
 	else if (!op->wake && op->level >= 2 && l->rest == LR_FORGOTTEN)
 		let_go_of(op, l);
 	else
@@ -687,16 +687,16 @@ next_step(SleepOp *op)
 	return true;
 }
 
-typedef struct Left
+typedef struct Remaining
 {
 	const ModelInstance *l;
 	int			n;
-} Left;
+} Remaining;
 
 static void
-count_left(ServerCall *c, void *arg)
+count_remaining(ServerCall *c, void *arg)
 {
-	Left	   *left = arg;
+	Remaining  *left = arg;
 
 	left->n += c->on == left->l;
 }
@@ -706,26 +706,26 @@ count_left(ServerCall *c, void *arg)
  * it is suspended they don't end, so they are not waited for.
  */
 static int
-left_behind(const ModelInstance *l)
+n_remaining(const ModelInstance *l)
 {
-	Left		left = {.l = l};
+	Remaining	left = {.l = l};
 
-	server_each(l->m->srv, count_left, &left);
+	server_each(l->m->srv, count_remaining, &left);
 	return left.n;
 }
 
 static bool
-all_gone(const Models *m)
+all_freed(const Models *m)
 {
 	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
-		if (loaded_goes(l))
+		if (instance_will_be_freed(l))
 			return false;
 	return true;
 }
 
 /* Advance the operation.  Returns false if it waits for something. */
 static bool
-op_turn(SleepOp *op)
+op_poll(SleepOp *op)
 {
 	switch (op->stage)
 	{
@@ -753,7 +753,7 @@ op_turn(SleepOp *op)
 		case OP_JOB:
 			return false;
 		case OP_PINS:
-			if (op->at->pins > 1 + left_behind(op->at))
+			if (op->at->pins > 1 + n_remaining(op->at))
 				return false;
 			op->at->held = false;
 			sleep_wake_requests(op->m);
@@ -762,8 +762,8 @@ op_turn(SleepOp *op)
 			op->j.done = job_done;
 			jobs_submit(op->m->srv->jobs, JQ_LOAD, &op->j);
 			return false;
-		case OP_GONE:
-			if (!all_gone(op->m))
+		case OP_FREEING:
+			if (!all_freed(op->m))
 				return false;
 			op->stage = OP_END;
 			return true;
@@ -775,10 +775,10 @@ op_turn(SleepOp *op)
 }
 
 bool
-sleep_turn(Models *m)
+sleep_poll(Models *m)
 {
 	while (m->ops != NULL)
-		if (!op_turn(m->ops))
+		if (!op_poll(m->ops))
 			return m->ops->stage != OP_JOB;
 	return false;
 }
@@ -956,7 +956,7 @@ bool
 sleep_command(Models *m, ServerCall *c, const char *command)
 {
 	SleepOp		op = {.wake = false};
-	bool		asks = strcmp(command, "is-sleeping") == 0 || strcmp(command, "is-paused") == 0;
+	bool		is_query = strcmp(command, "is-sleeping") == 0 || strcmp(command, "is-paused") == 0;
 	char		mode[16] = "";
 	Err			e;
 
@@ -984,9 +984,9 @@ sleep_command(Models *m, ServerCall *c, const char *command)
 	}
 	else if (sscanf(command, "wake %u", &op.bits) == 1)
 		op.wake = true;
-	else if (!asks)
+	else if (!is_query)
 		return false;
-	if (asks)
+	if (is_query)
 		answer_asleep(m, c, command[3] == 's' ? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING);
 	else if (c->req->model[0] != '\0' &&
 			 (op.en = registry_ensure(m, c->req->dboid, c->req->model, c->req->path, c->req->options,

@@ -240,7 +240,7 @@ drained(UpdateOp *op)
 }
 
 static void
-count_homeless(ServerCall *c, void *arg)
+count_unplaced(ServerCall *c, void *arg)
 {
 	Old		   *o = arg;
 
@@ -259,7 +259,7 @@ never_drained(UpdateOp *op)
 
 	if (op->from->rest == LR_AWAKE)
 		return false;
-	server_each(op->m->srv, count_homeless, &o);
+	server_each(op->m->srv, count_unplaced, &o);
 	if (o.n == 0)
 		return false;
 	err_set(&op->e, ERR_NOT_READY, "model \"%s\" is paused while requests wait for places of adapters",
@@ -420,7 +420,7 @@ begin(UpdateOp *op)
 
 /* Advance the operation.  Returns false if it waits for something. */
 static bool
-op_turn(UpdateOp *op)
+op_poll(UpdateOp *op)
 {
 	switch (op->stage)
 	{
@@ -485,10 +485,10 @@ update_release(ServerCall *c)
 }
 
 bool
-update_turn(Models *m)
+update_poll(Models *m)
 {
 	while (m->updates != NULL)
-		if (!op_turn(m->updates))
+		if (!op_poll(m->updates))
 			return m->updates->stage != UP_JOB;
 	return false;
 }

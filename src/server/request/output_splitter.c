@@ -369,5 +369,5 @@ answer_n_calls(const Answer *a)
 bool
 answer_calls_tools(const Answer *a, bool cut)
 {
-	return a->n_calls > 0 && a->spec.choice != TOOLS_NAMED && !(cut && tool_parser_goes_on(a->tools));
+	return a->n_calls > 0 && a->spec.choice != TOOLS_NAMED && !(cut && tool_parser_is_open(a->tools));
 }

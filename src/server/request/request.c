@@ -435,7 +435,7 @@ request_cancel(ServerCall *c)
 		if (in != NULL && atomic_load_explicit(&c->in_core, memory_order_acquire))
 		{
 			s->be->generator->cancel(in, c->id);
-			step_poke(s->step);
+			step_wake(s->step);
 		}
 	}
 	else if (scall_is_active(c))
@@ -558,7 +558,7 @@ submit_generate(ServerCall *c)
 	/* its tags may be special tokens */
 	if (c->answer != NULL && answer_wants_special(c->answer))
 		p->skip_special = false;
-	if (!asker_max_tokens(&q->by, p, r->given, &e) ||
+	if (!caller_max_tokens(&q->by, p, r->given, &e) ||
 		!truncate(r, s->be, in, &e) || !fits_whole(s->be, in, r, &e) ||
 		!s->be->generator->normalize(in, p, r->given, &q->prompt, &e))
 	{

@@ -222,14 +222,14 @@ request_sink(void *ctx, Req *r, const ReqEvent *ev)
 		ev->output_tokens, ev->preemptions, ev->first_token_us > 0 ? ev->first_token_us : -1
 	};
 	bool		active = scall_live(c, &v);
-	ReqEvent	told = *ev;
+	ReqEvent	emitted = *ev;
 
 	(void) r;
 	if (ev->finish != FIN_NONE && trace_on())
 		trace_end(c, ev);
 	hist_event(entry_counters(c->entry), ev, &c->hist);
-	if (active && (c->hold == NULL || stream_hold_event(c->hold, &told)))
-		sink_event(c, c->hold == NULL ? ev : &told);
+	if (active && (c->hold == NULL || stream_hold_event(c->hold, &emitted)))
+		sink_event(c, c->hold == NULL ? ev : &emitted);
 	if (ev->finish != FIN_NONE)
 	{
 		stage_final(c, ev);

@@ -4,7 +4,7 @@
  *
  * The backend sends the values of its settings, which the role can't change (src/pg/init/guc.c).  They
  * are checked again here, as the arena is untrusted.  Tested by tests/t/097_limits.pl and
- * tests/unit/core/sched/test_gate.c.
+ * tests/unit/core/sched/test_admission.c.
  */
 #include "server/request/request_limits.h"
 
@@ -39,7 +39,7 @@ caller_field(Caller *a, const WireField *f, bool *known, Err *e)
 }
 
 void
-asker_put(const Caller *a, WireOut *o)
+caller_put(const Caller *a, WireOut *o)
 {
 	wire_put_int(o, WTAG_LOGIN, (int64_t) a->role);
 	wire_put_int(o, WTAG_BACKGROUND, a->background);
@@ -51,7 +51,7 @@ asker_put(const Caller *a, WireOut *o)
 }
 
 bool
-asker_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e)
+caller_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e)
 {
 	if (a->max_tokens == 0 || (given & GP(MAX_TOKENS)) == 0 || p->max_tokens <= a->max_tokens)
 		return true;

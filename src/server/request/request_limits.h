@@ -11,8 +11,8 @@
 /* Take a field of a message; *known = false if it is not about the caller. */
 bool		caller_field(Caller *a, const WireField *f, bool *known, Err *e);
 /* Write the caller as fields of another message. */
-void		asker_put(const Caller *a, WireOut *o);
+void		caller_put(const Caller *a, WireOut *o);
 /* Check that max_tokens is within the role's limit; ERR_INVALID if not. */
-bool		asker_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e);
+bool		caller_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e);
 
 #endif

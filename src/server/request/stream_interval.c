@@ -16,7 +16,7 @@
 
 typedef struct StreamIntervalHeld
 {
-	bool		told;			/* its first text has been sent */
+	bool		sent;			/* its first text has been sent */
 	bool		given;			/* the held output has been sent, and is dropped at the next event */
 	IntVec		ids;
 	Buf			text;
@@ -85,9 +85,9 @@ stream_hold_event(StreamHold *h, ReqEvent *ev)
 		a->lp = logprobs_new();
 	if (ev->logprobs != NULL)
 		logprobs_append(a->lp, ev->logprobs);
-	if (a->told && a->ids.len < (size_t) h->interval && ev->ended == FIN_NONE && ev->finish == FIN_NONE)
+	if (a->sent && a->ids.len < (size_t) h->interval && ev->ended == FIN_NONE && ev->finish == FIN_NONE)
 		return false;
-	a->told = a->told || a->text.len > 0;
+	a->sent = a->sent || a->text.len > 0;
 	a->given = true;
 	ev->ids = a->ids.data;
 	ev->n_ids = (int) a->ids.len;

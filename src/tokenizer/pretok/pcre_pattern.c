@@ -312,7 +312,7 @@ attempt(const PcrePattern *r, RxWork *w, size_t from, uint32_t options, uint32_t
 
 /* Try to match at exactly this position, with as many steps as necessary. */
 static RxResult
-attempt_here(const PcrePattern *r, RxWork *w, size_t at, size_t *start, size_t *end, Err *e)
+match_at(const PcrePattern *r, RxWork *w, size_t at, size_t *start, size_t *end, Err *e)
 {
 	size_t		steps = FEW_STEPS;
 	int			code;
@@ -343,7 +343,7 @@ find(const PcrePattern *r, RxWork *w, size_t from, size_t *start, size_t *end, E
 		return res;
 	/* some position on the way needs more steps; PCRE2 doesn't say which one */
 	for (; from <= w->n; from += from < w->n ? utf8_len((unsigned char) w->s[from]) : 1)
-		if ((res = attempt_here(r, w, from, start, end, e)) != RX_NONE)
+		if ((res = match_at(r, w, from, start, end, e)) != RX_NONE)
 			return res;
 	return RX_NONE;
 }

@@ -8,7 +8,7 @@
 
 static Peer P;
 
-typedef struct Ask
+typedef struct Run
 {
 	const char *prompt;
 	int			max_tokens;		/* 0 = not given */
@@ -18,7 +18,7 @@ typedef struct Ask
 	bool		include_stop;
 	bool		want_ids;
 	bool		stream;
-} Ask;
+} Run;
 
 static void
 put_text(WireOut *o, WireTag tag, const char *s)
@@ -27,7 +27,7 @@ put_text(WireOut *o, WireTag tag, const char *s)
 }
 
 static Talk *
-ask(const Ask *a)
+run(const Run *a)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -75,7 +75,7 @@ result(Talk *t)
 static const char *
 say(const char *prompt)
 {
-	return result(ask(&(Ask) {.prompt = prompt,.seed = -1}));
+	return result(run(&(Run) {.prompt = prompt,.seed = -1}));
 }
 
 static const char *
@@ -109,19 +109,19 @@ test_answers(void)
 	SAYS("   ", "|stop|");
 	SAYS("", "22023|prompt must not be empty");
 	SAYS("na\xc3\xafve", "NA\xc3\xafVE|stop|");
-	r = result(ask(&(Ask) {.prompt = "a b c d",.max_tokens = 2,.seed = -1}));
+	r = result(run(&(Run) {.prompt = "a b c d",.max_tokens = 2,.seed = -1}));
 	CHECK(strcmp(r, "A B|length|") == 0, "%s", r);
-	r = result(ask(&(Ask) {.prompt = "a b c d",.max_tokens = 4,.seed = -1}));
+	r = result(run(&(Run) {.prompt = "a b c d",.max_tokens = 4,.seed = -1}));
 	CHECK(strcmp(r, "A B C D|stop|") == 0, "%s", r);
-	r = result(ask(&(Ask) {.prompt = "a b",.temperature = 1,.seed = 42}));
+	r = result(run(&(Run) {.prompt = "a b",.temperature = 1,.seed = 42}));
 	CHECK(strcmp(r, "A B #42|stop|") == 0, "%s", r);
-	r = result(ask(&(Ask) {.prompt = "a b",.temperature = 1,.seed = -1}));
+	r = result(run(&(Run) {.prompt = "a b",.temperature = 1,.seed = -1}));
 	CHECK(strncmp(r, "A B #r", 6) == 0, "%s", r);
-	r = result(ask(&(Ask) {.prompt = "one two three",.stop = "WO",.seed = -1}));
+	r = result(run(&(Run) {.prompt = "one two three",.stop = "WO",.seed = -1}));
 	CHECK(strcmp(r, "ONE T|stop|WO") == 0, "%s", r);
-	r = result(ask(&(Ask) {.prompt = "one two three",.stop = "WO",.include_stop = true,.seed = -1}));
+	r = result(run(&(Run) {.prompt = "one two three",.stop = "WO",.include_stop = true,.seed = -1}));
 	CHECK(strcmp(r, "ONE TWO|stop|WO") == 0, "%s", r);
-	t = ask(&(Ask) {.prompt = "one two three",.want_ids = true,.seed = -1});
+	t = run(&(Run) {.prompt = "one two three",.want_ids = true,.seed = -1});
 	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TOKEN_IDS, &v) && v.n == 3, "token ids");
 	talk_free(t);
 }
@@ -144,25 +144,25 @@ test_markers(void)
 	t0 = clock_us();
 	SAYS("@delay:100 x", "@DELAY:100 X|stop|");
 	CHECK(clock_us() - t0 >= 100000, "delayed");
-	t = ask(&(Ask) {.prompt = "@hang",.seed = -1});
+	t = run(&(Run) {.prompt = "@hang",.seed = -1});
 	usleep(20000);
 	EVENTUALLY(atomic_load(&P.h->busy) == 0);
 	CHECK(atomic_load(&P.h->busy) == 0, "waiting is not being busy");
 	talk_cancel(t);
 	CHECK(talk_wait_closed(t, 2000), "@hang can be cancelled");
 	talk_free(t);
-	t = ask(&(Ask) {.prompt = "@nul",.seed = -1});
+	t = run(&(Run) {.prompt = "@nul",.seed = -1});
 	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0, v.n) != NULL, "@nul");
 	talk_free(t);
-	t = ask(&(Ask) {.prompt = "@badutf8",.seed = -1});
+	t = run(&(Run) {.prompt = "@badutf8",.seed = -1});
 	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0xff, v.n) != NULL,
 		  "@badutf8");
 	talk_free(t);
-	t = ask(&(Ask) {.prompt = "@big:100000",.seed = -1});
+	t = run(&(Run) {.prompt = "@big:100000",.seed = -1});
 	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && v.n == 100000, "@big");
 	talk_free(t);
 	t0 = clock_us();
-	t = ask(&(Ask) {.prompt = "@slow:20 @tokens:5",.seed = -1,.stream = true});
+	t = run(&(Run) {.prompt = "@slow:20 @tokens:5",.seed = -1,.stream = true});
 	while (talk_wait(t, &f, 5000) && !f.final)
 		n += f.kind == WF_TEXT;
 	CHECK(n == 5 && clock_us() - t0 >= 80000, "@slow: %d deltas", n);
@@ -186,7 +186,7 @@ typedef struct Pool
 } Pool;
 
 static Talk *
-ask_pool(const Pool *a)
+call_pool(const Pool *a)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -229,7 +229,7 @@ static Vector
 pool(const Pool *a)
 {
 	Vector		r = {0};
-	Talk	   *t = ask_pool(a);
+	Talk	   *t = call_pool(a);
 	Frame		f;
 	WireField	v;
 
@@ -284,8 +284,8 @@ static void
 test_labels(void)
 {
 	Vector		a = pool(&(Pool) {.task = "classify",.text = "I love this great thing"});
-	Talk	   *t = ask_pool(&(Pool) {.task = "token_classify",.text = "Z\xc3\xbcrich met Washington 42",
-									  .labels = true,.ids = true});
+	Talk	   *t = call_pool(&(Pool) {.task = "token_classify",.text = "Z\xc3\xbcrich met Washington 42",
+									   .labels = true,.ids = true});
 	Frame		f;
 	WireField	v;
 	static const int want[] = {0, 0, 0, 6, 7, 10, 11, 17, 17, 21, 22, 24, 0, 0};
@@ -309,7 +309,7 @@ static void
 test_logprobs(void)
 {
 	static const char *const choices[] = {"red", "blue", NULL};
-	Talk	   *t = ask_pool(&(Pool) {.text = "I like red: ",.choices = choices});
+	Talk	   *t = call_pool(&(Pool) {.text = "I like red: ",.choices = choices});
 	Frame		f;
 	WireField	v;
 	Vector		a;
@@ -352,17 +352,17 @@ test_batches(void)
 	int64_t		steps;
 	int64_t		seqs;
 
-	peer_tell(&P, "config fake_step_ms=30\nconfig fake_batch=4\n");
+	peer_send(&P, "config fake_step_ms=30\nconfig fake_batch=4\n");
 	usleep(50000);
 	steps = st->steps;
 	seqs = st->step_seqs;
 	for (int i = 0; i < 10; i++)
-		t[i] = ask(&(Ask) {.prompt = "x",.seed = -1});
+		t[i] = run(&(Run) {.prompt = "x",.seed = -1});
 	for (int i = 0; i < 10; i++)
 		result(t[i]);
 	CHECK(st->steps - steps >= 3 && st->steps - steps <= 4 && st->step_seqs - seqs == 10,
 		  "10 requests took %lld steps", (long long) (st->steps - steps));
-	peer_tell(&P, "config fake_step_ms=0\nconfig fake_batch=32\n");
+	peer_send(&P, "config fake_step_ms=0\nconfig fake_batch=32\n");
 	usleep(50000);
 }
 
@@ -372,8 +372,8 @@ test_log(void)
 	const char *r;
 
 	CHECK(strcmp(control("log-clear"), "") == 0, "log-clear");
-	result(ask(&(Ask) {.prompt = "first\nline",.max_tokens = 7,.seed = -1}));
-	result(ask(&(Ask) {.prompt = "second",.temperature = 0.5,.seed = -1}));
+	result(run(&(Run) {.prompt = "first\nline",.max_tokens = 7,.seed = -1}));
+	result(run(&(Run) {.prompt = "second",.temperature = 0.5,.seed = -1}));
 	r = control("log");
 	CHECK(strcmp(r, "5 10 m 7 0 first\\nline\n5 10 m - 0.5 second\n") == 0, "%s", r);
 	r = control("integrity");

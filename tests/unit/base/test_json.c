@@ -94,7 +94,7 @@ test_print(void)
 }
 
 static void
-test_made(void)
+test_built(void)
 {
 	Json	   *v = json_new(JSON_IS_OBJECT);
 	Json	   *list;
@@ -197,7 +197,7 @@ main(void)
 	test_values();
 	test_bad();
 	test_print();
-	test_made();
+	test_built();
 	test_equal();
 	test_damage();
 	return check_done("test_json");

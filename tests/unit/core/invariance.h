@@ -70,15 +70,15 @@ static const char *const inv_names[INV_CASES] = {
 static const InvRun *inv_known;	/* the target's output */
 
 static inline void
-inv_propose(void *p, SpecAsk *asks, int n)
+inv_propose(void *p, DraftRequest *reqs, int n)
 {
 	(void) p;
 	for (int i = 0; i < n; i++)
 	{
-		Req		   *r = asks[i].r;
+		Req		   *r = reqs[i].r;
 		const IntVec *ids = &inv_known->rec.ids;
 
-		for (int k = 0; k < asks[i].most; k++)
+		for (int k = 0; k < reqs[i].most; k++)
 		{
 			size_t		at = (size_t) (req_n_output(r) + k);
 			bool		right = r->in.id == INV_TARGET && k != 3 && at < ids->len;

@@ -20,7 +20,7 @@ new_core(int seqs, int rows, int blocks, int chunk)
 	CoreOptions opt = {
 		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16, .kv_blocks = blocks,
 		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk, .max_entries = max_entries,
-		.tell_processed = processed, .max_logprobs = max_entries > 0 ? LOGPROBS_ALL : 0
+		.return_processed = processed, .max_logprobs = max_entries > 0 ? LOGPROBS_ALL : 0
 	};
 	Conf	   *conf = conf_new();
 	Err			e = {0};
@@ -559,7 +559,7 @@ test_processed(void)
 
 /* Each choice has all parameters of the request, also its owner, who decides which tokens may be drafts. */
 static void
-test_asked(void)
+test_requested(void)
 {
 	Core	   *c = new_core(8, 64, 100, 0);
 	ReqSpec		spec = {.id = 1, .session = 2, .owner = 7, .role = 3, .stream = true, .sink = answers_sink,
@@ -630,7 +630,7 @@ main(void)
 	RUN(test_copies());
 	RUN(test_too_many());
 	RUN(test_processed());
-	RUN(test_asked());
+	RUN(test_requested());
 	kpool_free(pool);
 	return check_done("answers");
 }

@@ -30,7 +30,7 @@ make_core(bool overlap)
 }
 
 static void
-ask(Core *c, uint64_t id, bool rows, IntVec prompt, GenParams p, Answers *to)
+post(Core *c, uint64_t id, bool rows, IntVec prompt, GenParams p, Answers *to)
 {
 	ReqSpec		spec = {.id = id, .session = id, .prompt = prompt, .sink = answers_sink, .sink_ctx = to};
 	Err			e;
@@ -106,7 +106,7 @@ test_same(bool overlap)
 			Answers		a[2] = {0};
 
 			for (int rows = 0; rows < 2; rows++)
-				ask(c, (uint64_t) rows + 1, rows, random_prompt((uint32_t) n, n), params_of(kind), &a[rows]);
+				post(c, (uint64_t) rows + 1, rows, random_prompt((uint32_t) n, n), params_of(kind), &a[rows]);
 			answers_run(c, kinds[kind]);
 			check_same(kinds[kind], &a[0], &a[1]);
 			answers_free(&a[0]);
@@ -129,7 +129,7 @@ test_text(void)
 		GenParams	p = params_of(0);
 
 		p.max_tokens = 2;
-		ask(c, (uint64_t) rows + 1, rows, random_prompt(3, 5), p, &a[rows]);
+		post(c, (uint64_t) rows + 1, rows, random_prompt(3, 5), p, &a[rows]);
 	}
 	answers_run(c, "text");
 	check_same("text", &a[0], &a[1]);
@@ -156,7 +156,7 @@ test_penalty(void)
 		p.max_tokens = 1;
 		if (penalized)
 			genparams_rules(&p)->repetition_penalty = 1e6;
-		ask(c, (uint64_t) penalized + 1, true, prompt, p, &a[penalized]);
+		post(c, (uint64_t) penalized + 1, true, prompt, p, &a[penalized]);
 	}
 	answers_run(c, "penalty");
 	check_same("repetition_penalty", &a[0], &a[1]);
@@ -167,13 +167,13 @@ test_penalty(void)
 
 /* Run the request on a core of its own. */
 static void
-ask_alone(bool rows, const IntVec *prompt, GenParams p, Answers *to)
+run_alone(bool rows, const IntVec *prompt, GenParams p, Answers *to)
 {
 	Core	   *c;
 
 	prefix_caching = false;
 	c = make_core(false);
-	ask(c, 1, rows, copy_of(prompt), p, to);
+	post(c, 1, rows, copy_of(prompt), p, to);
 	answers_run(c, "alone");
 	core_free(c);
 	prefix_caching = true;
@@ -203,8 +203,8 @@ test_shared(void)
 				/* the last one has the ids of the placeholders */
 				for (size_t i = 0; i < prompt.len && which == 3; i++)
 					prompt.data[i] = 0;
-				ask_alone(false, &prompt, params_of(kind), &b);
-				ask(c, id++, which < 3, prompt, params_of(kind), &a);
+				run_alone(false, &prompt, params_of(kind), &b);
+				post(c, id++, which < 3, prompt, params_of(kind), &a);
 				answers_run(c, "shared");
 				check_same("beside a prefix cache", &a, &b);
 				answers_free(&a);
@@ -222,7 +222,7 @@ test_refused(void)
 	GenParams	p = params_of(0);
 
 	p.out.prompt_logprobs = 1;
-	ask(c, 1, true, random_prompt(9, 12), p, &a);
+	post(c, 1, true, random_prompt(9, 12), p, &a);
 	answers_run(c, "prompt_logprobs");
 	CHECK(a.finish == FIN_ERROR && a.err.cls == ERR_UNSUPPORTED, "prompt_logprobs: %s", a.err.msg);
 	answers_free(&a);
@@ -239,7 +239,7 @@ test_cancel(void)
 		Answers		a[4] = {0};
 
 		for (int kind = 0; kind < 4; kind++)
-			ask(c, (uint64_t) kind + 1, true, random_prompt((uint32_t) kind, 40), params_of(kind), &a[kind]);
+			post(c, (uint64_t) kind + 1, true, random_prompt((uint32_t) kind, 40), params_of(kind), &a[kind]);
 		for (int i = 0; i < steps; i++)
 			core_step(c);
 		for (int kind = 0; kind < (steps < 3 ? 4 : 2); kind++)

@@ -18,7 +18,7 @@
 typedef struct Interrupter
 {
 	Core	   *other;
-	int			asked;			/* calls between two operations */
+	int			n_calls;		/* calls between two operations */
 	int			steps;			/* steps of the other core made there */
 } Interrupter;
 
@@ -48,7 +48,7 @@ open_core(KPool *pool)
 }
 
 static void
-ask(Core *c, unsigned seed, int n_prompt, int max_tokens, Rec *recs)
+issue(Core *c, unsigned seed, int n_prompt, int max_tokens, Rec *recs)
 {
 	for (int i = 0; i < REQS; i++)
 		submit(c, (uint64_t) i + 1, 1, random_prompt(seed + (uint32_t) i, n_prompt),
@@ -61,7 +61,7 @@ on_progress(void *ctx, bool between)
 	Interrupter *i = ctx;
 
 	CHECK(between, "on CPUs it is always between two operations");
-	i->asked++;
+	i->n_calls++;
 	i->steps += core_step(i->other);
 }
 
@@ -98,20 +98,20 @@ test_interrupted(int threads)
 	int64_t		us;
 	Err			e = {0};
 
-	ask(c, 1, 400, 5, alone);
+	issue(c, 1, 400, 5, alone);
 	run(c);
-	ask(d, 100, 30, 40, alone_d);
+	issue(d, 100, 30, 40, alone_d);
 	run(d);
 
 	core_on_progress(c, on_progress, &i);
 	core_stats(c, &before);
-	ask(d, 100, 30, 40, rec_d);
+	issue(d, 100, 30, 40, rec_d);
 	start = clock_us();
 	for (int round = 0; round < 3 && core_has_work(d); round++)
 	{
 		for (int k = 0; k < REQS; k++)
 			rec_free(&rec[k]);
-		ask(c, 1, 400, 5, rec);
+		issue(c, 1, 400, 5, rec);
 		run(c);
 		same(alone, rec, "interrupted");
 	}
@@ -119,7 +119,7 @@ test_interrupted(int threads)
 	core_stats(c, &after);
 	run(d);
 	same(alone_d, rec_d, "between the other's operations");
-	CHECK(i.asked > 0 && i.steps > 0, "asked %d times, %d steps", i.asked, i.steps);
+	CHECK(i.n_calls > 0 && i.steps > 0, "asked %d times, %d steps", i.n_calls, i.steps);
 	us -= after.step_us - before.step_us;
 	CHECK(us >= 0, "steps of the first took longer than all together: %lld us", (long long) -us);
 	CHECK(core_check(c, &e) && core_check(d, &e), "%s", e.msg);

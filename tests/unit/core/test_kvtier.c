@@ -401,7 +401,7 @@ soon(void)
 
 /* Wait for the block; returns whether it has the right content.  Releases it. */
 static bool
-comes_back(KvTier *t, KvTierModel *m, int i, size_t n)
+reads_back(KvTier *t, KvTierModel *m, int i, size_t n)
 {
 	KvHold	   *h = fetch(t, m, i);
 	bool		ok;
@@ -463,7 +463,7 @@ test_restart(void)
 	for (int i = 0; i < 64; i++)
 	{
 		CHECK(place(t, m, i) == KVT_FILE, "block %d", i);
-		back += comes_back(t, m, i, BYTES);
+		back += reads_back(t, m, i, BYTES);
 		CHECK(place(t, m, i) == KVT_MEMORY, "block %d", i);
 	}
 	CHECK(back == 64, "%d came back", back);
@@ -474,13 +474,13 @@ test_restart(void)
 	/* a block that is in a file isn't put again; one that is evicted from memory is still in its file */
 	CHECK(!put(t, m, 3, BYTES) && place(t, m, 3) == KVT_FILE, "it is there");
 	kvtier_reset(t, m);
-	CHECK(place(t, m, 3) == KVT_NONE && !comes_back(t, m, 63, BYTES), "reset");
+	CHECK(place(t, m, 3) == KVT_NONE && !reads_back(t, m, 63, BYTES), "reset");
 	for (int i = 0; i < 2000 && count_files(NULL) > 0; i++)
 		usleep(5000);
 	CHECK(count_files(NULL) == 0, "a reset removes the files");
 	CHECK(put(t, m, 3, BYTES) && kvtier_flush(t, soon()) == 0 && count_files(NULL) == 1, "again");
 	kvtier_shed(t, NULL);
-	CHECK(place(t, m, 3) == KVT_FILE && comes_back(t, m, 3, BYTES), "and back");
+	CHECK(place(t, m, 3) == KVT_FILE && reads_back(t, m, 3, BYTES), "and back");
 	kvtier_close(t);
 }
 
@@ -552,7 +552,7 @@ test_shed(void)
 	CHECK(st.memory_entries == 20 && st.file_entries == 40 && st.n_dropped == 0, "%d in memory, %d in files",
 		  (int) st.memory_entries, (int) st.file_entries);
 	for (int i = 0; i < 20; i++)
-		CHECK(place(t, m, i) == KVT_FILE && place(t, other, i) == KVT_MEMORY && comes_back(t, m, i, BYTES),
+		CHECK(place(t, m, i) == KVT_FILE && place(t, other, i) == KVT_MEMORY && reads_back(t, m, i, BYTES),
 			  "block %d", i);
 	put(t, m, 20, BYTES);
 	CHECK(kvtier_flush(t, soon()) == 0 && place(t, m, 20) == KVT_MEMORY, "it is used again");
@@ -576,14 +576,14 @@ test_disk_limit(void)
 		put(t, m, i, BYTES);
 		CHECK(kvtier_flush(t, soon()) == 0, "flush");
 		if (i >= 2)
-			CHECK(comes_back(t, m, 2, BYTES), "in use");
+			CHECK(reads_back(t, m, 2, BYTES), "in use");
 		kvtier_stats(t, &st);
 		CHECK(st.file_bytes <= limit && count_files(NULL) <= 10, "%d files", count_files(NULL));
 	}
 	kvtier_shed(t, m);
 	for (int i = 0; i < 20; i++)
 		CHECK((place(t, m, i) == KVT_FILE) == (i >= 11 || i == 2), "block %d", i);
-	CHECK(comes_back(t, m, 13, BYTES) && comes_back(t, m, 11, BYTES), "used");
+	CHECK(reads_back(t, m, 13, BYTES) && reads_back(t, m, 11, BYTES), "used");
 	check_all(t);
 	kvtier_close(t);
 
@@ -675,7 +675,7 @@ test_damage(void)
 			}
 			else
 				damage(path, (Damage) what);
-			CHECK(comes_back(t, m, 1, BYTES) == (what == NO_DAMAGE), "damage %d is not seen", what);
+			CHECK(reads_back(t, m, 1, BYTES) == (what == NO_DAMAGE), "damage %d is not seen", what);
 			CHECK((place(t, m, 1) == KVT_NONE) == (what != NO_DAMAGE), "damage %d is not remembered", what);
 			kvtier_stats(t, &st);
 			CHECK(before || st.n_damaged == (what != NO_DAMAGE && what != GONE), "damage %d: %d", what,
@@ -685,7 +685,7 @@ test_damage(void)
 			put(t, m, 1, BYTES);
 			CHECK(kvtier_flush(t, soon()) == 0, "flush");
 			kvtier_shed(t, NULL);
-			CHECK(comes_back(t, m, 1, BYTES), "after damage %d", what);
+			CHECK(reads_back(t, m, 1, BYTES), "after damage %d", what);
 			CHECK(lstat(path, &fs) == 0 && S_ISREG(fs.st_mode) && (fs.st_mode & 0777) == 0600,
 				  "a file again");
 			kvtier_close(t);
@@ -835,8 +835,8 @@ test_two(void)
 	CHECK(wait_files(b, KVF_READY), "its turn");
 	kvtier_stats(b, &st);
 	CHECK(st.unwritten == 3, "3, 4 and 5 have files: %d", (int) st.unwritten);
-	CHECK(comes_back(b, mb, 0, BYTES) && comes_back(b, mb, 2, BYTES) && comes_back(b, mb, 4, BYTES) &&
-		  comes_back(b, mb, 8, BYTES), "all of them");
+	CHECK(reads_back(b, mb, 0, BYTES) && reads_back(b, mb, 2, BYTES) && reads_back(b, mb, 4, BYTES) &&
+		  reads_back(b, mb, 8, BYTES), "all of them");
 	check_all(b);
 	CHECK(kvtier_flush(b, soon()) == 0 && count_files(NULL) == 9, "%d files", count_files(NULL));
 	kvtier_close(b);
@@ -864,7 +864,7 @@ test_reset_locked(void)
 	kvtier_close(a);
 	CHECK(wait_files(b, KVF_READY), "its turn");
 	CHECK(place(b, mb, 0) == KVT_NONE && place(b, mb, 2) == KVT_NONE, "what was there before");
-	CHECK(comes_back(b, mb, 3, BYTES) && comes_back(b, mb, 4, BYTES), "what was put since");
+	CHECK(reads_back(b, mb, 3, BYTES) && reads_back(b, mb, 4, BYTES), "what was put since");
 	check_all(b);
 	for (int i = 0; i < 2000 && count_files(NULL) > 1; i++)
 		usleep(5000);
@@ -895,7 +895,7 @@ test_write_fails(void)
 		  (int) st.n_errors);
 	CHECK(count_files(NULL) == 0, "%d files", count_files(NULL));
 	for (int i = 4; i < 20; i++)
-		CHECK(put(t, m, i, BYTES) && comes_back(t, m, i, BYTES), "memory goes on");
+		CHECK(put(t, m, i, BYTES) && reads_back(t, m, i, BYTES), "memory goes on");
 	kvtier_stats(t, &st);
 	CHECK(st.n_dropped == 12 && st.n_errors <= 4, "%d dropped, %d errors", (int) st.n_dropped,
 		  (int) st.n_errors);
@@ -944,7 +944,7 @@ fill_disk(void)
 	put(t, m, 5, BYTES);
 	CHECK(kvtier_flush(t, soon()) == 0 && count_files(NULL) == 1, "there is room");
 	kvtier_shed(t, m);
-	CHECK(comes_back(t, m, 5, BYTES), "and back");
+	CHECK(reads_back(t, m, 5, BYTES), "and back");
 	kvtier_close(t);
 }
 
@@ -990,12 +990,12 @@ test_vanished(void)
 	unlink(path);
 	*strrchr(path, '/') = '\0';
 	CHECK(rmdir(path) == 0, "rmdir");
-	CHECK(!comes_back(t, m, 1, BYTES) && put(t, m, 1, BYTES) && kvtier_flush(t, soon()) == 0 &&
+	CHECK(!reads_back(t, m, 1, BYTES) && put(t, m, 1, BYTES) && kvtier_flush(t, soon()) == 0 &&
 		  count_files(NULL) == 1, "it is made again");
 	clear_dir();
 	put(t, m, 2, BYTES);
 	CHECK(kvtier_flush(t, soon()) == 1, "there is no directory");
-	CHECK(comes_back(t, m, 1, BYTES) && comes_back(t, m, 2, BYTES), "memory goes on");
+	CHECK(reads_back(t, m, 1, BYTES) && reads_back(t, m, 2, BYTES), "memory goes on");
 	kvtier_stats(t, &st);
 	CHECK(st.files != KVF_READY && st.file_entries == 0 && st.file_bytes == 0, "%d files",
 		  (int) st.file_entries);
@@ -1004,7 +1004,7 @@ test_vanished(void)
 	CHECK(wait_files(t, KVF_READY), "open");
 	CHECK(kvtier_flush(t, soon()) == 0, "flush");
 	put(t, m, 3, BYTES);
-	CHECK(kvtier_flush(t, soon()) == 0 && comes_back(t, m, 3, BYTES) && count_files(NULL) >= 2, "%d files",
+	CHECK(kvtier_flush(t, soon()) == 0 && reads_back(t, m, 3, BYTES) && count_files(NULL) >= 2, "%d files",
 		  count_files(NULL));
 	kvtier_close(t);
 }
@@ -1044,7 +1044,7 @@ test_killed(void)
 			if (place(t, m, i) == KVT_FILE)
 			{
 				seen++;
-				back += comes_back(t, m, i, 40000);
+				back += reads_back(t, m, i, 40000);
 			}
 		kvtier_close(t);
 	}
@@ -1061,7 +1061,7 @@ typedef struct Stress
 	KvTier	   *t;
 	KvTierModel *m[2];
 	atomic_int	wrong;
-	atomic_int	told;
+	atomic_int	notified;
 	unsigned	seed;
 } Stress;
 
@@ -1069,9 +1069,9 @@ static Stress stress;
 static const size_t stress_bytes[2] = {4000, 9000};
 
 static void
-told(void *ctx)
+notified(void *ctx)
 {
-	atomic_fetch_add(&((Stress *) ctx)->told, 1);
+	atomic_fetch_add(&((Stress *) ctx)->notified, 1);
 }
 
 static void *
@@ -1153,9 +1153,9 @@ test_threads(void)
 	{
 		/* the third round without files */
 		KvTierOptions o = {.memory_bytes = 150000,.directory = round < 2 ? dir : NULL,.disk_bytes = 400000,
-						   .notify = told,.notify_ctx = &stress};
+						   .notify = notified,.notify_ctx = &stress};
 
-		atomic_store(&stress.told, 0);
+		atomic_store(&stress.notified, 0);
 		stress.t = kvtier_open(&o, &e);
 		for (int i = 0; i < 2; i++)
 			stress.m[i] = kvtier_join(stress.t, ids[i], stress_bytes[i], &e);
@@ -1167,7 +1167,7 @@ test_threads(void)
 		kvtier_stats(stress.t, &st);
 		CHECK(st.n_damaged == 0 && st.n_errors == 0, "%d damaged, %d errors", (int) st.n_damaged,
 			  (int) st.n_errors);
-		CHECK(round == 2 || (st.n_read > 0 && atomic_load(&stress.told) >= (int) st.n_read), "%d read",
+		CHECK(round == 2 || (st.n_read > 0 && atomic_load(&stress.notified) >= (int) st.n_read), "%d read",
 			  (int) st.n_read);
 		kvtier_close(stress.t);
 	}

@@ -28,7 +28,7 @@ resident(void)
 }
 
 static int64_t
-told(const CoreStats *st)
+used(const CoreStats *st)
 {
 	return st->mem_weights + st->mem_kv + st->mem_state + st->mem_work + st->mem_other;
 }
@@ -63,9 +63,9 @@ compare(const CoreStats *st, int64_t before, const char *when)
 	int64_t		real = resident() - before;
 
 	/* the process itself needs a little by now */
-	CHECK(told(st) > real - (4 << 20) && told(st) < real + (4 << 20),
-		  "%s %lld bytes are told, %lld are resident", when, (long long) told(st), (long long) real);
-	printf("%s: told %lld kB, resident %lld kB\n", when, (long long) told(st) >> 10, (long long) real >> 10);
+	CHECK(used(st) > real - (4 << 20) && used(st) < real + (4 << 20),
+		  "%s %lld bytes are told, %lld are resident", when, (long long) used(st), (long long) real);
+	printf("%s: told %lld kB, resident %lld kB\n", when, (long long) used(st) >> 10, (long long) real >> 10);
 }
 
 /* The memory of a load is known before it. */
@@ -153,11 +153,11 @@ main(void)
 	CHECK(st.mem_kv == st.kv_bytes && st.kv_blocks_used == 0, "%lld of %lld bytes of KV",
 		  (long long) st.mem_kv, (long long) st.kv_bytes);
 	printf("told %lld kB (weights %lld, KV %lld, work %lld, other %lld), resident %lld kB\n",
-		   (long long) told(&st) >> 10, (long long) st.mem_weights >> 10, (long long) st.mem_kv >> 10,
+		   (long long) used(&st) >> 10, (long long) st.mem_weights >> 10, (long long) st.mem_kv >> 10,
 		   (long long) st.mem_work >> 10, (long long) st.mem_other >> 10,
 		   (long long) (resident() - before) >> 10);
-	CHECK(told(&st) > (resident() - before) * 0.95 && told(&st) < (resident() - before) * 1.05,
-		  "%lld bytes are told, %lld are resident", (long long) told(&st), (long long) (resident() - before));
+	CHECK(used(&st) > (resident() - before) * 0.95 && used(&st) < (resident() - before) * 1.05,
+		  "%lld bytes are told, %lld are resident", (long long) used(&st), (long long) (resident() - before));
 	core_suspend(c, true);
 	core_stats(c, &st);
 	CHECK(st.mem_kv == 0, "asleep %lld bytes of KV are in use", (long long) st.mem_kv);

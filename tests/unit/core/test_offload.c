@@ -112,18 +112,18 @@ a_core(int id, int blocks)
 	return core_for_grammars(fake_model(512), tiny_tok(), o);
 }
 
-typedef struct Ask
+typedef struct Request
 {
 	uint32_t	seed;			/* of the prompt */
 	uint64_t	owner;
 	const char *salt;
 	const LoraAdapter *lora;
 	void		(*meanwhile) (Core *c);	/* called after its first step */
-} Ask;
+} Request;
 
 /* Run a request; returns how many of its tokens were found. */
 static int
-ask(Core *c, Ask a)
+issue(Core *c, Request a)
 {
 	ReqSpec		spec = {.id = next_id++, .prompt = random_prompt(a.seed, PROMPT), .sink = rec_sink,
 						.owner = a.owner, .lora = a.lora};
@@ -159,9 +159,9 @@ ask(Core *c, Ask a)
 }
 
 static void
-expect(Core *c, Ask a, int tokens, const char *what)
+expect(Core *c, Request a, int tokens, const char *what)
 {
-	int			n = ask(c, a);
+	int			n = issue(c, a);
 
 	CHECK(n == tokens, "%s: %d tokens were found, not %d", what, n, tokens);
 }
@@ -174,29 +174,29 @@ test_names(void)
 	LoraAdapter again = {.id = 2, .content = "a"};
 	LoraAdapter other = {.id = 1, .content = "b"};
 	LoraAdapter unknown = {.id = 1};
-	const Ask	asks[] = {{.seed = 1}, {.seed = 1, .owner = 7}, {.seed = 1, .salt = "s"},
-						  {.seed = 1, .lora = &one}, {.seed = 1, .lora = &unknown}};
+	const Request requests[] = {{.seed = 1}, {.seed = 1, .owner = 7}, {.seed = 1, .salt = "s"},
+								{.seed = 1, .lora = &one}, {.seed = 1, .lora = &unknown}};
 	Core	   *c;
 
 	tier = a_tier(NULL);
 	c = a_core(1, 100);
 	for (int i = 0; i < 5; i++)
-		expect(c, asks[i], 0, "nobody has asked");
+		expect(c, requests[i], 0, "nobody has asked");
 	core_free(c);
 	c = a_core(1, 100);
-	expect(c, asks[0], FULL, "another core of the same model");
-	expect(c, asks[1], FULL, "... of the same owner");
-	expect(c, asks[2], FULL, "... of the same salt");
-	expect(c, asks[3], FULL, "... with the same adapter");
-	expect(c, asks[4], 0, "an adapter of which nobody knows what is in it");
-	expect(c, (Ask) {.seed = 1, .lora = &other}, 0, "another adapter");
-	expect(c, (Ask) {.seed = 1, .lora = &again}, PROMPT - 1,
+	expect(c, requests[0], FULL, "another core of the same model");
+	expect(c, requests[1], FULL, "... of the same owner");
+	expect(c, requests[2], FULL, "... of the same salt");
+	expect(c, requests[3], FULL, "... with the same adapter");
+	expect(c, requests[4], 0, "an adapter of which nobody knows what is in it");
+	expect(c, (Request) {.seed = 1, .lora = &other}, 0, "another adapter");
+	expect(c, (Request) {.seed = 1, .lora = &again}, PROMPT - 1,
 		   "the adapter under another number, which the pool knows by now");
-	expect(c, (Ask) {.seed = 1, .owner = 8}, 0, "another owner");
-	expect(c, (Ask) {.seed = 1, .salt = "t"}, 0, "another salt");
+	expect(c, (Request) {.seed = 1, .owner = 8}, 0, "another owner");
+	expect(c, (Request) {.seed = 1, .salt = "t"}, 0, "another salt");
 	core_free(c);
 	c = a_core(2, 100);
-	expect(c, asks[0], 0, "another model");
+	expect(c, requests[0], 0, "another model");
 	core_free(c);
 	kvtier_close(tier);
 }
@@ -212,34 +212,34 @@ test_rest(void)
 
 	tier = a_tier(NULL);
 	c = a_core(1, 100);
-	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	expect(c, (Request) {.seed = 1}, 0, "at first");
 	core_suspend(c, true);
 	core_resume(c, &(Err) {0});
-	expect(c, (Ask) {.seed = 1}, FULL, "behind a rest");
+	expect(c, (Request) {.seed = 1}, FULL, "behind a rest");
 	core_stats(c, &st);
 	CHECK(st.prefix_hits == 0 && st.external_hits == FULL && st.external_queries >= FULL &&
 		  st.offload_back_bytes > 0 && st.mem_offload > 0, "%d of %d tokens, %d bytes of %d",
 		  (int) st.external_hits, (int) st.external_queries, (int) st.offload_back_bytes,
 		  (int) st.mem_offload);
 	core_reset_prefix_cache(c);
-	expect(c, (Ask) {.seed = 1}, 0, "behind a reset");
+	expect(c, (Request) {.seed = 1}, 0, "behind a reset");
 	/* the same weights, and then others */
 	core_suspend(c, true);
 	from = a_core(1, 100);
 	CHECK(core_swap_weights(c, from, &e), "%s", e.msg);
 	core_free(from);
 	core_resume(c, &(Err) {0});
-	expect(c, (Ask) {.seed = 1}, FULL, "with its weights");
+	expect(c, (Request) {.seed = 1}, FULL, "with its weights");
 	core_suspend(c, true);
 	from = a_core(2, 100);
 	CHECK(core_swap_weights(c, from, &e), "%s", e.msg);
 	core_free(from);
 	core_resume(c, &(Err) {0});
-	expect(c, (Ask) {.seed = 1}, 0, "with other weights");
-	expect(c, (Ask) {.seed = 1}, PROMPT - 1, "... of which the pool is the memory");
+	expect(c, (Request) {.seed = 1}, 0, "with other weights");
+	expect(c, (Request) {.seed = 1}, PROMPT - 1, "... of which the pool is the memory");
 	core_suspend(c, true);
 	core_resume(c, &(Err) {0});
-	expect(c, (Ask) {.seed = 1}, 0, "... and it alone");
+	expect(c, (Request) {.seed = 1}, 0, "... and it alone");
 	core_free(c);
 	kvtier_close(tier);
 }
@@ -269,11 +269,11 @@ test_locked(const char *dir)
 	locked = true;
 	tier = a_tier(dir);
 	c = a_core(1, 100);
-	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	expect(c, (Request) {.seed = 1}, 0, "at first");
 	be_idle(c);
 	core_suspend(c, true);
 	core_resume(c, &(Err) {0});
-	expect(c, (Ask) {.seed = 1}, FULL, "from memory");
+	expect(c, (Request) {.seed = 1}, FULL, "from memory");
 	core_free(c);
 	kvtier_close(tier);
 	kvtier_close(first);
@@ -289,7 +289,7 @@ test_idle(const char *dir)
 
 	tier = a_tier(dir);
 	c = a_core(1, 100);
-	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	expect(c, (Request) {.seed = 1}, 0, "at first");
 	be_idle(c);
 	kvtier_stats(tier, &st);
 	CHECK(st.file_entries == FULL / 16 && st.unwritten == 0, "%d files, %d are missing",
@@ -298,10 +298,10 @@ test_idle(const char *dir)
 	kvtier_close(tier);
 	tier = a_tier(dir);
 	c = a_core(1, 100);
-	expect(c, (Ask) {.seed = 1}, FULL, "from files");
+	expect(c, (Request) {.seed = 1}, FULL, "from files");
 	/* the disk is lost while a request reads from it */
 	for (uint32_t k = 2; k < 6; k++)
-		expect(c, (Ask) {.seed = k}, 0, "others");
+		expect(c, (Request) {.seed = k}, 0, "others");
 	core_suspend(c, true);
 	core_resume(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
@@ -315,7 +315,7 @@ test_idle(const char *dir)
 			snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 			CHECK(system(cmd) == 0, "%s", cmd);
 		}
-		expect(c, (Ask) {.seed = k}, k < 3 ? FULL : 0, k < 3 ? "the disk is there" : "the disk is gone");
+		expect(c, (Request) {.seed = k}, k < 3 ? FULL : 0, k < 3 ? "the disk is there" : "the disk is gone");
 	}
 	core_free(c);
 	kvtier_close(tier);
@@ -355,17 +355,17 @@ test_on_the_way(const char *dir)
 
 	tier = a_tier(dir);
 	c = a_core(3, 100);
-	expect(c, (Ask) {.seed = 1}, 0, "at first");
+	expect(c, (Request) {.seed = 1}, 0, "at first");
 	core_suspend(c, true);
 	core_resume(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
-	expect(c, (Ask) {.seed = 1, .meanwhile = rest_meanwhile}, FULL, "behind a rest");
+	expect(c, (Request) {.seed = 1, .meanwhile = rest_meanwhile}, FULL, "behind a rest");
 	core_suspend(c, true);
 	core_resume(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
-	n = ask(c, (Ask) {.seed = 1, .meanwhile = forget_meanwhile});
+	n = issue(c, (Request) {.seed = 1, .meanwhile = forget_meanwhile});
 	CHECK(!waited || n == 0, "%d tokens of before a reset came back", n);
 	core_free(c);
 	kvtier_close(tier);
@@ -420,7 +420,7 @@ slow_forward(const Batch *b)
 
 /* Run requests for these prompts at once, and compare with the earlier outputs. */
 static void
-ask_all(Core *c, const int *seeds, int n, Rec answers[OVERLAP_SEEDS])
+issue_all(Core *c, const int *seeds, int n, Rec answers[OVERLAP_SEEDS])
 {
 	Rec			recs[OVERLAP_AT_ONCE] = {0};
 	Err			e = {0};
@@ -489,7 +489,7 @@ test_overlap(void)
 	c = core_for_grammars(fake_model(512), tiny_tok(), o);
 	fake.forward = slow_forward;
 	for (int i = 0; i < OVERLAP_SEEDS; i++)
-		ask_all(c, &i, 1, answers);
+		issue_all(c, &i, 1, answers);
 	for (int round = 0; round < 300; round++)
 	{
 		int			seeds[OVERLAP_AT_ONCE];
@@ -499,7 +499,7 @@ test_overlap(void)
 			x = x * 1664525 + 1013904223;
 			seeds[i] = (int) (x >> 16) % OVERLAP_SEEDS;
 		}
-		ask_all(c, seeds, 1 + round % OVERLAP_AT_ONCE, answers);
+		issue_all(c, seeds, 1 + round % OVERLAP_AT_ONCE, answers);
 	}
 	core_stats(c, &st);
 	CHECK(!hung, "somebody has waited for a copy before a step");
@@ -578,7 +578,7 @@ main(void)
 	fake.no_state = true;
 	RUN(test_blake2());
 	c = a_core(0, 100);
-	expect(c, (Ask) {.seed = 1}, 0, "without a tier");
+	expect(c, (Request) {.seed = 1}, 0, "without a tier");
 	core_free(c);
 	RUN(test_names());
 	RUN(test_rest());

@@ -63,7 +63,7 @@ run(Core *c)
 
 /* Run a prompt of n tokens of some kind; pin: GenParams.pin.  Returns how many of its tokens were found. */
 static int
-ask(Core *c, int kind, int n, int pin, uint64_t owner, Rec *rec)
+issue(Core *c, int kind, int n, int pin, uint64_t owner, Rec *rec)
 {
 	submit_kind(c, 1, kind, n, pin, owner, rec);
 	run(c);
@@ -83,7 +83,7 @@ check_pinned(const Core *c, int tokens, int blocks)
 
 /* A reported pin is really pinned. */
 static void
-test_told(void)
+test_reported(void)
 {
 	static const char yes[] = "yes";
 	GramSpec	s = {.kind = GRAM_REGEX, .text = yes, .len = sizeof(yes) - 1, .opt.strict = true};
@@ -111,19 +111,19 @@ test_told(void)
 	run(c);
 	rec_free(&a);
 	check_pinned(c, 0, 0);
-	ask(c, 3, 97, 1, 1, &a);
+	issue(c, 3, 97, 1, 1, &a);
 	rec_free(&a);
 	check_pinned(c, 96, 6);
 	/* a grammar that forces the whole output: the prompt is computed nevertheless */
 	core_reset_prefix_cache(c);
 	grammar = grammar_new(&s, &e);
 	CHECK(grammar != NULL, "%s", e.msg);
-	ask(c, 4, 50, 1, 1, &a);
+	issue(c, 4, 50, 1, 1, &a);
 	CHECK(a.finish < FIN_ABORT, "%d %s", a.finish, a.err.msg);
 	rec_free(&a);
 	check_pinned(c, 48, 3);
 	n_answers = 2;
-	ask(c, 5, 50, 1, 1, &a);
+	issue(c, 5, 50, 1, 1, &a);
 	n_answers = 1;
 	CHECK(a.finish == FIN_ERROR && a.err.cls == ERR_INVALID, "%d %s", a.finish, a.err.msg);
 	rec_free(&a);
@@ -137,7 +137,7 @@ typedef struct List
 } List;
 
 static void
-tell(void *ctx, const PinInfo *i)
+emit(void *ctx, const PinInfo *i)
 {
 	List	   *l = ctx;
 
@@ -156,19 +156,19 @@ test_common(void)
 
 	for (int n = 96; n <= 144; n += 16)
 	{
-		ask(c, 1, n + 1, 1, 1, &r);
+		issue(c, 1, n + 1, 1, 1, &r);
 		CHECK(r.finish == FIN_LENGTH, "%d tokens: finish %d, %s", n, r.finish, r.err.msg);
 		rec_free(&r);
 		check_pinned(c, n, n / 16);
 	}
-	ask(c, 2, 33, 1, 1, &r);
+	issue(c, 2, 33, 1, 1, &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_NOMEM, "2 more blocks: finish %d", r.finish);
 	rec_free(&r);
-	ask(c, 1, 163, 1, 1, &r);
+	issue(c, 1, 163, 1, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "1 more block: finish %d, %s", r.finish, r.err.msg);
 	rec_free(&r);
 	check_pinned(c, 160, 10);
-	core_pins(c, tell, &l);
+	core_pins(c, emit, &l);
 	CHECK(l.n == 5, "%d pins", l.n);
 	for (int i = 0; i < l.n; i++)
 		CHECK(l.pins[i].tokens == (i < 4 ? 96 + 16 * i : 160) && l.pins[i].owner == 1 &&
@@ -185,7 +185,7 @@ test_common(void)
 	CHECK(core_unpin(c, l.pins[3].id), "no pin %llu", (unsigned long long) l.pins[3].id);
 	check_pinned(c, 128, 8);
 	/* a request that needs all of the pool takes the rest */
-	ask(c, 4, 18 * 16, 0, 1, &r);
+	issue(c, 4, 18 * 16, 0, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "18 of 20 blocks: finish %d, %s", r.finish, r.err.msg);
 	rec_free(&r);
 	check_pinned(c, 0, 0);
@@ -211,12 +211,12 @@ test_adapters(void)
 		List		l = {.n = 0};
 
 		lora = from[i];
-		ask(c, 1, 50, 1, 1, &r);
+		issue(c, 1, 50, 1, 1, &r);
 		rec_free(&r);
-		core_pins(c, tell, &l);
+		core_pins(c, emit, &l);
 		CHECK(l.n == 1 && strcmp(l.pins[0].lora, from[i]->name) == 0, "%d pins", l.n);
 		lora = to[i];
-		CHECK(ask(c, 1, 60, 0, 1, &r) == found[i], "%d: %d tokens found", i, r.cached);
+		CHECK(issue(c, 1, 60, 0, 1, &r) == found[i], "%d: %d tokens found", i, r.cached);
 		rec_free(&r);
 		lora = NULL;
 		core_free(c);
@@ -235,65 +235,65 @@ main(void)
 	fake.no_state = true;
 	c = make(BLOCKS);
 	/* blocks that are not pinned are overwritten by a prompt that takes everything, pinned ones are not */
-	ask(c, 1, 50, 0, 1, &r);
+	issue(c, 1, 50, 0, 1, &r);
 	rec_free(&r);
-	ask(c, 9, 300, 0, 1, &r);
+	issue(c, 9, 300, 0, 1, &r);
 	rec_free(&r);
-	CHECK(ask(c, 1, 50, 1, 1, &r) <= 16 && r.finish == FIN_LENGTH, "it was not pinned: %d tokens found",
+	CHECK(issue(c, 1, 50, 1, 1, &r) <= 16 && r.finish == FIN_LENGTH, "it was not pinned: %d tokens found",
 		  r.cached);
 	rec_free(&r);
 	for (int i = 10; i < 16; i++)
 	{
-		ask(c, i, 200, 0, 1, &r);
+		issue(c, i, 200, 0, 1, &r);
 		rec_free(&r);
 	}
 	core_stats(c, &st);
 	CHECK(st.kv_pinned_tokens == 48 && st.kv_blocks_used == 3, "%lld tokens in %lld blocks",
 		  (long long) st.kv_pinned_tokens, (long long) st.kv_blocks_used);
-	CHECK(ask(c, 1, 60, 0, 1, &r) == 48, "%d tokens of a pinned prompt are found", r.cached);
+	CHECK(issue(c, 1, 60, 0, 1, &r) == 48, "%d tokens of a pinned prompt are found", r.cached);
 	rec_free(&r);
-	CHECK(ask(c, 1, 50, 0, 2, &r) == 0, "another owner finds %d tokens", r.cached);
+	CHECK(issue(c, 1, 50, 0, 2, &r) == 0, "another owner finds %d tokens", r.cached);
 	rec_free(&r);
 	/* pinned twice: one pin; another owner can't unpin it */
-	ask(c, 1, 50, 1, 1, &r);
+	issue(c, 1, 50, 1, 1, &r);
 	rec_free(&r);
-	ask(c, 1, 50, -1, 2, &r);
+	issue(c, 1, 50, -1, 2, &r);
 	rec_free(&r);
 	core_stats(c, &st);
 	CHECK(st.kv_pinned_tokens == 48, "%lld tokens are pinned", (long long) st.kv_pinned_tokens);
 	/* half of the pool at most; too short; too long */
-	ask(c, 2, 7 * 16, 1, 1, &r);
+	issue(c, 2, 7 * 16, 1, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "7 blocks more: finish %d", r.finish);
 	rec_free(&r);
-	ask(c, 3, 16, 1, 1, &r);
+	issue(c, 3, 16, 1, 1, &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_NOMEM && strstr(r.err.hint, "llm_unpin_prefix") != NULL,
 		  "one more: %s", r.err.msg);
 	rec_free(&r);
-	ask(c, 3, 15, 1, 1, &r);
+	issue(c, 3, 15, 1, 1, &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_INVALID, "15 tokens: %s", r.err.msg);
 	rec_free(&r);
-	ask(c, 1, 50, -1, 1, &r);
+	issue(c, 1, 50, -1, 1, &r);
 	rec_free(&r);
 	core_stats(c, &st);
 	CHECK(st.kv_pinned_tokens == 7 * 16 && st.kv_blocks_used == 7, "unpinned: %lld tokens are pinned",
 		  (long long) st.kv_pinned_tokens);
 	/* a request that needs all of the pool gets it */
-	ask(c, 4, 18 * 16, 0, 1, &r);
+	issue(c, 4, 18 * 16, 0, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "18 of 20 blocks: finish %d, %s", r.finish, r.err.msg);
 	rec_free(&r);
 	core_stats(c, &st);
 	CHECK(st.kv_pinned_tokens == 0 && st.kv_blocks_used == 0, "%lld tokens are still pinned",
 		  (long long) st.kv_pinned_tokens);
-	ask(c, 1, 50, 1, 1, &r);
+	issue(c, 1, 50, 1, 1, &r);
 	rec_free(&r);
 	core_reset_prefix_cache(c);
 	CHECK(core_check(c, &e), "%s", e.msg);
-	CHECK(ask(c, 1, 50, 0, 1, &r) == 0, "after a reset %d tokens are found", r.cached);
+	CHECK(issue(c, 1, 50, 0, 1, &r) == 0, "after a reset %d tokens are found", r.cached);
 	rec_free(&r);
-	ask(c, 1, 50, 1, 1, &r);
+	issue(c, 1, 50, 1, 1, &r);
 	rec_free(&r);
 	core_free(c);
-	RUN(test_told());
+	RUN(test_reported());
 	RUN(test_common());
 	RUN(test_adapters());
 	kpool_free(pool);

@@ -104,17 +104,17 @@ test_prefix(void)
 		{
 			bool		there = n == B ? found != 0 : (prefix_find_part(p, chain, tokens, n, &same) != 0 &&
 													   same == n);
-			uint64_t	behind = prefix_add(p, chain, b, tokens, n, false);
+			uint64_t	child = prefix_add(p, chain, b, tokens, n, false);
 
 			if (there)
-				bad += n == B && behind != have[found].chain;
+				bad += n == B && child != have[found].chain;
 			else
 			{
-				have[b] = (Known) {true, chain, behind, n, {0}};
+				have[b] = (Known) {true, chain, child, n, {0}};
 				memcpy(have[b].tokens, tokens, sizeof(tokens));
-				bad += (n == B) != (behind != 0);
+				bad += (n == B) != (child != 0);
 				if (n == B && rnd(2) == 0)
-					chains[4 + rnd(4)] = behind;
+					chains[4 + rnd(4)] = child;
 			}
 		}
 		for (int i = 1; i < N_BLOCKS; i++)
@@ -507,13 +507,13 @@ static void
 test_order(WorkClass work)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 2, .max_rows = 512}, 27, true);
-	int			came[MAX_REQS];
+	int			arrived[MAX_REQS];
 	int			cached = 0;
 	int			most = 0;
 	int			n = 0;
 
 	for (int id = 1; id <= WAITING; id++, n++)
-		add_row(&w, id, came[id] = n, work);
+		add_row(&w, id, arrived[id] = n, work);
 	while (n < 1000)
 	{
 		step(&w);
@@ -521,10 +521,10 @@ test_order(WorkClass work)
 		{
 			const Req  *r = w.reqs[id];
 
-			if (r != NULL && r->sched.state == RQ_WAITING && n - came[id] > most)
-				most = n - came[id];
+			if (r != NULL && r->sched.state == RQ_WAITING && n - arrived[id] > most)
+				most = n - arrived[id];
 			if (r == NULL)
-				add_row(&w, id, came[id] = n++, work);
+				add_row(&w, id, arrived[id] = n++, work);
 		}
 	}
 	run_all(&w);
@@ -630,7 +630,7 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 		else if (r != NULL && (rnd(12) == 0 || r->tokens.len > (size_t) (blocks - 1) * 16))
 		{
 			/* a request with forks is not cancelled: its owner would cancel all of them */
-			if (r->sched.n_forks == 0 && r->sched.state != RQ_GONE)
+			if (r->sched.n_forks == 0 && r->sched.state != RQ_REMOVED)
 				drop(&w, id);
 		}
 		else if (r != NULL && r->sched.state == RQ_RUNNING && req_todo(r) == 1 && r->sched.n_forks == 0 &&
@@ -649,7 +649,7 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 		}
 		/* a held parent whose forks have started is done */
 		for (int k = 1; k < MAX_REQS / 2; k++)
-			if (w.reqs[k] != NULL && w.reqs[k]->sched.state == RQ_GONE && w.reqs[k]->sched.n_forks == 0)
+			if (w.reqs[k] != NULL && w.reqs[k]->sched.state == RQ_REMOVED && w.reqs[k]->sched.n_forks == 0)
 				drop(&w, k);
 		/* r may be gone */
 		if (w.reqs[id] != NULL)

@@ -776,10 +776,10 @@ test_rehearsal(const char *name, bool experts)
 	char		path[300];
 	Err			e;
 	int			fd = memfd_create("group", MFD_CLOEXEC);
-	int			told = 0;
+	int			steps = 0;
 	GroupMem	g;
 	ModelRanks	ranks = {.experts = experts,.eplb = {.on = experts,.window = 1,.interval = 1,
-													 .log_interval = 1},.forward = count_steps,.ctx = &told};
+													 .log_interval = 1},.forward = count_steps,.ctx = &steps};
 	const char *why;
 	KPool	   *pool = kpool_new(1);
 	Dev			its;
@@ -809,7 +809,7 @@ test_rehearsal(const char *name, bool experts)
 
 		r.alone = true;
 		CHECK(step(&r, 0, 13, 0, 13) && step(&r, 13, 1, SECOND, 1), "%s: steps that are tried", name);
-		CHECK(told == 0, "%s: others are told of %d steps", name, told);
+		CHECK(steps == 0, "%s: others are told of %d steps", name, steps);
 		CHECK((model_eplb(m) != NULL) == experts &&
 			  (!experts || (model_eplb(m)->rows == 0 && model_eplb(m)->rounds == 0)), "%s: such steps count",
 			  name);

@@ -15,7 +15,7 @@
  * Some worlds have a store below their pool, in memory that may be less than the pool's, and in files:
  * the next core finds the blocks that one core has left there.
  *
- * New features of the core are added as a row of kinds (ask_for()), as an option of a world (a_world()),
+ * New features of the core are added as a row of kinds (request_for()), as an option of a world (a_world()),
  * or as an action on models (maintain()).
  *
  * And a progress test: many requests in a pool of under a tenth of the blocks that they need.
@@ -155,7 +155,7 @@ prompt_of(int k)
 
 /* Return the k-th kind of request, without the values that only the scheduler uses. */
 static ReqSpec
-ask_for(int k)
+request_for(int k)
 {
 	static char *stops[] = {"w2", "o"};
 	static size_t stop_lens[] = {2, 1};
@@ -240,7 +240,7 @@ make_alone(int model, int weights)
 	for (int k = 0; k < N_KINDS; k++)
 	{
 		Core	   *c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
-		ReqSpec		spec = ask_for(k);
+		ReqSpec		spec = request_for(k);
 		Seen	   *s = &alone[model][weights][k];
 
 		spec.id = 1;
@@ -404,7 +404,7 @@ arrive(World *w)
 		l++;
 	*l = (Live) {.used = true, .kind = rnd(N_KINDS), .id = w->next_id++, .c = w->c, .weights = w->weights,
 				 .born = w->step};
-	spec = ask_for(l->kind);
+	spec = request_for(l->kind);
 	spec.id = l->id;
 	spec.session = (uint64_t) rnd(6);
 	spec.stream = rnd(2);
@@ -682,7 +682,7 @@ end_of_world(World *w, int i, bool ok)
 	core_resume(w->c, &(Err) {0});
 	for (int r = 1; r <= 4 && w->n_live == 0; r++)
 	{
-		ReqSpec		spec = ask_for(0);
+		ReqSpec		spec = request_for(0);
 		Seen		s = {0};
 
 		spec.by = (Caller) {.role = (uint64_t) r, .max_requests = 1};
@@ -858,7 +858,7 @@ test_roles(int seats, int blocks, bool prefix)
 		/* no adapters, since those wait for places; 17: two tokens after 77 */
 		for (kind[i] = i < N ? i * 7 % N_KINDS : 17; i < N && kind[i] % 5 < 2; kind[i]++)
 			;
-		spec = ask_for(kind[i]);
+		spec = request_for(kind[i]);
 		spec.id = (uint64_t) i + 1;
 		spec.session = (uint64_t) i % 3;
 		spec.by = (Caller) {.role = i < N ? 1 : 2};

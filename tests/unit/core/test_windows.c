@@ -175,7 +175,7 @@ prompt_of(int i, int max_len)
 }
 
 static void
-ask(Core *c, int i, Rec *rec)
+issue(Core *c, int i, Rec *rec)
 {
 	GenParams	p = greedy_params(4 + i * 13 % (core_max_model_len(c) / 2 - 5));
 
@@ -204,7 +204,7 @@ check_model(const char *name, int blocks, bool full)
 		return;
 	for (int i = 0; i < LIVE; i++)
 	{
-		ask(c, i, &want[i]);
+		issue(c, i, &want[i]);
 		while (core_has_work(c))
 			core_step(c);
 	}
@@ -215,7 +215,7 @@ check_model(const char *name, int blocks, bool full)
 	for (int i = 0; ok && (i < LIVE || core_has_work(c));)
 	{
 		for (int n = (int) rnd(3); n > 0 && i < LIVE; n--, i++)
-			ask(c, i, &got[i]);
+			issue(c, i, &got[i]);
 		if (i % 9 == 8)
 			core_cancel(c, (uint64_t) i - 2);
 		core_step(c);

@@ -34,7 +34,7 @@ compile(const char *schema, size_t n, bool validate, Err *e)
 }
 
 static Answer
-ask(const char *schema, const char *text)
+accepts(const char *schema, const char *text)
 {
 	Err			e;
 	Grammar    *g = compile(schema, strlen(schema), true, &e);
@@ -187,9 +187,9 @@ test_index(void)
 		"\"123456789\":[{\"type\":\"null\"}]},\"items\":{\"$ref\":\"#/$defs/123456789/0\"},"
 		"\"properties\":{\"a\":{\"$ref\":\"#/$defs/t1/0\"},\"b\":{\"$ref\":\"#/$defs/t1/1\"}}}";
 
-	CHECK(ask(schema, "{\"a\":\"x\",\"b\":1}") == YES && ask(schema, "{\"a\":1}") == NO &&
-		  ask(schema, "{\"b\":\"x\"}") == NO, "items of t1");
-	CHECK(ask(schema, "[null]") == YES && ask(schema, "[1]") == NO, "the item of 123456789");
+	CHECK(accepts(schema, "{\"a\":\"x\",\"b\":1}") == YES && accepts(schema, "{\"a\":1}") == NO &&
+		  accepts(schema, "{\"b\":\"x\"}") == NO, "items of t1");
+	CHECK(accepts(schema, "[null]") == YES && accepts(schema, "[1]") == NO, "the item of 123456789");
 }
 
 static void
@@ -199,17 +199,17 @@ test_cases(void)
 		for (int j = 0; j < 8; j++)
 		{
 			if (cases[i].yes[j] != NULL)
-				CHECK(ask(cases[i].schema, cases[i].yes[j]) == YES, "%s takes %s", cases[i].schema,
+				CHECK(accepts(cases[i].schema, cases[i].yes[j]) == YES, "%s takes %s", cases[i].schema,
 					  cases[i].yes[j]);
 			if (cases[i].no[j] != NULL)
-				CHECK(ask(cases[i].schema, cases[i].no[j]) == NO, "%s does not take %s", cases[i].schema,
+				CHECK(accepts(cases[i].schema, cases[i].no[j]) == NO, "%s does not take %s", cases[i].schema,
 					  cases[i].no[j]);
 		}
 }
 
 #define DIGITS_50 "12345678901234567890123456789012345678901234567890"
 #define DIGITS_100 DIGITS_50 DIGITS_50
-#define LONG_NUMBER(before, behind) before DIGITS_100 DIGITS_100 DIGITS_100 DIGITS_100 "1" behind
+#define LONG_NUMBER(before, after) before DIGITS_100 DIGITS_100 DIGITS_100 DIGITS_100 "1" after
 #define LIST_AT(pointer) "{\"$defs\":{\"t1\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}," \
 						 "\"$ref\":\"#/$defs/t1" pointer "\"}"
 
@@ -252,9 +252,9 @@ test_refused(void)
 	};
 
 	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-		CHECK(ask(refused[i], "1") == REFUSED, "%s is refused", refused[i]);
+		CHECK(accepts(refused[i], "1") == REFUSED, "%s is refused", refused[i]);
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-		CHECK(ask(wrong[i], "1") == WRONG, "%s is no schema", wrong[i]);
+		CHECK(accepts(wrong[i], "1") == WRONG, "%s is no schema", wrong[i]);
 }
 
 /* Generation allows fewer spellings, but nothing invalid: a forbidden value has other spellings. */

@@ -81,7 +81,7 @@ test_share(void)
 	for (int i = 0; i < 40; i++)
 		a[i] = enter(1);
 	CHECK(evicted(a, 40) == 30 && evicted(a, 30) == 30, "the oldest of an address leave: %d", evicted(a, 40));
-	CHECK(clients_claim(a[39], 7) == CLAIM_OK && clients_claim(a[0], 7) == CLAIM_GONE, "a key");
+	CHECK(clients_claim(a[39], 7) == CLAIM_OK && clients_claim(a[0], 7) == CLAIM_EVICTED, "a key");
 	b = enter(1);
 	CHECK(evicted(a, 40) == 30 && !clients_evicted(b), "who has one counts no more");
 	clients_unknown(a[39]);
@@ -353,7 +353,7 @@ test_bodies(void)
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0)
 	{
 		close(pair[1]);
-		CHECK(bodies_take(BODIES_REQUEST, 9, 500, pair[0], clock_us() + 5000000) == BODIES_GONE,
+		CHECK(bodies_take(BODIES_REQUEST, 9, 500, pair[0], clock_us() + 5000000) == BODIES_CLOSED,
 			  "its client has left");
 		close(pair[0]);
 	}

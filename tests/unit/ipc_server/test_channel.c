@@ -575,7 +575,7 @@ test_error(void)
 static Buf	said;
 
 static void
-hear(void *ctx, char *line)
+on_line(void *ctx, char *line)
 {
 	(void) ctx;
 	buf_printf(&said, "%s|", line);
@@ -600,20 +600,20 @@ test_control(void)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) != 0)
 		abort();
 	in.fd = sv[0];
-	CHECK(control_read(&in, hear, NULL), "nothing is not the end");
-	CHECK(write(sv[1], "one\ntwo\nthr", 11) == 11 && control_read(&in, hear, NULL), "lines");
+	CHECK(control_read(&in, on_line, NULL), "nothing is not the end");
+	CHECK(write(sv[1], "one\ntwo\nthr", 11) == 11 && control_read(&in, on_line, NULL), "lines");
 	CHECK(strcmp(said.data, "one|two|") == 0, "whole ones: %s", said.data);
-	CHECK(write(sv[1], "ee\n", 3) == 3 && control_read(&in, hear, NULL) &&
+	CHECK(write(sv[1], "ee\n", 3) == 3 && control_read(&in, on_line, NULL) &&
 		  strcmp(said.data, "one|two|three|") == 0, "and the rest: %s", said.data);
 	memset(big, 'x', sizeof(big));
 	big[sizeof(big) - 1] = '\n';
 	CHECK(write(sv[1], big, sizeof(big)) == sizeof(big), "too long a line");
 	for (int i = 0; i < 3; i++)
-		ok &= control_read(&in, hear, NULL);
-	CHECK(ok && write(sv[1], "four\n", 5) == 5 && control_read(&in, hear, NULL) &&
+		ok &= control_read(&in, on_line, NULL);
+	CHECK(ok && write(sv[1], "four\n", 5) == 5 && control_read(&in, on_line, NULL) &&
 		  strstr(said.data, "|four|") != NULL, "is got over");
 	close(sv[1]);
-	CHECK(!control_read(&in, hear, NULL), "the end");
+	CHECK(!control_read(&in, on_line, NULL), "the end");
 	close(sv[0]);
 	buf_free(&said);
 }

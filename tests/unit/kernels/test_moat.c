@@ -100,10 +100,10 @@ keep(Run *r, const HostDev *h, size_t from, int n, int width)
 	return true;
 }
 
-static int	n_told;			/* how often progress of a step was reported */
+static int	n_notified;		/* how often progress of a step was reported */
 
 static void
-told(void *ctx)
+notified(void *ctx)
 {
 	++*(int *) ctx;
 }
@@ -128,7 +128,7 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	Batch		b = {.rows = {.n_rows = n, .n_seqs = n1 > 0 ? 2 : 1, .seq_start = start, .pos = pos,
 							  .block_table = tables,
 		.state_slot = r->slots}, .tokens = tokens, .types = types, .out_rows = rows, .state = r->state.base,
-		.hidden = hidden, .taps = tap ? &taps : NULL, .wait = told, .wait_ctx = &n_told};
+		.hidden = hidden, .taps = tap ? &taps : NULL, .wait = notified, .wait_ctx = &n_notified};
 
 	for (int i = 0; i < n; i++)
 	{
@@ -275,7 +275,7 @@ check_model(const char *name, const Dev *moat, KPool *pool, KPool *pool2)
 
 /* Let a model draft for itself, as if it had a vocabulary of `vocab` tokens: logits of two rows. */
 static void
-guess(Run *r, const Dev *dev, KPool *pool, int vocab)
+run_draft(Run *r, const Dev *dev, KPool *pool, int vocab)
 {
 	static const int32_t start[] = {0, 5};
 	static const int32_t pos[] = {0, 1, 2, 3, 4};
@@ -307,8 +307,8 @@ check_draft(const Dev *moat, KPool *pool, KPool *pool2, int vocab)
 	Run			dev = {0};
 	int			wrong = 0;
 
-	guess(&cpu, NULL, pool2, vocab);
-	guess(&dev, moat, pool, vocab);
+	run_draft(&cpu, NULL, pool2, vocab);
+	run_draft(&dev, moat, pool, vocab);
 	for (int i = 0; i < 2; i++)
 		for (int j = 0; j < vocab; j++)
 		{
@@ -342,7 +342,7 @@ check_moat(const Dev *moat)
 
 /* ---- a device that takes its time ---- */
 
-static int	told_before;
+static int	reported_before;
 
 /* A step lasts until progress has been reported twice, or ten seconds. */
 static int64_t flushed;
@@ -352,14 +352,14 @@ slow_flush(KDevice *d)
 {
 	(void) d;
 	flushed = clock_us();
-	told_before = n_told;
+	reported_before = n_notified;
 }
 
 static bool
 slow_done(KDevice *d)
 {
 	(void) d;
-	return n_told >= told_before + 2 || clock_us() - flushed > 10000000;
+	return n_notified >= reported_before + 2 || clock_us() - flushed > 10000000;
 }
 
 /* Waits for long steps are reported, and the results are unchanged. */
@@ -374,9 +374,9 @@ check_slow(const KHost *host, const KDevOpen *open, KPool *pool, KPool *pool2)
 	ops.step_done = slow_done;
 	slow.d = ops.open(0, host, open, why, sizeof(why));
 	kpool_set_device(pool, slow.d);
-	n_told = 0;
+	n_notified = 0;
 	check_model("models/llama_f32", &slow, pool, pool2);
-	CHECK(n_told == 12, "six steps: told %d times", n_told);
+	CHECK(n_notified == 12, "six steps: told %d times", n_notified);
 	ops.close(slow.d);
 }
 
@@ -417,7 +417,7 @@ main(int argc, char **argv)
 		if (n >= 0)
 			free(files);
 	}
-	CHECK(n_told == 0, "steps that last no time: told %d times", n_told);
+	CHECK(n_notified == 0, "steps that last no time: told %d times", n_notified);
 	RUN(check_slow(&host, &open, pool, pool2));
 	kpool_free(pool);
 	kpool_free(pool2);

@@ -452,14 +452,14 @@ test_still(void)
 
 	CHECK(groupmem_open(&a, fd, 0, 3, &e) && groupmem_open(&b, fd, 1, 3, &e) &&
 		  groupmem_open(&c, fd, 2, 3, &e), "%s", e.msg);
-	groupmem_beat(&b);
+	groupmem_heartbeat(&b);
 	usleep(30000);
 	CHECK(groupmem_lives(&a), "without a patience nobody is missed");
-	groupmem_patience(&a, 1);
+	groupmem_set_timeout(&a, 1);
 	start = now();
 	while (now() - start < 3 * GROUP_BEAT_MS / 1000.0)
 	{
-		groupmem_beat(&b);
+		groupmem_heartbeat(&b);
 		usleep(20000);
 		CHECK(groupmem_lives(&a), "who beats is there");
 	}

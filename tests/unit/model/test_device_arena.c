@@ -141,7 +141,7 @@ ready(KDevice *d)
 }
 
 static void
-tell(void *ctx)
+count_call(void *ctx)
 {
 	++*(int *) ctx;
 }
@@ -151,23 +151,23 @@ static void
 test_waiting(const Dev *dev)
 {
 	DevWait		w;
-	int			told = 0;
+	int			n_calls = 0;
 
-	dev_wait_begin(&w, tell, NULL, &told);
+	dev_wait_begin(&w, count_call, NULL, &n_calls);
 	dev_wait_until(dev, dev->ops->done, &w);
-	CHECK(told == 0, "what is there is not waited for");
+	CHECK(n_calls == 0, "what is there is not waited for");
 	/* none of these waits is long enough for a report alone */
 	for (int i = 0; i < 20; i++)
 	{
 		ready_us = clock_us() + 8000;
 		dev_wait_until(dev, ready, &w);
 	}
-	CHECK(told >= 4, "told %d times in 160 ms", told);
-	told = 0;
+	CHECK(n_calls >= 4, "told %d times in 160 ms", n_calls);
+	n_calls = 0;
 	w.begun_us -= INT64_C(400000000);
 	ready_us = clock_us() + 60000;
 	dev_wait_until(dev, ready, &w);
-	CHECK(told == 0 && clock_us() >= ready_us, "a step that lasts for minutes hangs: nobody is told");
+	CHECK(n_calls == 0 && clock_us() >= ready_us, "a step that lasts for minutes hangs: nobody is told");
 	dev_wait_begin(&w, NULL, NULL, NULL);
 	ready_us = INT64_MAX;
 	dev_wait_until(dev, ready, &w);

@@ -559,7 +559,7 @@ test_context_length(void)
  * ordinary weight.
  */
 static KTensor quantized;
-static int	asked;
+static int	n_calls;
 
 static bool
 fake_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e)
@@ -568,7 +568,7 @@ fake_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTenso
 	static const KReader reader = {.parts = parts};
 
 	(void) e;
-	asked++;
+	n_calls++;
 	*out = NULL;
 	if (strcmp(module, "language_model.model.layers.1.mlp.up_proj") == 0)
 	{
@@ -607,7 +607,7 @@ test_text_part(void)
 	refused("a weight is missing", c, &f, ERR_BAD_FILE, "\"model.layers.1.mlp.up_proj.weight\" is missing");
 	CHECK(model_check(c, &src, NULL, NULL, &info, &e), "%s", e.msg);
 	/* 2 x 7 matrices, the embedding, the head, each under at most four names */
-	CHECK(asked > 16 && asked <= 64, "asked for %d modules", asked);
+	CHECK(n_calls > 16 && n_calls <= 64, "asked for %d modules", n_calls);
 	/* codes that are called "weight" */
 	strcpy(f.names[get(&f, "vision_tower.x") - f.t], "language_model.model.layers.1.mlp.up_proj.weight");
 	get(&f, "language_model.model.layers.1.mlp.up_proj.weight")->type = KT_I8;

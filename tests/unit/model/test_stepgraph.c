@@ -124,9 +124,9 @@ check_others(StepGraphs *g, const KvView *kv, float *y)
 static void
 check_sizes(void)
 {
-	static const int asked[] = {8, 2, 300, 8, 1};
+	static const int requested[] = {8, 2, 300, 8, 1};
 	int			s[GRAPH_SIZES];
-	int			n = graph_sizes(asked, 5, 299, s);
+	int			n = graph_sizes(requested, 5, 299, s);
 
 	CHECK(n == 3 && s[0] == 1 && s[1] == 2 && s[2] == 8, "%d sizes, %d %d %d", n, s[0], s[1], s[2]);
 	n = graph_sizes(NULL, 0, 512, s);

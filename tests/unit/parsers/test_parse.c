@@ -30,7 +30,7 @@ typedef struct Said
 } Said;
 
 static void
-hear(void *ctx, const ParseEvent *ev)
+on_event(void *ctx, const ParseEvent *ev)
 {
 	Said	   *s = ctx;
 
@@ -110,10 +110,10 @@ run(const Case *c, size_t first, size_t step, Said *out)
 
 	if (c->reasoning)
 		r = reason_parser_new(reason_format_find(c->parser, strlen(c->parser)), c->kwargs,
-							  c->kwargs != NULL ? strlen(c->kwargs) : 0, c->at, hear, out);
+							  c->kwargs != NULL ? strlen(c->kwargs) : 0, c->at, on_event, out);
 	else
 		t = tool_parser_new(tool_format_find(c->parser, strlen(c->parser)), c->tools,
-							c->tools != NULL ? strlen(c->tools) : 0, 42, hear, out);
+							c->tools != NULL ? strlen(c->tools) : 0, 42, on_event, out);
 	for (size_t n = first; at < c->n; n = step > 0 ? step : c->n - at)
 	{
 		n = n < c->n - at ? n : c->n - at;

@@ -374,7 +374,7 @@ write_output(Output *o, const Call *c, int n)
 
 /* ---- received events ---- */
 
-typedef struct Heard
+typedef struct Received
 {
 	Buf			content;
 	Buf			calls[MOST + 2];	/* arguments */
@@ -383,7 +383,7 @@ typedef struct Heard
 	bool		open;
 	bool		bad;
 	size_t		at_once;		/* maximal number of argument bytes that came with one piece */
-} Heard;
+} Received;
 
 /* Parse a tree; NULL: invalid JSON.  After damage it need not be UTF-8. */
 static Json *
@@ -408,9 +408,9 @@ is_json(const Buf *b)
 }
 
 static void
-hear(void *ctx, const ParseEvent *ev)
+on_event(void *ctx, const ParseEvent *ev)
 {
-	Heard	   *h = ctx;
+	Received   *h = ctx;
 	Buf		   *b = &h->calls[h->n < MOST + 1 ? h->n : MOST + 1];
 
 	switch (ev->kind)
@@ -447,7 +447,7 @@ hear(void *ctx, const ParseEvent *ev)
 }
 
 static void
-forget(Heard *h)
+forget(Received *h)
 {
 	buf_free(&h->content);
 	for (int i = 0; i < MOST + 2; i++)
@@ -457,10 +457,10 @@ forget(Heard *h)
 
 /* Feed the first n bytes, in pieces of up to `most` bytes. */
 static void
-feed(const char *parser, const char *s, size_t n, unsigned most, Heard *h)
+feed(const char *parser, const char *s, size_t n, unsigned most, Received *h)
 {
 	ToolParser *p = tool_parser_new(tool_format_find(parser, strlen(parser)), tools, sizeof(tools) - 1, 7,
-									hear, h);
+									on_event, h);
 
 	for (size_t at = 0; at < n;)
 	{
@@ -477,7 +477,7 @@ feed(const char *parser, const char *s, size_t n, unsigned most, Heard *h)
 
 /* Are the received calls the first of these calls? */
 static bool
-are_first(const Heard *h, const Call *c, int n)
+are_first(const Received *h, const Call *c, int n)
 {
 	if (h->bad || h->n > n)
 		return false;
@@ -488,7 +488,7 @@ are_first(const Heard *h, const Call *c, int n)
 }
 
 static bool
-same(const Heard *a, const Heard *b)
+same(const Received *a, const Received *b)
 {
 	bool		ok = a->n == b->n && a->bad == b->bad && a->content.len == b->content.len &&
 		(a->content.len == 0 || memcmp(a->content.data, b->content.data, a->content.len) == 0);
@@ -514,7 +514,7 @@ expect(bool ok, const Output *o, size_t n, const char *what)
 static void
 check_clean(Output *o, const Call *c, int n)
 {
-	Heard		h = {0};
+	Received	h = {0};
 
 	o->noise = 0;
 	write_output(o, c, n);
@@ -540,8 +540,8 @@ check_clean(Output *o, const Call *c, int n)
 static void
 check_noise(Output *o, const Call *c, int n)
 {
-	Heard		whole = {0};
-	Heard		pieces = {0};
+	Received	whole = {0};
+	Received	pieces = {0};
 
 	o->noise = 1 + (int) below(4);
 	write_output(o, c, n);
@@ -583,7 +583,7 @@ check_damage(Output *o, const Call *c, int n)
 {
 	static const char bytes[] = "x<>=\"'{}[](),: \n/";
 	Output		d = {.f = o->f};
-	Heard		h = {0};
+	Received	h = {0};
 
 	for (int round = 0; round < 20; round++)
 	{
@@ -617,7 +617,7 @@ static void
 check_lost(Output *o, const Call *c, int n)
 {
 	Output		d = {.f = o->f};
-	Heard		h = {0};
+	Received	h = {0};
 
 	for (int i = 0; i < n; i++)
 		if (c[i].n == 0)
@@ -683,7 +683,7 @@ check_lag(void)
 	{
 		const Format *f = &formats[i];
 		Output		o = {.f = f};
-		Heard		h = {0};
+		Received	h = {0};
 		bool		waits = f->kind == PYTHON || f->kind == GEMMA;
 
 		write_output(&o, &c, 1);

@@ -209,10 +209,10 @@ ref_match_name(const char *p, const char *end)
 
 /* Return the next occurrence of the name; *behind: its end. */
 static const char *
-ref_find_name(const char *p, const char *end, const char **behind)
+ref_find_name(const char *p, const char *end, const char **after)
 {
 	for (; p < end; p++)
-		if ((*behind = ref_match_name(p, end)) != NULL)
+		if ((*after = ref_match_name(p, end)) != NULL)
 			return p;
 	return NULL;
 }
@@ -220,9 +220,9 @@ ref_find_name(const char *p, const char *end, const char **behind)
 static bool
 ref_has_name(const char *p, const char *end)
 {
-	const char *behind;
+	const char *after;
 
-	return ref_find_name(p, end, &behind) != NULL;
+	return ref_find_name(p, end, &after) != NULL;
 }
 
 /* Is there a LANGUAGE clause other than SQL or PL/pgSQL? */
@@ -230,14 +230,14 @@ static bool
 ref_other_language(const char *p, const char *end)
 {
 	static const char *const known[] = {"sql", "plpgsql", "'sql'", "'plpgsql'", "\"sql\"", "\"plpgsql\""};
-	const char *behind;
+	const char *after;
 
 	p = ref_skip_space(p, end);
 	if (p >= end)
 		return false;
-	behind = *p == '\'' || *p == '"' ? ref_sql_quoted_end(p, end, false) : ref_word_end(p, end);
+	after = *p == '\'' || *p == '"' ? ref_sql_quoted_end(p, end, false) : ref_word_end(p, end);
 	for (int i = 0; i < (int) lengthof(known); i++)
-		if (ref_same_word(p, behind - p, known[i]))
+		if (ref_same_word(p, after - p, known[i]))
 			return false;
 	return true;
 }
@@ -361,7 +361,7 @@ static const char *
 ref_after_execute(RefMasker *m, const char *p, const char *end)
 {
 	const char *name = ref_skip_space(p, end);
-	const char *behind;
+	const char *after;
 	const char *next;
 	char	   *s;
 	bool		escaped;
@@ -371,23 +371,23 @@ ref_after_execute(RefMasker *m, const char *p, const char *end)
 	escaped = end - name > 2 && strncasecmp(name, "U&\"", 3) == 0;
 	if (escaped)
 	{
-		behind = ref_sql_quoted_end(name + 2, end, false);
-		next = ref_skip_space(behind, end);
+		after = ref_sql_quoted_end(name + 2, end, false);
+		next = ref_skip_space(after, end);
 		if (ref_same_word(next, ref_word_end(next, end) - next, "uescape"))
 		{
 			next = ref_skip_space(ref_word_end(next, end), end);
 			if (next < end && *next == '\'')
-				behind = ref_sql_quoted_end(next, end, false);
+				after = ref_sql_quoted_end(next, end, false);
 		}
 	}
 	else
-		behind = *name == '"' ? ref_sql_quoted_end(name, end, false) : ref_word_end(name, end);
-	next = ref_skip_space(behind, end);
-	if (behind == name || next >= end || *next != '(')
+		after = *name == '"' ? ref_sql_quoted_end(name, end, false) : ref_word_end(name, end);
+	next = ref_skip_space(after, end);
+	if (after == name || next >= end || *next != '(')
 		return p;
 	if (escaped)
 		return ref_mask_arguments(m, next + 1, end);
-	s = *name == '"' ? pnstrdup(name + 1, behind - name - 2) : pnstrdup(name, behind - name);
+	s = *name == '"' ? pnstrdup(name + 1, after - name - 2) : pnstrdup(name, after - name);
 	for (char *c = s; *c != '\0' && *name != '"'; c++)
 		*c = pg_tolower((unsigned char) *c);
 	return m->prepared(s) ? ref_mask_arguments(m, next + 1, end) : p;
@@ -397,12 +397,12 @@ ref_after_execute(RefMasker *m, const char *p, const char *end)
 static void
 ref_scan_flat(RefMasker *m, const char *p, const char *end)
 {
-	const char *behind;
+	const char *after;
 
-	while ((p = ref_find_name(p, end, &behind)) != NULL)
+	while ((p = ref_find_name(p, end, &after)) != NULL)
 	{
 		m->found = true;
-		p = ref_after_name(m, p, behind - p, behind < end && *behind == '"' ? behind + 1 : behind, end);
+		p = ref_after_name(m, p, after - p, after < end && *after == '"' ? after + 1 : after, end);
 	}
 }
 
@@ -431,15 +431,15 @@ static const char *
 ref_scan_dollars(RefMasker *m, const char *p, const char *end, int tag)
 {
 	const char *close = ref_dollar_close(p, end, tag);
-	const char *behind = Min(close + tag, end);
+	const char *after = Min(close + tag, end);
 	bool		foreign = false;
 
 	if (!m->named ||
 		(m->code && m->depth < REF_MAX_DEPTH && ref_code_names(p + tag, close, m->depth, &foreign)))
 		ref_scan(m, p + tag, close);
 	else
-		ref_replace(m, p, behind, ref_has_name(p, close) ? "'" REF_NAMED_MASK "'" : "'" REF_MASK "'");
-	return behind;
+		ref_replace(m, p, after, ref_has_name(p, close) ? "'" REF_NAMED_MASK "'" : "'" REF_MASK "'");
+	return after;
 }
 
 /* Scan code. */

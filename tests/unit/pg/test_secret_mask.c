@@ -185,28 +185,28 @@ time_text(const char *what, const char *s)
 
 /* Make a text: before, then `of` repeated, then behind. */
 static void
-time_run_of(size_t size, const char *before, const char *of, const char *behind)
+time_run_of(size_t size, const char *before, const char *of, const char *after)
 {
 	static char s[16 * MB + 1];
 	char		what[200];
 	size_t		n = strlen(before);
-	size_t		end = size - strlen(behind);
+	size_t		end = size - strlen(after);
 
 	memcpy(s, before, n);
 	for (size_t k = strlen(of); n + k <= end; n += k)
 		memcpy(s + n, of, k);
-	strcpy(s + n, behind);
-	snprintf(what, sizeof(what), "%zu MB %.60s<%.60s>...%.60s", size / MB, before, of, behind);
+	strcpy(s + n, after);
+	snprintf(what, sizeof(what), "%zu MB %.60s<%.60s>...%.60s", size / MB, before, of, after);
 	time_text(what, s);
 }
 
 static void
-time_run(const char *before, const char *of, const char *behind)
+time_run(const char *before, const char *of, const char *after)
 {
 	/* with the name at the beginning a long text is detected at once */
 	if (before[0] == '\0' || before[0] == '$')
-		time_run_of(16 * MB, before, of, behind);
-	time_run_of(SECRET_LONGEST, before, of, behind);
+		time_run_of(16 * MB, before, of, after);
+	time_run_of(SECRET_LONGEST, before, of, after);
 }
 
 static void

@@ -445,7 +445,7 @@ net_next(const Http *h)
 }
 
 int64_t
-http_turn(Http *h)
+http_poll(Http *h)
 {
 	for (HttpCall *c = h->calls, *after; c != NULL; c = after)
 	{
@@ -470,7 +470,7 @@ http_turn(Http *h)
 /* ---- bodies and replies ---- */
 
 bool
-body_gathers(const RequestFields *a, const ROptions *o)
+body_can_join(const RequestFields *a, const ROptions *o)
 {
 	(void) o;
 	return a->kind == WK_POOL;
@@ -734,7 +734,7 @@ copy_text(char *to, size_t size, const WireField *f)
 }
 
 static void
-hear_field(Client *c, const WireField *f)
+receive_field(Client *c, const WireField *f)
 {
 	switch (f->tag)
 	{
@@ -794,7 +794,7 @@ hear_field(Client *c, const WireField *f)
 }
 
 static void
-hear(void *owner, WireFrame kind, const Buf *fields, bool final)
+on_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 {
 	Client	   *c = owner;
 	WireIn		in = {fields->data, fields->data + fields->len};
@@ -803,7 +803,7 @@ hear(void *owner, WireFrame kind, const Buf *fields, bool final)
 
 	CHECK(c->finals == 0 && !c->cancelled, "a frame for %d behind its end", c->id);
 	while (fields->len > 0 && (r = wire_next(&in, &f)) > 0)
-		hear_field(c, &f);
+		receive_field(c, &f);
 	CHECK(r == 0, "malformed");
 	c->accepted += kind == WF_ACCEPTED;
 	c->texts += kind == WF_TEXT;
@@ -840,7 +840,7 @@ see_backlog(void *owner)
 	return ((Client *) owner)->backlog;
 }
 
-static const LineSink net_sink = {hear, see_live, see_backlog};
+static const LineSink net_sink = {on_frame, see_live, see_backlog};
 
 /* ---- requests ---- */
 
@@ -874,7 +874,7 @@ net_put_role(WireOut *o, const Want *w)
 }
 
 static Client *
-net_ask(Dispatcher *l, const Want *w)
+net_req(Dispatcher *l, const Want *w)
 {
 	Client	   *c = mem_zalloc(sizeof(*c));
 	Buf			b = {0};
@@ -943,12 +943,12 @@ net_forget_clients(void)
 
 /* One iteration; returns us until the next event. */
 static int64_t
-net_turn(Dispatcher *l, Http *h)
+net_poll(Dispatcher *l, Http *h)
 {
 	int64_t		a,
 				b;
 
-	http_turn(h);
+	http_poll(h);
 	b = dispatcher_poll(l, net_now);
 	a = net_next(h);
 	return a < b ? a : b;
@@ -962,7 +962,7 @@ net_run(Dispatcher *l, Http *h, int64_t us)
 
 	while (net_now < end)
 	{
-		int64_t		step = net_turn(l, h);
+		int64_t		step = net_poll(l, h);
 
 		if (dispatcher_live(l) == 0 && h->n == 0)
 			return;
@@ -970,7 +970,7 @@ net_run(Dispatcher *l, Http *h, int64_t us)
 			step = 1;
 		net_now = end - net_now < step ? end : net_now + step;
 	}
-	net_turn(l, h);
+	net_poll(l, h);
 }
 
 /* ---- a test's own dispatcher ---- */

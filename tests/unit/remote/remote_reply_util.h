@@ -16,19 +16,19 @@
 #include "remote/codec/decode.h"
 #include "tests/unit/check.h"
 
-#define MAX_ASKS 64
+#define MAX_REQUESTS 64
 
 typedef struct Scene
 {
-	RequestFields request[MAX_ASKS];
-	const RequestFields *requests[MAX_ASKS];
+	RequestFields request[MAX_REQUESTS];
+	const RequestFields *requests[MAX_REQUESTS];
 	int			n;
 	RCall		call[8];
 	RCalls		calls;
 	ROptions	o;
 	/* received frames */
 	Buf			dump;
-	int			finals[MAX_ASKS];
+	int			finals[MAX_REQUESTS];
 	int			frames;
 } Scene;
 
@@ -198,7 +198,7 @@ scene_init(Scene *s, WireKind kind, RShape shape)
 {
 	memset(s, 0, sizeof(*s));
 	s->n = 1;
-	for (int i = 0; i < MAX_ASKS; i++)
+	for (int i = 0; i < MAX_REQUESTS; i++)
 	{
 		s->requests[i] = &s->request[i];
 		s->request[i] = (RequestFields) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,
@@ -229,7 +229,7 @@ scene_forget(Scene *s)
 static inline void
 scene_free(Scene *s)
 {
-	for (int i = 0; i < MAX_ASKS; i++)
+	for (int i = 0; i < MAX_REQUESTS; i++)
 		mem_free(s->request[i].fields);
 	buf_free(&s->dump);
 }

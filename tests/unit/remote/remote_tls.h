@@ -193,13 +193,13 @@ test_h2_cancel(TlsServer *t)
 
 		tls_clear(t);
 		begin(&g[0], &r);
-		turn(NULL, 0, 100);
+		poll_calls(NULL, 0, 100);
 		if (!alone)
 		{
 			HttpRequest slow = tls_to(t, "127.0.0.1", "slow one");
 
 			begin(&g[1], &slow);
-			turn(NULL, 0, 100);
+			poll_calls(NULL, 0, 100);
 		}
 		CHECK(tls_count(t, "request") == 1 + !alone, "under way: %s", t->log);
 		at = clock_us();
@@ -207,7 +207,7 @@ test_h2_cancel(TlsServer *t)
 		for (int k = 0; k < 30 && seen == 0; k++)
 		{
 			/* a reset is sent at the next iteration, for which the descriptor becomes readable */
-			turn(NULL, 0, 10);
+			poll_calls(NULL, 0, 10);
 			seen = tls_when(t, "rst");
 			if (seen == 0 && alone)
 				seen = tls_when(t, "closed");
@@ -216,7 +216,7 @@ test_h2_cancel(TlsServer *t)
 			  alone ? "alone" : "of two", (long long) (seen - at), t->log);
 		if (!alone)
 		{
-			turn(&g[1], 1, 3000);
+			poll_calls(&g[1], 1, 3000);
 			CHECK(g[1].r.end == HTTP_DONE && strcmp(g[1].body.data, "slow one") == 0, "the other: %d %s",
 				  g[1].r.end, g[1].r.e.msg);
 		}
@@ -235,7 +235,7 @@ test_h2_cancel(TlsServer *t)
 		if (i == 0)
 			r.deadline_us = clock_us() + 200000;
 		begin(&g, &r);
-		turn(&g, 1, 3000);
+		poll_calls(&g, 1, 3000);
 		for (int k = 0; k < 30 && seen == 0; k++)
 		{
 			usleep(10000);
@@ -277,7 +277,7 @@ test_h2(void)
 		r = tls_to(&t, "127.0.0.1", bodies[i]);
 		begin(&g[i], &r);
 	}
-	turn(g, MANY, 20000);
+	poll_calls(g, MANY, 20000);
 	for (int i = 0; i < MANY; i++)
 		CHECK(g[i].ended == 1 && g[i].r.end == HTTP_DONE && strcmp(g[i].body.data, bodies[i]) == 0,
 			  "%d: %s, %s", i, g[i].r.e.msg, g[i].r.e.detail);
@@ -296,12 +296,12 @@ test_h2(void)
 		tls_clear(&t);
 		begin(&g[0], &r);
 		http_pause(g[0].call, true);
-		turn(NULL, 0, 100);
+		poll_calls(NULL, 0, 100);
 		run(&g[1], tls_to(&t, "127.0.0.1", "slow one"));
 		CHECK(g[1].r.end == HTTP_DONE && tls_count(&t, "conn") == 0 && g[0].ended == 0 && g[0].body.len == 0,
 			  "%d %s %zu", g[1].r.end, g[1].r.e.msg, g[0].body.len);
 		http_pause(g[0].call, false);
-		turn(&g[0], 1, 5000);
+		poll_calls(&g[0], 1, 5000);
 		CHECK(g[0].r.end == HTTP_DONE && g[0].body.len == 400000, "%d: %zu bytes", g[0].r.end, g[0].body.len);
 	}
 	tls_clear(&t);

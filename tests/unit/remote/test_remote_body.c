@@ -283,9 +283,9 @@ test_all_rows(void)
 		const char *how;
 		int			where;
 	}			rows[] = {
-#define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, #how, where},
+#define REQ_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, #how, where},
 #include "remote/codec/body_fields.def"
-#undef ASK_FIELD
+#undef REQ_FIELD
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

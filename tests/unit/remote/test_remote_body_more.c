@@ -146,7 +146,7 @@ test_pairs(void)
 
 /* Two requests that differ in one field. */
 static void
-check_gather(const char *what, WireTag tag, const char *one, const char *other, bool same)
+check_coalesce(const char *what, WireTag tag, const char *one, const char *other, bool same)
 {
 	Buf			b = {0};
 	Made		m = {0};
@@ -171,34 +171,34 @@ check_gather(const char *what, WireTag tag, const char *one, const char *other, 
 }
 
 static void
-test_gather(void)
+test_coalesce(void)
 {
 	Buf			b = {0};
 	Made		m;
 
-	check_gather("nothing", 0, NULL, NULL, true);
-	check_gather("sessions", WTAG_SESSION, "1", "2", true);
-	check_gather("notes", WTAG_NOTE, "1", NULL, true);
-	check_gather("traces", WTAG_TRACEPARENT, "a", "b", true);
-	check_gather("roles", WTAG_ROLE, "1", "2", false);
-	check_gather("logins", WTAG_LOGIN, "1", "2", false);
-	check_gather("databases", WTAG_DATABASE, "1", "2", false);
-	check_gather("secrets", WTAG_SECRET, "1", "2", false);
-	check_gather("one secret more", WTAG_SECRET, "1", NULL, false);
-	check_gather("urls", WTAG_URL, "http://x", "http://y", false);
-	check_gather("models", WTAG_MODEL, "a", "b", false);
-	check_gather("adapters", WTAG_LORA, "a", "b", false);
-	check_gather("dimensions", WTAG_DIMENSIONS, "8", "9", false);
-	check_gather("columns", WTAG_RETURNED_TOKEN_IDS, "8,9", "8,10", false);
-	check_gather("instructions", WTAG_INSTRUCTION, "a", "b", false);
+	check_coalesce("nothing", 0, NULL, NULL, true);
+	check_coalesce("sessions", WTAG_SESSION, "1", "2", true);
+	check_coalesce("notes", WTAG_NOTE, "1", NULL, true);
+	check_coalesce("traces", WTAG_TRACEPARENT, "a", "b", true);
+	check_coalesce("roles", WTAG_ROLE, "1", "2", false);
+	check_coalesce("logins", WTAG_LOGIN, "1", "2", false);
+	check_coalesce("databases", WTAG_DATABASE, "1", "2", false);
+	check_coalesce("secrets", WTAG_SECRET, "1", "2", false);
+	check_coalesce("one secret more", WTAG_SECRET, "1", NULL, false);
+	check_coalesce("urls", WTAG_URL, "http://x", "http://y", false);
+	check_coalesce("models", WTAG_MODEL, "a", "b", false);
+	check_coalesce("adapters", WTAG_LORA, "a", "b", false);
+	check_coalesce("dimensions", WTAG_DIMENSIONS, "8", "9", false);
+	check_coalesce("columns", WTAG_RETURNED_TOKEN_IDS, "8,9", "8,10", false);
+	check_coalesce("instructions", WTAG_INSTRUCTION, "a", "b", false);
 
 	put_pool(&b, "embed", "x");
 	make(&m, WK_POOL, VLLM, ", \"max_batch_inputs\": 1", &b);
-	CHECK(!body_gathers(&m.a[0], m.o), "one each");
+	CHECK(!body_can_join(&m.a[0], m.o), "one each");
 	done(&m);
 	put_pool(&b, "embed", "x");
 	make(&m, WK_POOL, VLLM, "", &b);
-	CHECK(body_gathers(&m.a[0], m.o), "many");
+	CHECK(body_can_join(&m.a[0], m.o), "many");
 	done(&m);
 	/* 64 of them would be more than 64 MiB */
 	{
@@ -210,7 +210,7 @@ test_gather(void)
 			text[(1 << 20) + more] = '\0';
 			put_pool(&b, "embed", text);
 			make(&m, WK_POOL, VLLM, "", &b);
-			CHECK(body_gathers(&m.a[0], m.o) == (more == 0) && m.ok, "%d more", more);
+			CHECK(body_can_join(&m.a[0], m.o) == (more == 0) && m.ok, "%d more", more);
 			done(&m);
 		}
 		for (int i = 0; i < 65; i++)
@@ -223,13 +223,13 @@ test_gather(void)
 	put(&b, WTAG_PROMPT, "x");
 	put_int(&b, WTAG_MAX_TOKENS, 1);
 	make(&m, WK_GENERATE, VLLM, "", &b);
-	CHECK(!body_gathers(&m.a[0], m.o), "an answer each");
+	CHECK(!body_can_join(&m.a[0], m.o), "an answer each");
 	done(&m);
 }
 
 /* Pairs are coalesced if their first text is the same. */
 static void
-test_gather_pairs(void)
+test_coalesce_pairs(void)
 {
 	static const char *const queries[] = {"q", "q", "r"};
 	static const char *const documents[] = {"a", "b", "c"};
@@ -615,8 +615,8 @@ main(void)
 {
 	RUN(test_pool());
 	RUN(test_pairs());
-	RUN(test_gather());
-	RUN(test_gather_pairs());
+	RUN(test_coalesce());
+	RUN(test_coalesce_pairs());
 	RUN(test_choose());
 	RUN(test_choose_chat());
 	RUN(test_tokens());

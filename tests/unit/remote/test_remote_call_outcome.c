@@ -7,12 +7,12 @@
 #include "tests/unit/check.h"
 
 static CallOutcome
-fate(HttpEnd end, int status, bool idempotent, bool emitted, bool garbled, bool deadline)
+ended(HttpEnd end, int status, bool idempotent, bool emitted, bool garbled, bool deadline)
 {
 	HttpResult	r = {.end = end,.status = status,.retry_after_ms = -1};
 
-	return fate_of(&(FateCase) {.r = &r,.idempotent = idempotent,.emitted = emitted,.garbled = garbled,
-								.cls = garbled ? ERR_PROTOCOL : ERR_NONE,.deadline = deadline});
+	return outcome(&(EndedCall) {.r = &r,.idempotent = idempotent,.emitted = emitted,.garbled = garbled,
+								 .cls = garbled ? ERR_PROTOCOL : ERR_NONE,.deadline = deadline});
 }
 
 /* The rule: a = free, always retried; i = only if idempotent (and it counts as charged); n = never. */
@@ -24,7 +24,7 @@ test_rule(void)
 		HttpEnd		end;
 		int			status;
 		char		again;
-		FateHealth	health;
+		CallHealth	health;
 	}			cases[] = {
 		{HTTP_NOT_SENT, 0, 'a', HEALTH_BAD}, {HTTP_CUT, 0, 'i', HEALTH_BAD},
 		{HTTP_CUT, 200, 'i', HEALTH_BAD}, {HTTP_LATE, 0, 'i', HEALTH_BAD},
@@ -49,7 +49,7 @@ test_rule(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (int again = 0; again < 2; again++)
 		{
-			CallOutcome	f = fate(cases[i].end, cases[i].status, again, false, false, false);
+			CallOutcome	f = ended(cases[i].end, cases[i].status, again, false, false, false);
 			bool		want = cases[i].again == 'a' || (cases[i].again == 'i' && again);
 
 			CHECK(f.verdict == (want ? OUTCOME_RETRY : OUTCOME_ERROR), "%d %d: %d", cases[i].end,
@@ -63,12 +63,12 @@ test_rule(void)
 		}
 	for (int status = 200; status < 300; status++)
 	{
-		CHECK(fate(HTTP_DONE, status, false, true, false, false).verdict == OUTCOME_REPLY, "%d", status);
-		CHECK(fate(HTTP_DONE, status, true, false, true, false).verdict == OUTCOME_RETRY, "garbage, %d",
+		CHECK(ended(HTTP_DONE, status, false, true, false, false).verdict == OUTCOME_REPLY, "%d", status);
+		CHECK(ended(HTTP_DONE, status, true, false, true, false).verdict == OUTCOME_RETRY, "garbage, %d",
 			  status);
-		CHECK(fate(HTTP_DONE, status, false, false, true, false).verdict == OUTCOME_ERROR, "garbage, %d",
+		CHECK(ended(HTTP_DONE, status, false, false, true, false).verdict == OUTCOME_ERROR, "garbage, %d",
 			  status);
-		CHECK(fate(HTTP_CUT, status, false, false, true, false).charged, "garbage, %d", status);
+		CHECK(ended(HTTP_CUT, status, false, false, true, false).charged, "garbage, %d", status);
 	}
 }
 
@@ -89,7 +89,7 @@ test_always(void)
 				if ((status > 0 && status < 200) ||
 					(status > 0 && (end == HTTP_NOT_SENT || end == HTTP_REFUSED)))
 					continue;
-				f = fate((HttpEnd) end, status, idempotent, emitted, garbled, deadline);
+				f = ended((HttpEnd) end, status, idempotent, emitted, garbled, deadline);
 				if (f.verdict == OUTCOME_RETRY)
 				{
 					CHECK(!emitted, "what was heard is not asked again: %d %d", end, status);
@@ -111,32 +111,32 @@ static void
 test_more(void)
 {
 	HttpResult	r = {.end = HTTP_DONE,.status = 503,.retry_after_ms = 1000};
-	FateCase	k = {.r = &r};
+	EndedCall	k = {.r = &r};
 
-	CHECK(fate_of(&k).spared, "who says when is believed");
+	CHECK(outcome(&k).spared, "who says when is believed");
 	r.retry_after_ms = -1;
-	CHECK(!fate_of(&k).spared, "and else it's the budget's");
+	CHECK(!outcome(&k).spared, "and else it's the budget's");
 	r = (HttpResult) {.end = HTTP_DONE,.status = 200,.retry_after_ms = -1};
-	k = (FateCase) {.r = &r,.garbled = true,.cls = ERR_INVALID,.idempotent = true};
-	CHECK(fate_of(&k).verdict == OUTCOME_ERROR && !fate_of(&k).elsewhere && fate_of(&k).health == HEALTH_OK,
+	k = (EndedCall) {.r = &r,.garbled = true,.cls = ERR_INVALID,.idempotent = true};
+	CHECK(outcome(&k).verdict == OUTCOME_ERROR && !outcome(&k).elsewhere && outcome(&k).health == HEALTH_OK,
 		  "a stream that says that the request is bad");
 	k.cls = ERR_PROTOCOL;
-	CHECK(fate_of(&k).verdict == OUTCOME_RETRY && fate_of(&k).path && fate_of(&k).health == HEALTH_OK,
+	CHECK(outcome(&k).verdict == OUTCOME_RETRY && outcome(&k).path && outcome(&k).health == HEALTH_OK,
 		  "what is garbled is the path's, and asked again");
 	k.whole = true;
-	CHECK(fate_of(&k).verdict == OUTCOME_ERROR && fate_of(&k).path && fate_of(&k).elsewhere &&
-		  fate_of(&k).charged, "what is JSON isn't asked again");
+	CHECK(outcome(&k).verdict == OUTCOME_ERROR && outcome(&k).path && outcome(&k).elsewhere &&
+		  outcome(&k).charged, "what is JSON isn't asked again");
 	k.whole = false;
 	k.cls = ERR_CONNECTION;
-	CHECK(fate_of(&k).health == HEALTH_BAD && !fate_of(&k).path, "what has lost its own connection");
+	CHECK(outcome(&k).health == HEALTH_BAD && !outcome(&k).path, "what has lost its own connection");
 	k.cls = ERR_UNAVAILABLE;
-	CHECK(fate_of(&k).verdict == OUTCOME_RETRY && fate_of(&k).elsewhere, "... or that it is overloaded");
-	CHECK(fate(HTTP_LATE, 0, true, false, false, true).verdict == OUTCOME_ERROR, "the request's time is up");
-	CHECK(fate(HTTP_LATE, 0, true, false, false, true).health == HEALTH_UNKNOWN,
+	CHECK(outcome(&k).verdict == OUTCOME_RETRY && outcome(&k).elsewhere, "... or that it is overloaded");
+	CHECK(ended(HTTP_LATE, 0, true, false, false, true).verdict == OUTCOME_ERROR, "the request's time is up");
+	CHECK(ended(HTTP_LATE, 0, true, false, false, true).health == HEALTH_UNKNOWN,
 		  "which says nothing of the url");
 	for (int status = 400; status < 600; status++)
 	{
-		CallOutcome	f = fate(HTTP_DONE, status, false, false, false, false);
+		CallOutcome	f = ended(HTTP_DONE, status, false, false, false, false);
 
 		CHECK(f.split == (status == 400 || status == 413 || status == 422), "%d", status);
 		CHECK(!f.split || !f.elsewhere, "%d", status);

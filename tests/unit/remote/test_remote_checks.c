@@ -48,19 +48,19 @@ pass(Dispatcher *l, int64_t us)
 
 	while (net_now < end)
 	{
-		int64_t		step = net_turn(l, &http);
+		int64_t		step = net_poll(l, &http);
 
 		step = step < 1 ? 1 : step;
 		net_now = end - net_now < step ? end : net_now + step;
 	}
-	net_turn(l, &http);
+	net_poll(l, &http);
 }
 
 /* One request that gets its result with a single try. */
 static void
 answered_at_once(Dispatcher *l, const Want *w)
 {
-	Client	   *c = net_ask(l, w);
+	Client	   *c = net_req(l, w);
 
 	pass(l, 100000);
 	CHECK(c->done && c->tries == 1, "%s, %lld tries", c->message, (long long) c->tries);
@@ -87,10 +87,10 @@ test_checks(void)
 	RUrl		was;
 
 	for (int i = 0; i < 20; i++)
-		net_ask(l, &w);
+		net_req(l, &w);
 	pass(l, 900000);
 	m = l->models;
-	CHECK(m->pick.u[0].health == WIRE_HEALTH_DOWN && a_calls >= PICK_RUN && net_checks == 0, "a is down");
+	CHECK(m->lb.u[0].health == WIRE_HEALTH_DOWN && a_calls >= LB_RUN && net_checks == 0, "a is down");
 	was = m->u[0];
 	a_calls = 0;
 	for (int i = 0; i < 300; i++)
@@ -104,12 +104,12 @@ test_checks(void)
 	CHECK(m->u[0].calls == was.calls && m->u[0].failures == was.failures && m->u[0].retries == was.retries,
 		  "figures are requests' alone");
 	CHECK(m->u[0].rate.requests.left == was.rate.requests.left && m->u[0].rate.tokens_in_flight == 0 &&
-		  m->pick.u[0].in_flight == 0, "nor in a limit");
+		  m->lb.u[0].in_flight == 0, "nor in a limit");
 	CHECK(strstr(m->u[0].error, "health check: ") == m->u[0].error, "%s", m->u[0].error);
 	a_is_dead = false;
 	for (int i = 0; i < 20; i++)
 		answered_at_once(l, &w);
-	CHECK(net_checks == 5 && a_calls > 0 && m->pick.u[0].health == WIRE_HEALTH_UP, "%d checks, %d calls",
+	CHECK(net_checks == 5 && a_calls > 0 && m->lb.u[0].health == WIRE_HEALTH_UP, "%d checks, %d calls",
 		  net_checks, a_calls);
 	net_checks = 0;
 	pass(l, 100000000);
@@ -129,12 +129,12 @@ test_check_request(void)
 
 	w.url = "https://a.example/v1";
 	for (int i = 0; i < 5; i++)
-		net_ask(l, &w);
+		net_req(l, &w);
 	pass(l, 100000);
 	m = l->models;
-	CHECK(m->pick.u[0].health == WIRE_HEALTH_DOWN, "down");
+	CHECK(m->lb.u[0].health == WIRE_HEALTH_DOWN, "down");
 	w.secret = "k2";
-	net_ask(l, &w);
+	net_req(l, &w);
 	net_plan = net_by_script;
 	net_check_plan.what = NET_HANG;
 	pass(l, 1000000);
@@ -144,7 +144,7 @@ test_check_request(void)
 		  strstr(http.headers, "X-Team: blue\n") != NULL, "%s", http.headers);
 	CHECK(http.deadline_us > net_now && http.deadline_us <= net_now + 300000, "its deadline");
 	pass(l, 400000);
-	CHECK(http.n == 0 && m->pick.u[0].health == WIRE_HEALTH_DOWN && m->pick.u[0].open_us == 2000000,
+	CHECK(http.n == 0 && m->lb.u[0].health == WIRE_HEALTH_DOWN && m->lb.u[0].open_us == 2000000,
 		  "late: two seconds more");
 	/* a host that is no longer allowed */
 	pass(l, 2000000);
@@ -152,12 +152,12 @@ test_check_request(void)
 	none.allowed_hosts = "b.example";
 	dispatcher_settings(l, &none);
 	CHECK(http.n == 0 && http.cancelled == 1, "closed");
-	net_ask(l, &w);
+	net_req(l, &w);
 	net_checks = 0;
 	pass(l, 60000000);
 	CHECK(net_checks == 0, "nor another");
 	dispatcher_settings(l, &settings);
-	net_ask(l, &w);
+	net_req(l, &w);
 	pass(l, 1);
 	CHECK(http.n == 1 && net_checks == 1, "allowed again");
 	/* forgotten while a request waits: no check, no secret; the request finds out itself */
@@ -178,7 +178,7 @@ test_query(void)
 	{
 		const char *url;
 		WireKind	kind;
-		const char *asked;
+		const char *requested;
 	}			cases[] = {
 		{"https://a.example/x/v1?api-version=2024-10-21&k=1", WK_GENERATE,
 		 "https://a.example/x/v1/completions?api-version=2024-10-21&k=1"},
@@ -192,12 +192,12 @@ test_query(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		Dispatcher *l = start();
-		Client	   *c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,
+		Client	   *c = net_req(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,
 											.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, "
 													   "\"health_check_interval\": 1}"});
 
-		net_turn(l, &http);
-		CHECK(strcmp(http.url, cases[i].asked) == 0, "%s: %s", cases[i].url, http.url);
+		net_poll(l, &http);
+		CHECK(strcmp(http.url, cases[i].requested) == 0, "%s: %s", cases[i].url, http.url);
 		net_run(l, &http, 1000000);
 		CHECK(c->done && strchr(c->endpoint, '?') == NULL, "%s", c->endpoint);
 		pass(l, 3000000);
@@ -205,7 +205,7 @@ test_query(void)
 			  (strchr(cases[i].url, '?') != NULL) == (strchr(http.url, '?') != NULL), "its check: %s",
 			  http.url);
 		net_add(NET_STATUS, 404, -1);
-		c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,
+		c = net_req(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,
 								.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, "
 										   "\"health_check_interval\": 1}"});
 		net_run(l, &http, 1000000);
@@ -238,14 +238,14 @@ test_check_answers(void)
 
 		w.url = "https://a.example/v1";
 		for (int k = 0; k < 5; k++)
-			net_ask(l, &w);
+			net_req(l, &w);
 		pass(l, 100000);
 		net_plan = net_by_script;
 		net_check_plan.what = cases[i].what;
 		net_check_plan.status = cases[i].status;
 		pass(l, 9000000);
-		CHECK(l->models->pick.u[0].health == (cases[i].there ? WIRE_HEALTH_TRYING : WIRE_HEALTH_DOWN),
-			  "case %d: %d", (int) i, l->models->pick.u[0].health);
+		CHECK(l->models->lb.u[0].health == (cases[i].there ? WIRE_HEALTH_TRYING : WIRE_HEALTH_DOWN),
+			  "case %d: %d", (int) i, l->models->lb.u[0].health);
 		CHECK(cases[i].there == (net_checks == 1), "%d checks", net_checks);
 		net_stop(l);
 	}
@@ -260,7 +260,7 @@ test_checks_rest(void)
 
 	w.url = "https://a.example/v1";
 	for (int i = 0; i < 5; i++)
-		net_ask(l, &w);
+		net_req(l, &w);
 	pass(l, 590000000);
 	CHECK(net_checks > 20 && net_checks < 30, "%d", net_checks);
 	CHECK(l->models->secret != NULL && strcmp(l->models->secret, "k1") == 0, "its secret");
@@ -277,13 +277,13 @@ test_checks_rest(void)
 	/* regularly */
 	l = start_two(&w, "{\"health_check_interval\": 5}");
 	a_is_dead = false;
-	net_ask(l, &w);
+	net_req(l, &w);
 	pass(l, 1000000);
 	CHECK(net_checks == 2 && a_calls + b_calls == 1, "what isn't known is found out: %d", net_checks);
 	for (int i = 0; i < 100; i++)
 	{
-		net_ask(l, &w);
-		net_ask(l, &w);
+		net_req(l, &w);
+		net_req(l, &w);
 		pass(l, 1000000);
 	}
 	CHECK(net_checks == 2, "what is asked needs no check: %d", net_checks);
@@ -292,7 +292,7 @@ test_checks_rest(void)
 	a_is_dead = true;
 	a_calls = 0;
 	pass(l, 6000000);
-	CHECK(l->models->pick.u[0].health == WIRE_HEALTH_DOWN && l->models->pick.u[1].health == WIRE_HEALTH_UP,
+	CHECK(l->models->lb.u[0].health == WIRE_HEALTH_DOWN && l->models->lb.u[1].health == WIRE_HEALTH_UP,
 		  "found out");
 	CHECK(l->models->u[0].failures == 0 && l->models->u[0].throttled == 0, "nobody's failure");
 	for (int i = 0; i < 100; i++)
@@ -300,7 +300,7 @@ test_checks_rest(void)
 	CHECK(a_calls == 0, "no request hits it");
 	a_is_dead = false;
 	pass(l, 650000000);
-	CHECK(l->models->pick.u[0].health == WIRE_HEALTH_TRYING, "there again");
+	CHECK(l->models->lb.u[0].health == WIRE_HEALTH_TRYING, "there again");
 	net_checks = 0;
 	pass(l, INT64_C(3600000000));
 	CHECK(net_checks == 0, "and nobody asks");

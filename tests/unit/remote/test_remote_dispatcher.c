@@ -33,13 +33,13 @@ static void
 test_answer(void)
 {
 	Dispatcher *l = start();
-	Client	   *c = net_ask(l, &(Want) {
+	Client	   *c = net_req(l, &(Want) {
 		.secret = "s3cret",.options = "{\"headers\": {\"X-Team\": \"blue\"}}",
 		.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	});
 
 	CHECK(c->phase == WP_WAITING, "waits");
-	net_turn(l, &http);
+	net_poll(l, &http);
 	CHECK(c->phase == WP_RUNNING, "runs");
 	CHECK(strcmp(http.url, "https://a.example/v1/completions") == 0, "%s", http.url);
 	CHECK(strstr(http.headers, "Authorization: Bearer s3cret\n") != NULL, "%s", http.headers);
@@ -54,9 +54,9 @@ test_answer(void)
 	CHECK(c->e2e_us == 10000 && c->queue_us == 0 && c->ttft_us == 10000, "%lld", (long long) c->e2e_us);
 	CHECK(c->accepted == 1 && dispatcher_live(l) == 0, "ended");
 	/* outside of /v1; and the secret in a header of its own */
-	c = net_ask(l, &(Want) {.kind = WK_TOKENIZE,.secret = "k",
+	c = net_req(l, &(Want) {.kind = WK_TOKENIZE,.secret = "k",
 							.options = "{\"auth_header\": \"api-key\", \"dialect\": \"vllm\"}"});
-	net_turn(l, &http);
+	net_poll(l, &http);
 	CHECK(strcmp(http.url, "https://a.example/tokenize") == 0, "%s", http.url);
 	CHECK(strstr(http.headers, "api-key: k\n") != NULL && strstr(http.headers, "Bearer") == NULL, "%s",
 		  http.headers);
@@ -106,7 +106,7 @@ test_fates(void)
 		for (int again = 0; again < 2; again++)
 		{
 			Dispatcher *l = start();
-			Client	   *c = net_ask(l, &(Want) {.seed = again});
+			Client	   *c = net_req(l, &(Want) {.seed = again});
 
 			for (int k = 0; k < 10; k++)
 				net_add(cases[i].what, cases[i].status, -1);
@@ -135,24 +135,24 @@ test_retries(void)
 	/* twice no connection, then success: waits of 250 and 500 ms, each half more or less */
 	net_add(NET_NOT_SENT, 0, -1);
 	net_add(NET_NOT_SENT, 0, -1);
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 3 && c->charged == 0, "%s", c->message);
 	CHECK(net_now - t0 >= 375000 && net_now - t0 < 1200000, "%lld", (long long) (net_now - t0));
 	/* Retry-After */
 	net_add(NET_STATUS, 429, 3000);
 	t0 = net_now;
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2, "%s", c->message);
 	CHECK(net_now - t0 >= 3000000 && net_now - t0 < 3500000, "%lld", (long long) (net_now - t0));
 	/* too long to wait */
 	net_add(NET_STATUS, 429, 3600000);
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->retry_after_ms == 3600000 && c->elsewhere == 1, "%s", c->message);
 	/* no other request calls it meanwhile */
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 3500000,
 		  "%s %d", c->message, c->calls);
@@ -160,7 +160,7 @@ test_retries(void)
 	/* the wait would exceed the deadline: the error comes at once */
 	l = start();
 	net_add(NET_STATUS, 503, 5000);
-	c = net_ask(l, &(Want) {.deadline_us = net_now + 2000000});
+	c = net_req(l, &(Want) {.deadline_us = net_now + 2000000});
 	t0 = net_now;
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && strcmp(c->sqlstate, "57P03") == 0 && net_now - t0 < 100000, "%s", c->sqlstate);
@@ -168,7 +168,7 @@ test_retries(void)
 	for (int i = 0; i < 3; i++)
 		net_add(NET_NOT_SENT, 0, -1);
 	net_now += 10000000;
-	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	c = net_req(l, &(Want) {.options = "{\"max_retries\": 0}"});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1, "%lld", (long long) c->tries);
 	net_stop(l);
@@ -178,32 +178,32 @@ static void
 test_streams(void)
 {
 	Dispatcher *l = start();
-	Client	   *c = net_ask(l, &(Want) {.stream = true});
+	Client	   *c = net_req(l, &(Want) {.stream = true});
 
 	net_run(l, &http, 1000000);
 	CHECK(c->done && c->accepted == 1 && c->texts == 3 && c->ttft_us == 10000 && c->e2e_us > c->ttft_us, "%d",
 		  c->texts);
 	/* output that the client has received is not requested again, with a seed or not */
 	net_add(NET_CUT_BODY, 0, -1);
-	c = net_ask(l, &(Want) {.stream = true,.seed = true});
+	c = net_req(l, &(Want) {.stream = true,.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->texts > 0 && strcmp(c->sqlstate, "08006") == 0,
 		  "%s", c->message);
 	CHECK(c->prompt_tokens == 7, "what is known of its cost: %lld", (long long) c->prompt_tokens);
 	net_add(NET_GARBAGE, 0, -1);
-	c = net_ask(l, &(Want) {.stream = true,.seed = true});
+	c = net_req(l, &(Want) {.stream = true,.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->texts == 3, "nothing had been heard: %s",
 		  c->message);
 	/* everything was sent, but the connection doesn't end: it gets a second */
 	net_add(NET_LINGER, 0, -1);
-	c = net_ask(l, &(Want) {.stream = true});
+	c = net_req(l, &(Want) {.stream = true});
 	net_run(l, &http, 200000);
 	CHECK(c->done && http.n == 1, "%d", http.n);
 	net_run(l, &http, 2000000);
 	CHECK(http.n == 0, "%d", http.n);
 	/* cancelled while it handles its frame */
-	c = net_ask(l, &(Want) {.stream = true});
+	c = net_req(l, &(Want) {.stream = true});
 	net_cancel_on_text = c;
 	net_run(l, &http, 2000000);
 	CHECK(c->texts == 1 && c->finals == 0 && http.n == 0 && dispatcher_live(l) == 0, "%d", c->texts);
@@ -211,7 +211,7 @@ test_streams(void)
 	net_cancel_on_text = NULL;
 	net_script[net_n_script] = net_default();
 	net_script[net_n_script++].chunks = 100;
-	c = net_ask(l, &(Want) {.stream = true});
+	c = net_req(l, &(Want) {.stream = true});
 	net_run(l, &http, 50000);
 	c->backlog = 1000000;
 	net_run(l, &http, 3000000);
@@ -231,7 +231,7 @@ test_ends(void)
 
 	/* a deadline */
 	net_add(NET_HANG, 0, -1);
-	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000,.seed = true});
+	c = net_req(l, &(Want) {.deadline_us = net_now + 300000,.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(strcmp(c->sqlstate, "57014") == 0 &&
 		  strcmp(c->message, "canceling LLM request due to timeout") == 0, "%s", c->message);
@@ -241,13 +241,13 @@ test_ends(void)
 	net_script[net_n_script] = net_default();
 	net_script[net_n_script].delay_us = 300000;
 	net_script[net_n_script++].what = NET_NOT_SENT;
-	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000});
+	c = net_req(l, &(Want) {.deadline_us = net_now + 300000});
 	net_run(l, &http, 10000000);
 	CHECK(strcmp(c->sqlstate, "57014") == 0 && c->charged <= 1 && c->tries == 1, "%s", c->message);
 	/* the model's own timeout differs: the call is retried */
 	net_add(NET_HANG, 0, -1);
-	c = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}",.seed = true});
-	d = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}"});
+	c = net_req(l, &(Want) {.options = "{\"timeout\": 1000}",.seed = true});
+	d = net_req(l, &(Want) {.options = "{\"timeout\": 1000}"});
 	net_add(NET_HANG, 0, -1);
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && c->charged == 1, "%s %lld", c->message, (long long) c->tries);
@@ -256,8 +256,8 @@ test_ends(void)
 	/* cancelled: running, while it waits for a retry, in the queue */
 	net_add(NET_HANG, 0, -1);
 	net_add(NET_NOT_SENT, 0, -1);
-	c = net_ask(l, &(Want) {0});
-	d = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
+	d = net_req(l, &(Want) {0});
 	net_run(l, &http, 100000);
 	CHECK(http.n == 1 && http.made == 7, "%d %d", http.n, http.made);
 	c->cancelled = d->cancelled = true;
@@ -265,7 +265,7 @@ test_ends(void)
 	CHECK(http.n == 0 && dispatcher_live(l) == 1, "closed at once");
 	dispatcher_cancel(l, d->request);
 	CHECK(dispatcher_live(l) == 0, "gone");
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	c->cancelled = true;
 	dispatcher_cancel(l, c->request);
 	net_run(l, &http, 5000000);
@@ -278,29 +278,29 @@ test_hosts(void)
 {
 	Dispatcher *l = start();
 	RSettings	other = settings;
-	Client	   *c = net_ask(l, &(Want) {.url = "https://evil.example:8443/v1"});
+	Client	   *c = net_req(l, &(Want) {.url = "https://evil.example:8443/v1"});
 
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0 && strstr(c->hint, "evil.example:8443") != NULL,
 		  "%s %s", c->message, c->hint);
 	CHECK(c->elsewhere == 1, "elsewhere");
 	/* of several urls, only the allowed ones are called */
-	c = net_ask(l, &(Want) {.url = "https://evil.example/v1 https://b.example/v1"});
+	c = net_req(l, &(Want) {.url = "https://evil.example/v1 https://b.example/v1"});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && strcmp(c->endpoint, "https://b.example/v1") == 0, "%s", c->endpoint);
 	/* no longer allowed */
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	other.allowed_hosts = "b.example";
 	dispatcher_settings(l, &other);
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0, "%s", c->message);
-	c = net_ask(l, &(Want) {.url = "https://b.example/unstartable"});
+	c = net_req(l, &(Want) {.url = "https://b.example/unstartable"});
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "58030") == 0, "%s", c->message);
-	c = net_ask(l, &(Want) {.url = "https://b.example/v1",.prompt = "?"});
+	c = net_req(l, &(Want) {.url = "https://b.example/v1",.prompt = "?"});
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "0A000") == 0 && c->elsewhere == -1, "%s", c->message);
-	c = net_ask(l, &(Want) {.url = "https://b.example/v1",.secret = "a\nb"});
+	c = net_req(l, &(Want) {.url = "https://b.example/v1",.secret = "a\nb"});
 	CHECK(c->request == NULL && c->finals == 1 && strcmp(c->sqlstate, "22023") == 0 &&
 		  strstr(c->message, "a\nb") == NULL, "%s", c->message);
 	net_stop(l);
@@ -312,14 +312,14 @@ test_secret_urls(void)
 {
 	static const int statuses[] = {401, 404, 503, 302};
 	Dispatcher *l = start();
-	Client	   *c = net_ask(l, &(Want) {.secret_urls = true});
+	Client	   *c = net_req(l, &(Want) {.secret_urls = true});
 
 	net_run(l, &http, 1000000);
 	CHECK(c->done && c->endpoint[0] == '\0' && c->tries == 1, "%s", c->endpoint);
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
 	{
 		net_add(NET_STATUS, statuses[i], -1);
-		c = net_ask(l, &(Want) {.secret_urls = true,.options = "{\"max_retries\": 0}"});
+		c = net_req(l, &(Want) {.secret_urls = true,.options = "{\"max_retries\": 0}"});
 		net_run(l, &http, 1000000);
 		CHECK(!c->done && strstr(c->message, "example") == NULL && strstr(c->message, "\"m\"") != NULL, "%s",
 			  c->message);
@@ -327,18 +327,18 @@ test_secret_urls(void)
 			  c->endpoint[0] == '\0', "%s", c->detail);
 	}
 	net_add(NET_STATUS, 404, -1);
-	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://a.example/v1?k=1",
+	c = net_req(l, &(Want) {.secret_urls = true,.url = "https://a.example/v1?k=1",
 							.options = "{\"max_retries\": 0}"});
 	net_run(l, &http, 1000000);
 	CHECK(!c->done && strstr(c->detail, "/completions") != NULL && strstr(c->detail, "k=1") == NULL,
 		  "the query: %s", c->detail);
-	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://evil.example/v1"});
+	c = net_req(l, &(Want) {.secret_urls = true,.url = "https://evil.example/v1"});
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "42501") == 0 && strstr(c->detail, "evil") == NULL &&
 		  strstr(c->hint, "evil") == NULL, "%s %s", c->detail, c->hint);
 	/* an error as a body */
 	net_add(NET_STATUS, 401, -1);
-	c = net_ask(l, &(Want) {.kind = WK_API});
+	c = net_req(l, &(Want) {.kind = WK_API});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && strstr(c->text, "401") != NULL && c->tries == 1 && c->elsewhere == 1, "%s", c->text);
 	net_stop(l);
@@ -354,7 +354,7 @@ test_held(void)
 
 	CHECK(most > 0, "there is a bound");
 	l->most_held = 0;
-	c = net_ask(l, &(Want) {.seed = true});
+	c = net_req(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && strcmp(c->sqlstate, "53200") == 0 && c->tries == 1 && c->charged == 1 &&
 		  c->elsewhere <= 0, "%s", c->message);
@@ -362,19 +362,19 @@ test_held(void)
 	/* other requests hold much, this one little */
 	l->most_held = 1000000000;
 	l->held = 2000000000;
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && l->held == 2000000000, "%s", c->message);
 	l->held = 0;
 	net_add(NET_CUT_BODY, 0, -1);
-	c = net_ask(l, &(Want) {.seed = true});
+	c = net_req(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && l->held == 0, "%zu", l->held);
 	net_stop(l);
 }
 
 static void
-test_gather(void)
+test_coalesce(void)
 {
 	Dispatcher *l = start();
 	Client	   *c[10];
@@ -382,7 +382,7 @@ test_gather(void)
 	Want		bad = w;
 
 	for (int i = 0; i < 10; i++)
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(http.made == 3, "10 in calls of 4: %d", http.made);
 	for (int i = 0; i < 10; i++)
@@ -394,7 +394,7 @@ test_gather(void)
 	net_add(NET_OK, 200, -1);
 	net_add(NET_STATUS, 400, -1);
 	for (int i = 0; i < 4; i++)
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(http.made == 5, "%d", http.made);
 	CHECK(c[0]->done + c[1]->done + c[2]->done + c[3]->done == 3, "one fails");
@@ -403,15 +403,15 @@ test_gather(void)
 			  "%s", c[i]->message);
 	/* The same if a request can't be encoded at all. */
 	bad.prompt = "?";
-	c[0] = net_ask(l, &w);
-	c[1] = net_ask(l, &bad);
-	c[2] = net_ask(l, &w);
+	c[0] = net_req(l, &w);
+	c[1] = net_req(l, &bad);
+	c[2] = net_req(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && c[2]->done && strcmp(c[1]->sqlstate, "0A000") == 0, "%s", c[1]->message);
 	/* a request that is cancelled doesn't disturb the others */
 	for (int i = 0; i < 4; i++)
-		c[i] = net_ask(l, &w);
-	net_turn(l, &http);
+		c[i] = net_req(l, &w);
+	net_poll(l, &http);
 	CHECK(http.n == 1, "together");
 	c[0]->cancelled = c[3]->cancelled = true;
 	dispatcher_cancel(l, c[0]->request);
@@ -421,8 +421,8 @@ test_gather(void)
 	CHECK(c[1]->done && c[2]->done && strncmp(c[2]->text, c[2]->want, strlen(c[2]->want)) == 0, "%s",
 		  c[2]->text);
 	for (int i = 0; i < 2; i++)
-		c[i] = net_ask(l, &w);
-	net_turn(l, &http);
+		c[i] = net_req(l, &w);
+	net_poll(l, &http);
 	c[0]->cancelled = c[1]->cancelled = true;
 	dispatcher_cancel(l, c[0]->request);
 	dispatcher_cancel(l, c[1]->request);
@@ -430,9 +430,9 @@ test_gather(void)
 	/* other secrets, separate calls */
 	http.made = 0;
 	w.secret = "a";
-	c[0] = net_ask(l, &w);
+	c[0] = net_req(l, &w);
 	w.secret = "b";
-	c[1] = net_ask(l, &w);
+	c[1] = net_req(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(http.made == 2 && c[0]->done && c[1]->done, "%d", http.made);
 	net_stop(l);
@@ -472,7 +472,7 @@ test_poison(NetDo what, int status, int n, int most_calls)
 		over_poison.what = what;
 		over_poison.status = status;
 		for (int i = 0; i < n; i++)
-			c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": "
+			c[i] = net_req(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": "
 																				  "64}"});
 		poison = c[bad]->want;
 		http.made = 0;
@@ -501,7 +501,7 @@ test_poison_all(void)
 	poison = NULL;
 	over_poison = net_status(500, -1);
 	for (int i = 0; i < 640; i++)
-		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64}"});
+		c[i] = net_req(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64}"});
 	net_run(l, &http, 100000000);
 	CHECK(http.made <= 10 + 2 * RETRY_FEW + 40, "%d calls", http.made);
 	for (int i = 0; i < 640; i++)
@@ -511,7 +511,7 @@ test_poison_all(void)
 	net_plan = by_poison;
 	http.made = 0;
 	for (int i = 0; i < 64; i++)
-		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",
+		c[i] = net_req(l, &(Want) {.kind = WK_POOL,.task = "embed",
 								   .options = "{\"max_batch_inputs\": 64, \"max_retries\": 0}"});
 	net_run(l, &http, 100000000);
 	CHECK(http.made == 1, "none is repeated: %d", http.made);
@@ -529,7 +529,7 @@ test_unlike(void)
 	for (int i = 0; i < 4; i++)
 		net_add(NET_GARBAGE, 200, -1);
 	for (int i = 0; i < 4; i++)
-		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 4}"});
+		c[i] = net_req(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 4}"});
 	net_run(l, &http, 100000000);
 	net_unlike = false;
 	CHECK(http.made == 4, "%d", http.made);
@@ -540,27 +540,27 @@ test_unlike(void)
 }
 
 static void
-test_gather_waits(void)
+test_coalesce_waits(void)
 {
 	Dispatcher *l = start();
 	Client	   *c;
 	Client	   *d;
 	Want		w = {.kind = WK_POOL,.task = "embed"};
 
-	net_ask(l, &w);
-	net_turn(l, &http);
+	net_req(l, &w);
+	net_poll(l, &http);
 	CHECK(http.made == 1, "at once");
-	c = net_ask(l, &w);
-	net_turn(l, &http);
+	c = net_req(l, &w);
+	net_poll(l, &http);
 	CHECK(http.made == 1, "not at once");
 	net_now += 1000;
-	d = net_ask(l, &w);
-	net_turn(l, &http);
+	d = net_req(l, &w);
+	net_poll(l, &http);
 	net_now += 999;
-	net_turn(l, &http);
+	net_poll(l, &http);
 	CHECK(http.made == 1, "2 ms aren't over");
 	net_now += 1;
-	net_turn(l, &http);
+	net_poll(l, &http);
 	CHECK(http.made == 2 && http.n == 2, "together");
 	net_run(l, &http, 1000000);
 	CHECK(c->done && d->done && c->queue_us == 2000 && d->queue_us == 1000, "%lld", (long long) c->queue_us);
@@ -574,13 +574,13 @@ test_order(void)
 	Client	   *c[6];
 	const char *o = "{\"max_concurrent_requests\": 1}";
 
-	c[0] = net_ask(l, &(Want) {.options = o});
-	net_turn(l, &http);
-	c[1] = net_ask(l, &(Want) {.options = o,.background = true,.priority = -5});
-	c[2] = net_ask(l, &(Want) {.options = o,.login = 1});
-	c[3] = net_ask(l, &(Want) {.options = o,.login = 1});
-	c[4] = net_ask(l, &(Want) {.options = o,.login = 2});
-	c[5] = net_ask(l, &(Want) {.options = o,.priority = -1});
+	c[0] = net_req(l, &(Want) {.options = o});
+	net_poll(l, &http);
+	c[1] = net_req(l, &(Want) {.options = o,.background = true,.priority = -5});
+	c[2] = net_req(l, &(Want) {.options = o,.login = 1});
+	c[3] = net_req(l, &(Want) {.options = o,.login = 1});
+	c[4] = net_req(l, &(Want) {.options = o,.login = 2});
+	c[5] = net_req(l, &(Want) {.options = o,.priority = -1});
 	net_run(l, &http, 10000000);
 	CHECK(http.most == 1, "one at a time: %d", http.most);
 	CHECK(c[0]->end_us < c[5]->end_us && c[5]->end_us < c[2]->end_us && c[2]->end_us < c[4]->end_us &&
@@ -598,16 +598,16 @@ test_urls(void)
 	int			at_b = 0;
 
 	for (int i = 0; i < 9; i++)
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 9; i++)
 		at_b += strcmp(c[i]->endpoint, "https://b.example/v1") == 0;
 	CHECK(at_b == 3, "evenly: %d", at_b);
 	/* after a failure at one url, the other one is called */
 	net_add(NET_NOT_SENT, 0, -1);
-	c[0] = net_ask(l, &w);
-	net_turn(l, &http);
-	net_turn(l, &http);
+	c[0] = net_req(l, &w);
+	net_poll(l, &http);
+	net_poll(l, &http);
 	http.headers[0] = '\0';
 	at_b = http.url[8];
 	net_run(l, &http, 1000000);
@@ -618,13 +618,13 @@ test_urls(void)
 	w.url = "https://a.example/v1 https://b.example/v1";
 	net_script[net_n_script] = net_default();
 	net_script[net_n_script++].delay_us = 1000;
-	c[0] = net_ask(l, &w);
-	c[1] = net_ask(l, &w);
+	c[0] = net_req(l, &w);
+	c[1] = net_req(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c[0]->endpoint, c[1]->endpoint) != 0, "one each");
 	net_add(NET_NOT_SENT, 0, -1);
-	c[2] = net_ask(l, &w);
-	net_turn(l, &http);
+	c[2] = net_req(l, &w);
+	net_poll(l, &http);
 	CHECK(strncmp(http.url, c[0]->endpoint, 20) == 0, "the faster one first: %s", http.url);
 	net_run(l, &http, 1000000);
 	CHECK(c[2]->done && c[2]->tries == 2 && strcmp(c[2]->endpoint, c[1]->endpoint) == 0, "%s",
@@ -640,7 +640,7 @@ test_budget(void)
 	int			n = 0;
 
 	for (int i = 0; i < 200; i++)
-		net_ask(l, &(Want) {0});
+		net_req(l, &(Want) {0});
 	net_plan = always_408;
 	net_run(l, &http, 100000000);
 	CHECK(dispatcher_live(l) == 0 && http.made >= 200 + 20 + 20 && http.made < 200 + 20 + 20 + 30,
@@ -651,7 +651,7 @@ test_budget(void)
 	net_stop(l);
 	l = start();
 	for (int i = 0; i < 200; i++)
-		net_ask(l, &(Want) {.options = "{\"max_concurrent_requests\": 1000}"});
+		net_req(l, &(Want) {.options = "{\"max_concurrent_requests\": 1000}"});
 	net_plan = always_429;
 	net_run(l, &http, 1000000000);
 	CHECK(dispatcher_live(l) == 0 && http.made == 800, "%d calls", http.made);
@@ -668,17 +668,17 @@ test_roles(void)
 	int64_t		t0;
 
 	for (int i = 0; i < 5; i++)
-		c[i] = net_ask(l, &w);
-	c[5] = net_ask(l, &(Want) {.login = 8});
-	net_turn(l, &http);
+		c[i] = net_req(l, &w);
+	c[5] = net_req(l, &(Want) {.login = 8});
+	net_poll(l, &http);
 	CHECK(http.n == 3 && c[5]->under_way == 1, "two of the one, the other passes: %d", http.n);
 	w.role_wait = 1;
-	c[6] = net_ask(l, &w);
+	c[6] = net_req(l, &w);
 	CHECK(c[6]->request == NULL && strcmp(c[6]->sqlstate, "53400") == 0, "who doesn't want to wait: %s",
 		  c[6]->message);
 	CHECK(strcmp(c[6]->message, "role has its limit of 2 LLM requests in flight") == 0, "%s", c[6]->message);
 	w.role_wait = 6;
-	c[7] = net_ask(l, &w);
+	c[7] = net_req(l, &w);
 	net_run(l, &http, 8000);
 	CHECK(c[7]->finals == 1 && c[7]->end_us == net_now - 3000 && strcmp(c[7]->sqlstate, "53400") == 0 &&
 		  strstr(c[7]->detail, "5 ms") != NULL, "after 5 ms: %s %s", c[7]->message, c[7]->detail);
@@ -691,7 +691,7 @@ test_roles(void)
 	w.role_wait = 0;
 	w.role_requests = 1;
 	for (int i = 0; i < 3; i++)
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 	c[0]->cancelled = c[1]->cancelled = true;
 	dispatcher_cancel(l, c[0]->request);
 	dispatcher_cancel(l, c[1]->request);
@@ -702,22 +702,22 @@ test_roles(void)
 	t0 = net_now;
 	for (int i = 0; i < 8; i++)
 	{
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 		net_run(l, &http, 100000000);
 		CHECK(c[i]->done, "%s", c[i]->message);
 	}
 	CHECK(net_now - t0 > 9000000 && net_now - t0 < 21000000, "%lld", (long long) (net_now - t0));
 	w.role_wait = 1;
-	c[0] = net_ask(l, &w);
+	c[0] = net_req(l, &w);
 	CHECK(strcmp(c[0]->sqlstate, "53400") == 0 && strstr(c[0]->message, "60 LLM tokens per minute") != NULL,
 		  "%s", c[0]->message);
 	/* max_tokens */
-	c[0] = net_ask(l, &(Want) {.role_max_tokens = 15});
+	c[0] = net_req(l, &(Want) {.role_max_tokens = 15});
 	CHECK(strcmp(c[0]->sqlstate, "22023") == 0 &&
 		  strcmp(c[0]->message, "max_tokens must be at most 15 for this role, got 16") == 0, "%s",
 		  c[0]->message);
-	c[0] = net_ask(l, &(Want) {.role_max_tokens = 16});
-	c[1] = net_ask(l, &(Want) {.kind = WK_API,.role_max_tokens = 15,.body = "{\"max_tokens\": 15}"});
+	c[0] = net_req(l, &(Want) {.role_max_tokens = 16});
+	c[1] = net_req(l, &(Want) {.kind = WK_API,.role_max_tokens = 15,.body = "{\"max_tokens\": 15}"});
 	net_run(l, &http, 100000000);
 	CHECK(c[0]->done && c[1]->done && c[1]->calls == 1, "%s", c[1]->message);
 	for (int i = 0; i < 6; i++)
@@ -728,7 +728,7 @@ test_roles(void)
 			"{\"max_tokens\": 1, \"max_t\\u006fkens\": 99}"
 		};
 
-		c[0] = net_ask(l, &(Want) {.kind = WK_API,.role_max_tokens = 15,.body = bodies[i]});
+		c[0] = net_req(l, &(Want) {.kind = WK_API,.role_max_tokens = 15,.body = bodies[i]});
 		net_run(l, &http, 1000000);
 		CHECK(c[0]->calls == 0 && c[0]->finals == 1, "%s: %s", bodies[i], c[0]->text);
 	}
@@ -746,7 +746,7 @@ test_connections(void)
 	few.max_connections = 3;
 	dispatcher_settings(l, &few);
 	for (int i = 0; i < 12; i++)
-		c[i] = net_ask(l, &(Want) {.model = i % 2 ? "m" : "n"});
+		c[i] = net_req(l, &(Want) {.model = i % 2 ? "m" : "n"});
 	net_run(l, &http, 1000000);
 	CHECK(http.most == 3 && http.made == 12, "%d at once", http.most);
 	for (int i = 0; i < 12; i++)
@@ -764,8 +764,8 @@ test_late_again(void)
 
 	net_add(NET_STATUS, 408, -1);
 	net_add(NET_STATUS, 429, 10000);
-	c = net_ask(l, &(Want) {.deadline_us = net_now + 3000000});
-	d = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {.deadline_us = net_now + 3000000});
+	d = net_req(l, &(Want) {0});
 	net_run(l, &http, 1000000);
 	CHECK(c->finals == 1 && strcmp(c->sqlstate, "57P03") == 0 && c->tries == 1 && c->retry_after_ms > 9000,
 		  "%s", c->message);
@@ -787,20 +787,20 @@ test_breaker(void)
 	for (int i = 0; i < 5; i++)
 		net_add(NET_NOT_SENT, 0, -1);
 	for (int i = 0; i < 5; i++)
-		net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
-	net_turn(l, &http);
+		net_req(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	net_poll(l, &http);
 	net_now += 10000;
-	net_turn(l, &http);
+	net_poll(l, &http);
 	CHECK(http.n == 0 && dispatcher_live(l) == 0, "all have failed");
 	CHECK(dispatcher_command(l, "endpoints", &b) && strstr(b.data, "\"health\":\"down\"") != NULL, "%s",
 		  b.data);
 	t0 = net_now;
 	net_add(NET_HANG, 0, -1);
-	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
-	net_turn(l, &http);
+	c = net_req(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	net_poll(l, &http);
 	CHECK(http.n == 0 && c->finals == 0, "waits");
-	d = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}",.deadline_us = net_now + 500000});
-	net_turn(l, &http);
+	d = net_req(l, &(Want) {.options = "{\"max_retries\": 0}",.deadline_us = net_now + 500000});
+	net_poll(l, &http);
 	CHECK(d->finals == 1 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0,
 		  "its time would be over: %s", d->message);
 	net_run(l, &http, 999999);
@@ -809,8 +809,8 @@ test_breaker(void)
 	CHECK(http.n == 1 && net_checks == 1 && net_at_script == 5 && net_now - t0 == 1000000, "a check");
 	net_run(l, &http, 10000);
 	CHECK(http.n == 1 && net_checks == 1 && net_at_script == 6, "then one finds out");
-	d = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
-	net_turn(l, &http);
+	d = net_req(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	net_poll(l, &http);
 	CHECK(http.n == 1 && d->finals == 0, "only one");
 	/* it is cancelled, so its place is free */
 	c->cancelled = true;
@@ -833,7 +833,7 @@ test_limits(void)
 
 	/* 60 a minute: 6 at once, then one in 1.11 s */
 	for (int i = 0; i < 12; i++)
-		c = net_ask(l, &(Want) {.options = "{\"requests_per_minute\": 60}"});
+		c = net_req(l, &(Want) {.options = "{\"requests_per_minute\": 60}"});
 	net_run(l, &http, 100000);
 	CHECK(http.made == 6, "%d", http.made);
 	net_run(l, &http, 100000000);
@@ -842,10 +842,10 @@ test_limits(void)
 	net_script[net_n_script] = net_default();
 	net_script[net_n_script].remaining = 0;
 	net_script[net_n_script++].reset_ms = 2000;
-	net_ask(l, &(Want) {0});
+	net_req(l, &(Want) {0});
 	net_run(l, &http, 100000);
 	t0 = net_now;
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 1800000 && c->queue_us < 2100000, "%lld", (long long) c->queue_us);
 	net_stop(l);
@@ -859,14 +859,14 @@ test_parts(void)
 
 	net_add(NET_OK, 200, -1);
 	net_add(NET_NOT_SENT, 0, -1);
-	c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
+	c = net_req(l, &(Want) {.kind = WK_LOGPROBS});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 4 && http.made == 4, "%lld", (long long) c->tries);
 	/* one fails for good: the others are closed */
 	net_add(NET_STATUS, 401, -1);
 	net_add(NET_HANG, 0, -1);
 	net_add(NET_HANG, 0, -1);
-	c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
+	c = net_req(l, &(Want) {.kind = WK_LOGPROBS});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && strcmp(c->sqlstate, "28000") == 0 && http.n == 0, "%s", c->message);
 	net_stop(l);
@@ -881,10 +881,10 @@ test_stats(void)
 
 	memset(&s, 0, sizeof(s));
 	net_add(NET_STATUS, 400, -1);
-	net_ask(l, &(Want) {0});
+	net_req(l, &(Want) {0});
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 4; i++)
-		net_ask(l, &(Want) {0});
+		net_req(l, &(Want) {0});
 	net_run(l, &http, 1000000);
 	dispatcher_publish(l, &s);
 	CHECK(s.n_models == 1 && s.n_endpoints == 1 && s.seq == 2, "%u", s.n_models);
@@ -906,7 +906,7 @@ test_stats(void)
 	dispatcher_publish(l, &s);
 	CHECK(s.seq == 2, "nothing new");
 	rstats_reset(l);
-	c = net_ask(l, &(Want) {.model = "n"});
+	c = net_req(l, &(Want) {.model = "n"});
 	dispatcher_publish(l, &s);
 	CHECK(s.fig.requests == 1 && s.fig.finished == 0 && s.fig.live == 1 && s.n_models == 2, "%d",
 		  (int) s.fig.requests);
@@ -931,8 +931,8 @@ main(void)
 	RUN(test_hosts());
 	RUN(test_secret_urls());
 	RUN(test_held());
-	RUN(test_gather());
-	RUN(test_gather_waits());
+	RUN(test_coalesce());
+	RUN(test_coalesce_waits());
 	RUN(test_poison(NET_STATUS, 500, 5, 9));
 	RUN(test_poison(NET_STATUS, 500, 64, 16));
 	RUN(test_poison(NET_GARBAGE, 200, 64, 16));

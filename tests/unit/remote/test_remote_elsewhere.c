@@ -36,26 +36,26 @@ test_paths(void)
 	for (int i = 0; i < 5; i++)
 	{
 		net_add(NET_STATUS, 500, -1);
-		c = net_ask(l, &embed);
+		c = net_req(l, &embed);
 		net_run(l, &http, 1000000);
 		CHECK(c->finals == 1 && !c->done && c->tries == 1 && c->charged == 1, "%s", c->message);
 	}
-	c = net_ask(l, &embed);
+	c = net_req(l, &embed);
 	net_run(l, &http, 100000);
 	CHECK(c->finals == 0 && http.n == 0, "waits");
 	embed.fallback = true;
-	d = net_ask(l, &embed);
+	d = net_req(l, &embed);
 	net_run(l, &http, 100000);
 	CHECK(d->finals == 1 && d->calls == 0 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0 &&
 		  strstr(d->detail, "/completions\" has failed too often") != NULL, "%s: %s", d->message, d->detail);
 	embed.fallback = false;
 	embed.deadline_us = net_now + 300000;
-	d = net_ask(l, &embed);
+	d = net_req(l, &embed);
 	net_run(l, &http, 20000);
 	CHECK(d->finals == 1 && strcmp(d->sqlstate, "57P03") == 0, "its time would be over: %s", d->message);
-	d = net_ask(l, &text);
+	d = net_req(l, &text);
 	net_run(l, &http, 20000);
-	CHECK(d->done && d->queue_us == 0 && l->models->pick.u[0].health == WIRE_HEALTH_UP && c->finals == 0,
+	CHECK(d->done && d->queue_us == 0 && l->models->lb.u[0].health == WIRE_HEALTH_UP && c->finals == 0,
 		  "others don't: %s", d->message);
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 800000 && c->queue_us < 1100000, "tried again, and well: %s", c->message);
@@ -64,12 +64,12 @@ test_paths(void)
 	embed.deadline_us = 0;
 	for (int i = 0; i < 400; i++)
 	{
-		c = net_ask(l, &embed);
+		c = net_req(l, &embed);
 		net_run(l, &http, 10000000);
 	}
 	CHECK(c->finals == 1 && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0, "%s", c->message);
 	net_plan = net_by_script;
-	d = net_ask(l, &text);
+	d = net_req(l, &text);
 	net_run(l, &http, 1000000);
 	CHECK(d->done && d->tries == 1, "%s", d->message);
 	net_stop(l);
@@ -83,13 +83,13 @@ test_nonsense(void)
 	Client	   *c;
 
 	net_add(NET_NONSENSE, 200, -1);
-	c = net_ask(l, &(Want) {.seed = true});
+	c = net_req(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->elsewhere == 1 &&
 		  strcmp(c->sqlstate, "08P01") == 0, "%s", c->message);
 	net_add(NET_GARBAGE, 200, -1);
 	net_add(NET_CUT_BODY, 200, -1);
-	c = net_ask(l, &(Want) {.seed = true});
+	c = net_req(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 3 && c->charged == 2, "%s", c->message);
 	/* choices that an endpoint can't answer; generation uses the same path */
@@ -97,11 +97,11 @@ test_nonsense(void)
 	{
 		for (int k = 0; k < 3; k++)
 			net_add(NET_NONSENSE, 200, -1);
-		c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
+		c = net_req(l, &(Want) {.kind = WK_LOGPROBS});
 		net_run(l, &http, 100000);
 		net_at_script = net_n_script;
 		CHECK(c->finals == (i < 5) && !c->done, "%d: %s", i, c->message);
-		c = net_ask(l, &(Want) {0});
+		c = net_req(l, &(Want) {0});
 		net_run(l, &http, 20000);
 		CHECK(c->done && c->tries == 1, "%d: %s", i, c->message);
 	}
@@ -110,7 +110,7 @@ test_nonsense(void)
 }
 
 static bool
-went_elsewhere(const Client *c, int calls)
+was_rerouted(const Client *c, int calls)
 {
 	return c->finals == 1 && !c->done && c->elsewhere == 1 && c->calls == calls;
 }
@@ -128,22 +128,22 @@ test_fallback_breaker(void)
 	for (int i = 0; i < 5; i++)
 		net_add(NET_NOT_SENT, 0, -1);
 	for (int i = 0; i < 50; i++)
-		c[i] = net_ask(l, &(Want) {.options = once,.fallback = i % 10 != 9});
+		c[i] = net_req(l, &(Want) {.options = once,.fallback = i % 10 != 9});
 	net_run(l, &http, 20000);
 	for (int i = 0; i < 50; i++)
-		CHECK(i % 10 == 9 ? c[i]->finals == 0 : went_elsewhere(c[i], i < 5) &&
+		CHECK(i % 10 == 9 ? c[i]->finals == 0 : was_rerouted(c[i], i < 5) &&
 			  strcmp(c[i]->sqlstate, i < 5 ? "08006" : "57P03") == 0, "%d: %s", i, c[i]->message);
-	d = net_ask(l, &(Want) {.options = once,.fallback = true,.stop_ids = true});
-	c[0] = net_ask(l, &(Want) {.options = once,.fallback = true});
-	net_turn(l, &http);
-	CHECK(went_elsewhere(c[0], 0) && d->finals == 0, "its token ids are this model's");
+	d = net_req(l, &(Want) {.options = once,.fallback = true,.stop_ids = true});
+	c[0] = net_req(l, &(Want) {.options = once,.fallback = true});
+	net_poll(l, &http);
+	CHECK(was_rerouted(c[0], 0) && d->finals == 0, "its token ids are this model's");
 	/* during a probe */
 	net_add(NET_HANG, 0, -1);
 	net_run(l, &http, 1500000);
 	CHECK(http.n == 1, "%d under way", http.n);
-	c[1] = net_ask(l, &(Want) {.options = once,.fallback = true});
-	net_turn(l, &http);
-	CHECK(went_elsewhere(c[1], 0), "at once");
+	c[1] = net_req(l, &(Want) {.options = once,.fallback = true});
+	net_poll(l, &http);
+	CHECK(was_rerouted(c[1], 0), "at once");
 	for (int i = 9; i < 50; i += 10)
 		if (c[i]->under_way > 0)
 		{
@@ -152,7 +152,7 @@ test_fallback_breaker(void)
 		}
 	net_run(l, &http, 10000000);
 	CHECK(d->done && c[19]->done && c[49]->done && net_now - t0 > 1500000, "%s", d->message);
-	c[2] = net_ask(l, &(Want) {.options = once,.fallback = true});
+	c[2] = net_req(l, &(Want) {.options = once,.fallback = true});
 	net_run(l, &http, 1000000);
 	CHECK(c[2]->done, "it works again: %s", c[2]->message);
 	net_stop(l);
@@ -161,18 +161,18 @@ test_fallback_breaker(void)
 	for (int i = 0; i < 10; i++)
 	{
 		net_add(NET_NOT_SENT, 0, -1);
-		c[i] = net_ask(l, &(Want) {.fallback = true});
+		c[i] = net_req(l, &(Want) {.fallback = true});
 	}
 	t0 = net_now;
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 10; i++)
-		CHECK(went_elsewhere(c[i], 1) && c[i]->end_us - t0 < 20000 + 375000, "%lld us",
+		CHECK(was_rerouted(c[i], 1) && c[i]->end_us - t0 < 20000 + 375000, "%lld us",
 			  (long long) (c[i]->end_us - t0));
 	net_stop(l);
 	/* a url that works is waited for */
 	l = start();
 	for (int i = 0; i < 20; i++)
-		c[i] = net_ask(l, &(Want) {.options = once,.fallback = true});
+		c[i] = net_req(l, &(Want) {.options = once,.fallback = true});
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 20; i++)
 		CHECK(c[i]->done, "%s", c[i]->message);
@@ -206,9 +206,9 @@ test_slow_probe(void)
 		for (int i = 0; i < 5; i++)
 			net_add(NET_NOT_SENT, 0, -1);
 		for (int i = 0; i < 5; i++)
-			net_ask(l, &(Want) {.options = once});
+			net_req(l, &(Want) {.options = once});
 		net_run(l, &http, 20000);
-		CHECK(dispatcher_live(l) == 0 && l->models->pick.u[0].health == WIRE_HEALTH_DOWN, "down");
+		CHECK(dispatcher_live(l) == 0 && l->models->lb.u[0].health == WIRE_HEALTH_DOWN, "down");
 		for (int i = 0; i < (kind == 1 ? 20 : 1); i++)
 		{
 			net_add(kind == 1 ? NET_OK : NET_HANG, 200, -1);
@@ -216,7 +216,7 @@ test_slow_probe(void)
 		}
 		t0 = net_now;
 		for (int i = 0; i < 20; i++)
-			c[i] = net_ask(l, &(Want) {.options = once});
+			c[i] = net_req(l, &(Want) {.options = once});
 		net_run(l, &http, 1500000);
 		CHECK(http.n == 1, "one finds out");
 		net_plan = kind == 2 ? no_check : net_by_script;
@@ -246,13 +246,13 @@ test_short_time(void)
 
 	for (int i = 0; i < 20; i++)
 	{
-		Client	   *c = net_ask(l, &(Want) {.deadline_us = net_now + 10000});
+		Client	   *c = net_req(l, &(Want) {.deadline_us = net_now + 10000});
 
 		net_add(NET_NOT_SENT, 0, -1);
 		net_run(l, &http, 1000000);
 		CHECK(c->finals == 1 && c->tries == 1 && c->charged == 0 && strcmp(c->sqlstate, "57014") == 0, "%s",
 			  c->message);
-		CHECK(l->models->pick.u[0].health == WIRE_HEALTH_UNKNOWN, "%d", l->models->pick.u[0].health);
+		CHECK(l->models->lb.u[0].health == WIRE_HEALTH_UNKNOWN, "%d", l->models->lb.u[0].health);
 	}
 	net_stop(l);
 }
@@ -279,7 +279,7 @@ test_silent_url(void)
 		net_plan = a_hangs;
 		for (int i = 0; i < 20; i++)
 		{
-			Client	   *c = net_ask(l, &(Want) {.url = "https://a.example/v1 https://b.example/v1",
+			Client	   *c = net_req(l, &(Want) {.url = "https://a.example/v1 https://b.example/v1",
 												.deadline_us = kind == 0 ? net_now + 5000000 : 0});
 
 			net_run(l, &http, 5000001);
@@ -315,10 +315,10 @@ test_refused_tokens(void)
 		Client	   *c;
 
 		net_add(cases[i].what, cases[i].status, -1);
-		c = net_ask(l, &(Want) {.options = few});
+		c = net_req(l, &(Want) {.options = few});
 		net_run(l, &http, 1000000);
 		CHECK(c->finals == 1, "%s", c->message);
-		c = net_ask(l, &(Want) {.options = few});
+		c = net_req(l, &(Want) {.options = few});
 		net_run(l, &http, 20000000);
 		CHECK(c->done && (c->queue_us > 1000000) == cases[i].counts, "%zu: %lld us", i,
 			  (long long) c->queue_us);
@@ -337,35 +337,35 @@ test_fallback_limits(void)
 	Want		w = {.kind = WK_POOL,.task = "embed"};
 
 	net_add(NET_STATUS, 429, 10000);
-	c = net_ask(l, &(Want) {.fallback = true});
+	c = net_req(l, &(Want) {.fallback = true});
 	net_run(l, &http, 20000);
-	CHECK(went_elsewhere(c, 1) && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 9000, "%s",
+	CHECK(was_rerouted(c, 1) && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 9000, "%s",
 		  c->message);
-	c = net_ask(l, &(Want) {.fallback = true});
-	d = net_ask(l, &(Want) {0});
-	net_turn(l, &http);
-	CHECK(went_elsewhere(c, 0) && d->finals == 0, "%s", c->message);
+	c = net_req(l, &(Want) {.fallback = true});
+	d = net_req(l, &(Want) {0});
+	net_poll(l, &http);
+	CHECK(was_rerouted(c, 0) && d->finals == 0, "%s", c->message);
 	net_run(l, &http, 20000000);
 	CHECK(d->done, "who has no other waits: %s", d->message);
 	/* a short wait is accepted */
 	net_add(NET_STATUS, 429, 100);
-	c = net_ask(l, &(Want) {.fallback = true});
+	c = net_req(l, &(Want) {.fallback = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2, "%s", c->message);
 	/* own limits, too */
 	for (int i = 0; i < 8; i++)
-		c = net_ask(l, &(Want) {.model = "slow",.options = "{\"requests_per_minute\": 60}",.fallback = true});
+		c = net_req(l, &(Want) {.model = "slow",.options = "{\"requests_per_minute\": 60}",.fallback = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 1000000, "%s", c->message);
 	/* together: one request that can use another model, and two that can't */
 	net_add(NET_STATUS, 429, 5000);
-	c = net_ask(l, &w);
+	c = net_req(l, &w);
 	w.fallback = true;
-	d = net_ask(l, &w);
+	d = net_req(l, &w);
 	w.fallback = false;
-	e = net_ask(l, &w);
+	e = net_req(l, &w);
 	net_run(l, &http, 20000);
-	CHECK(went_elsewhere(d, 1) && c->finals == 0 && e->finals == 0, "%s", d->message);
+	CHECK(was_rerouted(d, 1) && c->finals == 0 && e->finals == 0, "%s", d->message);
 	net_run(l, &http, 20000000);
 	CHECK(c->done && e->done && d->calls_then == 1 && strncmp(e->text, e->want, strlen(e->want)) == 0, "%s",
 		  e->message);

@@ -110,7 +110,7 @@ forget(Got *g)
 
 /* Run the client for `ms`, or until the calls have ended. */
 static void
-turn(Got *g, int n, int ms)
+poll_calls(Got *g, int n, int ms)
 {
 	int64_t		end = clock_us() + (int64_t) ms * 1000;
 
@@ -126,7 +126,7 @@ turn(Got *g, int n, int ms)
 			return;
 		/* the descriptor must become readable by itself */
 		poll(&p, 1, (int) (us / 1000) + 1);
-		http_turn(http);
+		http_poll(http);
 	}
 }
 
@@ -148,7 +148,7 @@ run(Got *g, HttpRequest r)
 {
 	forget(g);
 	begin(g, &r);
-	turn(g, 1, 30000);
+	poll_calls(g, 1, 30000);
 	CHECK(g->ended == 1, "%s ended %d times", r.url, g->ended);
 }
 
@@ -526,7 +526,7 @@ test_deadlines(void)
 		r.deadline_us = start + 400000 - i * 100000;	/* a later call may end earlier */
 		begin(&g[i], &r);
 	}
-	turn(g, 3, 5000);
+	poll_calls(g, 3, 5000);
 	for (int i = 0; i < 3; i++)
 	{
 		int64_t		late = g[i].r.end_us - (start + 400000 - i * 100000);
@@ -568,7 +568,7 @@ test_cancel(void)
 		int64_t		at;
 
 		begin(&g, &r);
-		turn(NULL, 0, 200);
+		poll_calls(NULL, 0, 200);
 		CHECK(g.ended == 0 && g.heads == i && server_figure(&server, &server.closed) == before, "under way");
 		at = clock_us();
 		http_cancel(g.call);
@@ -578,7 +578,7 @@ test_cancel(void)
 		CHECK(server_figure(&server, &server.closed) == before + 1 && server.closed_us - at < 100000,
 			  "%s: closed %d, after %lld us", paths[i], server_figure(&server, &server.closed) - before,
 			  (long long) (server.closed_us - at));
-		turn(NULL, 0, 20);
+		poll_calls(NULL, 0, 20);
 		CHECK(g.ended == 0, "no event comes any more");
 		forget(&g);
 	}
@@ -591,9 +591,9 @@ test_cancel(void)
 
 		begin(&g, &r);
 		if (i)
-			http_turn(http);
+			http_poll(http);
 		http_cancel(g.call);
-		turn(NULL, 0, 20);
+		poll_calls(NULL, 0, 20);
 		http_stats(http, &st);
 		CHECK(g.ended == 0 && st.calls == 0, "%d calls", st.calls);
 		forget(&g);
@@ -612,14 +612,14 @@ test_callbacks(void)
 
 	g[0].no_head = true;
 	begin(&g[0], &r);
-	turn(g, 1, 5000);
+	poll_calls(g, 1, 5000);
 	CHECK(g[0].ended == 1 && g[0].r.end == HTTP_CUT && g[0].heads == 1 && g[0].pieces == 0, "%d", g[0].r.end);
 	forget(&g[0]);
 	g[0].no_data = true;
 	settle();
 	before = server_figure(&server, &server.closed);
 	begin(&g[0], &hang);
-	turn(g, 1, 5000);
+	poll_calls(g, 1, 5000);
 	CHECK(g[0].ended == 1 && g[0].r.end == HTTP_CUT && g[0].pieces == 1, "%d", g[0].r.end);
 	usleep(50000);
 	CHECK(server_figure(&server, &server.closed) == before + 1, "closed");
@@ -630,14 +630,14 @@ test_callbacks(void)
 		settle();
 		before = server_figure(&server, &server.closed);
 		begin(&g[1], &hang);
-		turn(NULL, 0, 100);
+		poll_calls(NULL, 0, 100);
 		g[0].cancel = self ? &g[0].call : &g[1].call;
 		g[0].start = &g[2];
 		g[0].start_what = &echo;
 		begin(&g[0], self ? &hang : &r);
-		turn(&g[2], 1, 5000);
+		poll_calls(&g[2], 1, 5000);
 		CHECK(g[2].r.end == HTTP_DONE && strcmp(g[2].body.data, "abc") == 0, "the third");
-		turn(NULL, 0, 100);
+		poll_calls(NULL, 0, 100);
 		CHECK(g[1].ended == 0 && g[0].ended == !self && server_figure(&server, &server.closed) == before + 1,
 			  "%d: ended %d and %d", self, g[0].ended, g[1].ended);
 		if (self)
@@ -656,16 +656,16 @@ test_pause(void)
 
 	r.max_answer = 1u << 30;
 	begin(&g, &r);
-	turn(NULL, 0, 50);
+	poll_calls(NULL, 0, 50);
 	CHECK(g.body.len > 0, "it flows");
 	http_pause(g.call, true);
-	turn(NULL, 0, 20);
+	poll_calls(NULL, 0, 20);
 	had = g.body.len;
-	turn(NULL, 0, 200);
+	poll_calls(NULL, 0, 200);
 	CHECK(g.body.len == had, "nothing comes while it is paused: %zu", g.body.len - had);
 	http_pause(g.call, false);
 	CHECK(g.body.len == had, "nothing comes from within");
-	turn(NULL, 0, 50);
+	poll_calls(NULL, 0, 50);
 	CHECK(g.body.len > had, "it flows again");
 	for (size_t i = 0; i < g.body.len; i++)
 		if (g.body.data[i] != '0' + (char) (i % 10))
@@ -674,18 +674,18 @@ test_pause(void)
 			break;
 		}
 	http_pause(g.call, true);
-	turn(NULL, 0, 20);
+	poll_calls(NULL, 0, 20);
 	http_cancel(g.call);
 	forget(&g);
 	/* reject bytes that were held back */
 	begin(&g, &r);
 	http_pause(g.call, true);
 	for (int i = 0; i < 1000 && !g.call->held; i++)
-		turn(NULL, 0, 10);
+		poll_calls(NULL, 0, 10);
 	CHECK(g.call->held && g.heads == 1 && g.pieces == 0, "more has come than is kept");
 	g.no_piece = 2;
 	http_pause(g.call, false);
-	turn(&g, 1, 2000);
+	poll_calls(&g, 1, 2000);
 	CHECK(g.ended == 1 && g.r.end == HTTP_CUT && g.pieces == 2, "%d in %d pieces", g.ended, g.pieces);
 	if (g.ended == 0)
 		http_cancel(g.call);
@@ -695,7 +695,7 @@ test_pause(void)
 	r.deadline_us = clock_us() + 200000;
 	begin(&g, &r);
 	http_pause(g.call, true);
-	turn(&g, 1, 2000);
+	poll_calls(&g, 1, 2000);
 	CHECK(g.ended == 1 && g.r.end == HTTP_LATE && g.body.len == 0, "%d", g.r.end);
 	forget(&g);
 	/*
@@ -707,12 +707,12 @@ test_pause(void)
 		r = to(server.port, "/echo", "some text");
 		begin(&g, &r);
 		http_pause(g.call, true);
-		turn(NULL, 0, 100);
+		poll_calls(NULL, 0, 100);
 		CHECK(g.ended == 0 && g.heads == 1 && g.body.len == 0, "paused");
 		if (i == 1)
 		{
 			http_cancel(g.call);
-			turn(NULL, 0, 20);
+			poll_calls(NULL, 0, 20);
 			CHECK(g.ended == 0 && g.body.len == 0, "cancelled");
 			forget(&g);
 			continue;
@@ -724,19 +724,19 @@ test_pause(void)
 		if (i == 4)
 		{
 			http_pause(g.call, true);
-			turn(NULL, 0, 50);
+			poll_calls(NULL, 0, 50);
 			CHECK(g.body.len == 0, "paused again at once");
 			http_pause(g.call, false);
 		}
 		if (i == 5)
 		{
 			g.pause = true;
-			turn(NULL, 0, 50);
+			poll_calls(NULL, 0, 50);
 			CHECK(g.ended == 0 && g.pieces == 1, "paused again from within");
 			g.pause = false;
 			http_pause(g.call, false);
 		}
-		turn(&g, 1, i == 3 ? 100 : 2000);
+		poll_calls(&g, 1, i == 3 ? 100 : 2000);
 		CHECK(g.ended == (i != 3) && g.pieces == 1 && strcmp(g.body.data, "some text") == 0, "%d: %d %d %s",
 			  i, g.ended, g.pieces, g.r.e.msg);
 		if (i != 3)
@@ -798,7 +798,7 @@ test_reuse(void)
 			/* the body must live until the end */
 			g[i].start_what = (HttpRequest *) (uintptr_t) r.body;
 		}
-		turn(g, MANY, 20000);
+		poll_calls(g, MANY, 20000);
 		for (int i = 0; i < MANY; i++)
 		{
 			CHECK(g[i].ended == 1 && g[i].r.end == HTTP_DONE &&
@@ -843,8 +843,8 @@ test_leaks(void)
 			if (i % 10 == 8)
 				continue;
 			else
-				turn(&g[i], 1, 5000);
-		turn(NULL, 0, 6);
+				poll_calls(&g[i], 1, 5000);
+		poll_calls(NULL, 0, 6);
 		for (int i = 0; i < 50; i++)
 		{
 			if (g[i].ended == 0)

@@ -16,12 +16,12 @@ static RSettings settings = {.allowed_hosts = "a.example",.max_connections = 100
 static int	n_lists;			/* lists of models that were requested */
 static int	n_tokens;			/* requests to tokenize */
 static int	n_texts;
-static int	told = 1000;		/* length in the lists; 0 = not reported */
-static int	told_tokens;		/* length in replies with tokens */
+static int	reported = 1000;	/* length in the lists; 0 = not reported */
+static int	reported_tokens;	/* length in replies with tokens */
 static NetPlan next_list;		/* for one call */
 static bool scripted;
 static NetDo next_text;			/* for one call */
-static int64_t asked_for[64];	/* max_tokens of each body; -1 = not given */
+static int64_t requested[64];	/* max_tokens of each body; -1 = not given */
 
 static NetPlan
 plan(const HttpRequest *r)
@@ -56,19 +56,19 @@ net_answer_text(const HttpCall *c, Buf *b)
 	{
 		buf_addstr(b, "{\"object\": \"list\", \"data\": [{\"id\": \"other\", \"max_model_len\": 5}, {\"id\": "
 					  "\"m\", \"max_model_len\": ");
-		buf_printf(b, told > 0 ? "%d}]}" : "null}]}", told);
+		buf_printf(b, reported > 0 ? "%d}]}" : "null}]}", reported);
 		return;
 	}
 	if (strstr(c->url, "/tokenize") != NULL)
 	{
 		CHECK(strcmp(c->body, "{\"model\":\"m\",\"prompt\":\"x\"}") == 0, "%s", c->body);
-		buf_printf(b, told_tokens > 0 ? "{\"count\": 1, \"max_model_len\": %d, \"tokens\": [1]}" :
-				   "{\"count\": 1, \"tokens\": [1]}", told_tokens);
+		buf_printf(b, reported_tokens > 0 ? "{\"count\": 1, \"max_model_len\": %d, \"tokens\": [1]}" :
+				   "{\"count\": 1, \"tokens\": [1]}", reported_tokens);
 		return;
 	}
 	q = json_parse(c->body, strlen(c->body));
 	most = json_get(q, "max_tokens");
-	asked_for[n_texts++ % 64] = most != NULL ? (int64_t) most->num : -1;
+	requested[n_texts++ % 64] = most != NULL ? (int64_t) most->num : -1;
 	buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": "
 			   "\"for %s\", \"finish_reason\": \"stop\"}], \"usage\": {\"prompt_tokens\": 5, "
 			   "\"completion_tokens\": 2, \"total_tokens\": 7}}", json_get(q, "prompt")->s);
@@ -79,8 +79,8 @@ static Dispatcher *
 start(void)
 {
 	n_lists = n_tokens = n_texts = 0;
-	told = 1000;
-	told_tokens = 0;
+	reported = 1000;
+	reported_tokens = 0;
 	scripted = false;
 	next_text = NET_OK;
 	return net_start(&settings, plan);
@@ -98,7 +98,7 @@ list(NetDo what, int status)
 static Client *
 request(Dispatcher *l, const char *options)
 {
-	return net_ask(l, &(Want) {.options = options,.endless = true});
+	return net_req(l, &(Want) {.options = options,.endless = true});
 }
 
 static bool
@@ -121,9 +121,9 @@ test_once(void)
 	for (int i = 0; i < 10; i++)
 		c[i] = request(l, options);
 	/* it needs no length */
-	Client	   *d = net_ask(l, &(Want) {.options = options});
+	Client	   *d = net_req(l, &(Want) {.options = options});
 
-	net_turn(l, &http);
+	net_poll(l, &http);
 	CHECK(n_lists == 1 && http.n == 2, "%d under way", http.n);
 	net_run(l, &http, 1000000);
 	CHECK(n_lists == 1 && n_texts == 11 && d->done && d->queue_us == 0, "%d, %d", n_lists, n_texts);
@@ -135,11 +135,11 @@ test_once(void)
 		CHECK(c[i]->queue_us >= 10000 && c[i]->e2e_us >= 20000, "%d: waited %lld us", i,
 			  (long long) c[i]->queue_us);
 	}
-	CHECK(asked_for[0] == 16 || asked_for[1] == 16, "its own");
+	CHECK(requested[0] == 16 || requested[1] == 16, "its own");
 	for (int i = 0; i < 10; i++)
-		CHECK(i == 0 ? asked_for[0] == 16 || asked_for[0] == 1000 - 8 - 2 : asked_for[i] == 16 ||
-			  asked_for[i] == 1000 - 8 - 2 || asked_for[i] == 1000 - 8 - 3, "%d: %lld", i,
-			  (long long) asked_for[i]);
+		CHECK(i == 0 ? requested[0] == 16 || requested[0] == 1000 - 8 - 2 : requested[i] == 16 ||
+			  requested[i] == 1000 - 8 - 2 || requested[i] == 1000 - 8 - 3, "%d: %lld", i,
+			  (long long) requested[i]);
 	c[0] = request(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 1, "it is known");
@@ -176,29 +176,29 @@ test_unneeded(void)
 		char		model[8];
 
 		snprintf(model, sizeof(model), "m%d", i);
-		c = net_ask(l, &(Want) {.model = model,.options = cases[i].options,.endless = true});
+		c = net_req(l, &(Want) {.model = model,.options = cases[i].options,.endless = true});
 		net_run(l, &http, 1000000);
-		CHECK(c->done && n_lists == 0 && asked_for[i] == cases[i].most, "%d: %lld, %s", i,
-			  (long long) asked_for[i], c->message);
+		CHECK(c->done && n_lists == 0 && requested[i] == cases[i].most, "%d: %lld, %s", i,
+			  (long long) requested[i], c->message);
 	}
 	/* a request to load the model has learned it as well */
-	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
+	c = net_req(l, &(Want) {.kind = WK_MODEL_LOAD});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && n_lists == 1, "%s", c->message);
 	c = request(l, NULL);
 	net_run(l, &http, 1000000);
-	CHECK(c->done && n_lists == 1 && asked_for[3] == 1000 - 8 - 2, "%lld", (long long) asked_for[3]);
+	CHECK(c->done && n_lists == 1 && requested[3] == 1000 - 8 - 2, "%lld", (long long) requested[3]);
 	net_stop(l);
 }
 
 /* The length isn't reported: the requests are refused, each time. */
 static void
-test_untold(void)
+test_unreported(void)
 {
 	Dispatcher *l = start();
 	Client	   *c[5];
 
-	told = 0;
+	reported = 0;
 	for (int i = 0; i < 5; i++)
 		c[i] = request(l, NULL);
 	net_run(l, &http, 1000000);
@@ -216,11 +216,11 @@ test_untold(void)
 	net_run(l, &http, 10000000);
 	CHECK(refused(c[0]) && n_lists == 3, "%s", c[0]->message);
 	/* a prompt that may be too long */
-	told = 10;
+	reported = 10;
 	c[0] = request(l, NULL);
 	net_run(l, &http, 10000000);
 	CHECK(refused(c[0]) && strstr(c[0]->detail, "the 10 tokens") != NULL && n_lists == 4, "%s", c[0]->detail);
-	told = 1000;
+	reported = 1000;
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	c[0] = request(l, NULL);
 	net_run(l, &http, 10000000);
@@ -235,17 +235,17 @@ test_tokens(void)
 	Dispatcher *l = start();
 	Client	   *c[5];
 
-	told = 0;
-	told_tokens = 700;
+	reported = 0;
+	reported_tokens = 700;
 	for (int i = 0; i < 5; i++)
 		c[i] = request(l, "{" VLLM "}");
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
-		CHECK(c[i]->done && c[i]->tries == 1 && asked_for[i] == 700 - 8 - 2, "%lld: %s",
-			  (long long) asked_for[i], c[i]->message);
+		CHECK(c[i]->done && c[i]->tries == 1 && requested[i] == 700 - 8 - 2, "%lld: %s",
+			  (long long) requested[i], c[i]->message);
 	CHECK(n_lists == 1 && n_tokens == 1, "%d, %d", n_lists, n_tokens);
 	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
-	told_tokens = 0;
+	reported_tokens = 0;
 	for (int i = 0; i < 5; i++)
 		c[i] = request(l, "{" VLLM "}");
 	net_run(l, &http, 1000000);
@@ -305,8 +305,8 @@ test_leaving(void)
 	Client	   *c[4];
 
 	list(NET_HANG, 0);
-	c[0] = net_ask(l, &(Want) {.endless = true,.deadline_us = net_now + 500000});
-	c[1] = net_ask(l, &(Want) {.endless = true,.deadline_us = net_now + 300000});
+	c[0] = net_req(l, &(Want) {.endless = true,.deadline_us = net_now + 500000});
+	c[1] = net_req(l, &(Want) {.endless = true,.deadline_us = net_now + 300000});
 	c[2] = request(l, NULL);
 	c[3] = request(l, NULL);
 	net_run(l, &http, 400000);
@@ -321,7 +321,7 @@ test_leaving(void)
 	CHECK(dispatcher_live(l) == 0 && l->models->n_requests == 0 && l->models->sizer == NULL,
 		  "nothing is left");
 	/* the request that asks for the length */
-	l->models->o->told_len = 0;
+	l->models->o->reported_len = 0;
 	list(NET_HANG, 0);
 	c[0] = request(l, NULL);
 	c[1] = request(l, NULL);
@@ -331,7 +331,7 @@ test_leaving(void)
 	net_run(l, &http, 1000000);
 	CHECK(c[1]->done && n_lists == 4, "%d", n_lists);
 	/* all at once */
-	l->models->o->told_len = 0;
+	l->models->o->reported_len = 0;
 	list(NET_HANG, 0);
 	for (int i = 0; i < 4; i++)
 		c[i] = request(l, NULL);
@@ -346,7 +346,7 @@ main(void)
 {
 	RUN(test_once());
 	RUN(test_unneeded());
-	RUN(test_untold());
+	RUN(test_unreported());
 	RUN(test_tokens());
 	RUN(test_failures());
 	RUN(test_leaving());

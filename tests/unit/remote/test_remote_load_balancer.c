@@ -9,28 +9,28 @@
 #include "tests/unit/check.h"
 
 static int64_t now;
-static const PickLimit *free_limits;
+static const LbLimit *free_limits;
 
 static int
-choose(LoadBalancer *p, PickResult want)
+choose(LoadBalancer *p, LbResult want)
 {
-	PickLimit	limits[8];
+	LbLimit		limits[8];
 	int64_t		when;
 	int			url = -1;
-	PickResult	r;
+	LbResult	r;
 
 	for (int i = 0; i < p->n; i++)
-		limits[i] = free_limits != NULL ? free_limits[i] : (PickLimit) {now, now, 0};
+		limits[i] = free_limits != NULL ? free_limits[i] : (LbLimit) {now, now, 0};
 	r = lb_choose(p, limits, -1, now, &when, &url);
 	CHECK(r == want, "%d, not %d", r, want);
-	return r == PICK_OK ? url : (int) ((when - now) / 1000);
+	return r == LB_OK ? url : (int) ((when - now) / 1000);
 }
 
 /* A call from its beginning to its end. */
 static void
-call(LoadBalancer *p, FateHealth h, int64_t latency)
+call(LoadBalancer *p, CallHealth h, int64_t latency)
 {
-	int			url = choose(p, PICK_OK);
+	int			url = choose(p, LB_OK);
 	bool		probe = lb_begin(p, url, now);
 
 	now += latency > 0 ? latency : 1000;
@@ -46,24 +46,24 @@ test_least(void)
 	lb_init(&p, 3, 2);
 	for (int i = 0; i < 6; i++)
 	{
-		int			url = choose(&p, PICK_OK);
+		int			url = choose(&p, LB_OK);
 
 		lb_begin(&p, url, now);
 		seen[url]++;
 		CHECK(seen[url] == i / 3 + 1, "in turn");
 	}
-	choose(&p, PICK_BUSY);
+	choose(&p, LB_BUSY);
 	lb_end(&p, 1, false, HEALTH_OK, false, 500, now);
-	CHECK(choose(&p, PICK_OK) == 1, "the one with a place");
+	CHECK(choose(&p, LB_OK) == 1, "the one with a place");
 	lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
 	lb_end(&p, 2, false, HEALTH_OK, false, 900, now);
-	CHECK(choose(&p, PICK_OK) == 0, "the fastest of equals");
+	CHECK(choose(&p, LB_OK) == 0, "the fastest of equals");
 	lb_end(&p, 2, false, HEALTH_OK, false, 900, now);
-	CHECK(choose(&p, PICK_OK) == 2, "the fewest come first");
+	CHECK(choose(&p, LB_OK) == 2, "the fewest come first");
 	p.u[2].banned = true;
-	CHECK(choose(&p, PICK_OK) == 0, "not that");
+	CHECK(choose(&p, LB_OK) == 0, "not that");
 	p.u[0].banned = p.u[1].banned = true;
-	choose(&p, PICK_BANNED);
+	choose(&p, LB_BANNED);
 	lb_free(&p);
 }
 
@@ -76,7 +76,7 @@ test_in_turn(void)
 	lb_init(&p, 3, 2);
 	for (int i = 0; i < 9; i++)
 	{
-		int			url = choose(&p, PICK_OK);
+		int			url = choose(&p, LB_OK);
 
 		CHECK(url == i % 3, "call %d: url %d", i, url);
 		lb_begin(&p, url, now);
@@ -86,7 +86,7 @@ test_in_turn(void)
 	p.u[1].banned = true;
 	for (int i = 0; i < 6; i++)
 	{
-		int			url = choose(&p, PICK_OK);
+		int			url = choose(&p, LB_OK);
 
 		CHECK(url == (i % 2 == 0 ? 0 : 2), "call %d without the second: url %d", i, url);
 		lb_begin(&p, url, now);
@@ -102,7 +102,7 @@ test_breaker(void)
 	int64_t		open = 1000;
 
 	lb_init(&p, 1, 10);
-	for (int i = 0; i < PICK_RUN - 1; i++)
+	for (int i = 0; i < LB_RUN - 1; i++)
 		call(&p, HEALTH_BAD, 0);
 	call(&p, HEALTH_UNKNOWN, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_UNKNOWN, "not yet");
@@ -111,7 +111,7 @@ test_breaker(void)
 	/* a second, doubling up to 30 */
 	for (int i = 0; i < 8; i++)
 	{
-		int			wait = choose(&p, open <= 5000 ? PICK_LATER : PICK_NEVER);
+		int			wait = choose(&p, open <= 5000 ? LB_LATER : LB_NEVER);
 
 		CHECK(wait == open, "%d ms, not %d", wait, (int) open);
 		now += open * 1000;
@@ -125,11 +125,11 @@ test_breaker(void)
 	call(&p, HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
 	/* earlier failures are forgotten */
-	for (int i = 0; i < PICK_RUN - 1; i++)
+	for (int i = 0; i < LB_RUN - 1; i++)
 		call(&p, HEALTH_BAD, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
 	call(&p, HEALTH_BAD, 0);
-	CHECK(choose(&p, PICK_LATER) == 1000, "begins anew with a second");
+	CHECK(choose(&p, LB_LATER) == 1000, "begins anew with a second");
 	lb_free(&p);
 	/* more than half of the last 20, none five in a row */
 	lb_init(&p, 1, 10);
@@ -145,7 +145,7 @@ test_breaker(void)
 static void
 open_it(LoadBalancer *p)
 {
-	for (int i = 0; i < PICK_RUN; i++)
+	for (int i = 0; i < LB_RUN; i++)
 		call(p, HEALTH_BAD, 0);
 	now = p->u[0].open_until_us;
 }
@@ -160,34 +160,34 @@ test_probe(void)
 	lb_init(&p, 1, 10);
 	CHECK(!lb_begin(&p, 0, now), "no probe");
 	open_it(&p);
-	CHECK(choose(&p, PICK_OK) == 0 && lb_begin(&p, 0, now), "a probe");
-	CHECK(choose(&p, PICK_LATER) == 5000 && p.u[0].health == WIRE_HEALTH_TRYING, "only one");
+	CHECK(choose(&p, LB_OK) == 0 && lb_begin(&p, 0, now), "a probe");
+	CHECK(choose(&p, LB_LATER) == 5000 && p.u[0].health == WIRE_HEALTH_TRYING, "only one");
 	/* a call from before the breaker opened has no effect */
 	lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing, "still");
 	lb_end(&p, 0, true, HEALTH_UNKNOWN, false, -1, now);
-	CHECK(choose(&p, PICK_OK) == 0 && lb_begin(&p, 0, now), "cancelled: another one");
-	now += PICK_PATIENCE_US;
-	choose(&p, PICK_NEVER);
+	CHECK(choose(&p, LB_OK) == 0 && lb_begin(&p, 0, now), "cancelled: another one");
+	now += LB_MAX_WAIT_US;
+	choose(&p, LB_NEVER);
 	lb_end(&p, 0, true, HEALTH_UNKNOWN, true, -1, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "who says that it's too much is there");
 	open_it(&p);
 	lb_free(&p);
 	/* meanwhile another url is used */
 	lb_init(&p, 2, 10);
-	for (int i = 0; i < PICK_RUN; i++)
+	for (int i = 0; i < LB_RUN; i++)
 	{
 		lb_begin(&p, 0, now);
 		lb_end(&p, 0, false, HEALTH_BAD, false, -1, now);
 	}
 	for (int i = 0; i < 10; i++)
 	{
-		CHECK(choose(&p, PICK_OK) == 1, "the one that works");
+		CHECK(choose(&p, LB_OK) == 1, "the one that works");
 		lb_begin(&p, 1, now);
 	}
-	CHECK(choose(&p, PICK_BUSY) == 1000, "a place there, or a second");
+	CHECK(choose(&p, LB_BUSY) == 1000, "a place there, or a second");
 	lb_end(&p, 1, false, HEALTH_OK, false, 100, now);
-	CHECK(lb_choose(&p, (PickLimit[2]) {{now, now, 0}, {now, now, 0}}, 1, now, &when, &url) == PICK_OK &&
+	CHECK(lb_choose(&p, (LbLimit[2]) {{now, now, 0}, {now, now, 0}}, 1, now, &when, &url) == LB_OK &&
 		  url == 1, "avoided, but there is no other");
 	lb_free(&p);
 }
@@ -200,63 +200,63 @@ test_checks(void)
 
 	lb_init(&p, 1, 10);
 	p.checks = true;
-	CHECK(pick_check_at(&p, 0, 0) == INT64_MAX, "nothing to find out");
+	CHECK(lb_check_at(&p, 0, 0) == INT64_MAX, "nothing to find out");
 	open_it(&p);
-	CHECK(pick_check_at(&p, 0, 0) == now, "due");
-	choose(&p, PICK_LATER);
-	pick_check_begin(&p, 0, now);
-	CHECK(pick_check_at(&p, 0, 0) == INT64_MAX, "one at a time");
-	CHECK(choose(&p, PICK_LATER) == 1000, "expected within a second");
+	CHECK(lb_check_at(&p, 0, 0) == now, "due");
+	choose(&p, LB_LATER);
+	lb_check_begin(&p, 0, now);
+	CHECK(lb_check_at(&p, 0, 0) == INT64_MAX, "one at a time");
+	CHECK(choose(&p, LB_LATER) == 1000, "expected within a second");
 	now += 1500000;
-	CHECK(choose(&p, PICK_LATER) == 3500, "at most five");
-	pick_check_end(&p, 0, HEALTH_BAD, now);
-	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 2000, "two seconds more");
+	CHECK(choose(&p, LB_LATER) == 3500, "at most five");
+	lb_check_end(&p, 0, HEALTH_BAD, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, LB_LATER) == 2000, "two seconds more");
 	now += 2000000;
-	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, HEALTH_UNKNOWN, now);
-	CHECK(pick_check_at(&p, 0, 0) == now + 1000000 && p.u[0].open_us == 2000000, "not at once again");
+	lb_check_begin(&p, 0, now);
+	lb_check_end(&p, 0, HEALTH_UNKNOWN, now);
+	CHECK(lb_check_at(&p, 0, 0) == now + 1000000 && p.u[0].open_us == 2000000, "not at once again");
 	now += 1000000;
-	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, HEALTH_OK, now);
-	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && pick_check_at(&p, 0, 0) == INT64_MAX, "half open");
+	lb_check_begin(&p, 0, now);
+	lb_check_end(&p, 0, HEALTH_OK, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && lb_check_at(&p, 0, 0) == INT64_MAX, "half open");
 	call(&p, HEALTH_BAD, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 4000000, "its calls still fail: four");
 	now = p.u[0].open_until_us;
-	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, HEALTH_OK, now);
+	lb_check_begin(&p, 0, now);
+	lb_check_end(&p, 0, HEALTH_OK, now);
 	call(&p, HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
 	/* checks of idle urls */
-	CHECK(pick_check_at(&p, 0, 7) == now + 7, "behind the last answer");
+	CHECK(lb_check_at(&p, 0, 7) == now + 7, "behind the last answer");
 	lb_begin(&p, 0, now);
-	CHECK(pick_check_at(&p, 0, 7) == INT64_MAX, "a call finds out");
+	CHECK(lb_check_at(&p, 0, 7) == INT64_MAX, "a call finds out");
 	lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
-	pick_check_begin(&p, 0, now);
+	lb_check_begin(&p, 0, now);
 	lb_begin(&p, 0, now);
-	pick_check_end(&p, 0, HEALTH_BAD, now + 5);
+	lb_check_end(&p, 0, HEALTH_BAD, now + 5);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "a call may be what keeps it busy");
-	pick_check_begin(&p, 0, now);
+	lb_check_begin(&p, 0, now);
 	lb_end(&p, 0, false, HEALTH_OK, false, 100, now + 1);
-	pick_check_end(&p, 0, HEALTH_BAD, now + 5);
+	lb_check_end(&p, 0, HEALTH_BAD, now + 5);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "it has answered meanwhile");
-	pick_check_begin(&p, 0, now);
-	for (int i = 0; i < PICK_RUN; i++)
+	lb_check_begin(&p, 0, now);
+	for (int i = 0; i < LB_RUN; i++)
 	{
 		lb_begin(&p, 0, now);
 		lb_end(&p, 0, false, HEALTH_BAD, false, -1, now);
 	}
-	pick_check_end(&p, 0, HEALTH_OK, now);
-	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 1000, "began before that");
+	lb_check_end(&p, 0, HEALTH_OK, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, LB_LATER) == 1000, "began before that");
 	now += 1000000;
-	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, HEALTH_OK, now);
+	lb_check_begin(&p, 0, now);
+	lb_check_end(&p, 0, HEALTH_OK, now);
 	call(&p, HEALTH_OK, 100);
 	now += 10;
-	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, HEALTH_BAD, now);
-	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 1000, "one that fails opens it");
+	lb_check_begin(&p, 0, now);
+	lb_check_end(&p, 0, HEALTH_BAD, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, LB_LATER) == 1000, "one that fails opens it");
 	p.u[0].banned = true;
-	CHECK(pick_check_at(&p, 0, 7) == INT64_MAX, "not that host");
+	CHECK(lb_check_at(&p, 0, 7) == INT64_MAX, "not that host");
 	lb_free(&p);
 }
 
@@ -272,21 +272,21 @@ test_slow_probe(void)
 	open_it(&p);
 	for (int i = 0; i < 3; i++)
 	{
-		pick_check_begin(&p, 0, now);
+		lb_check_begin(&p, 0, now);
 		now += 1000;
-		pick_check_end(&p, 0, HEALTH_OK, now);
-		CHECK(choose(&p, PICK_OK) == 0 && lb_begin(&p, 0, now), "a probe");
-		choose(&p, PICK_LATER);
-		CHECK(pick_check_at(&p, 0, 0) == now + PICK_PROBE_US, "is it still there?");
-		now += PICK_PROBE_US;
+		lb_check_end(&p, 0, HEALTH_OK, now);
+		CHECK(choose(&p, LB_OK) == 0 && lb_begin(&p, 0, now), "a probe");
+		choose(&p, LB_LATER);
+		CHECK(lb_check_at(&p, 0, 0) == now + LB_PROBE_US, "is it still there?");
+		now += LB_PROBE_US;
 	}
 	began = now;
-	pick_check_begin(&p, 0, now);
+	lb_check_begin(&p, 0, now);
 	now += 3000000;
-	pick_check_end(&p, 0, HEALTH_BAD, now);
-	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing && pick_check_at(&p, 0, 0) == began +
-		  PICK_PROBE_US, "not known");
-	choose(&p, PICK_NEVER);
+	lb_check_end(&p, 0, HEALTH_BAD, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing && lb_check_at(&p, 0, 0) == began +
+		  LB_PROBE_US, "not known");
+	choose(&p, LB_NEVER);
 	/* one of them succeeds, then the others are ordinary calls */
 	lb_end(&p, 0, true, HEALTH_OK, false, 100, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP && p.u[0].in_flight == 2, "closed");
@@ -297,10 +297,10 @@ test_slow_probe(void)
 	open_it(&p);
 	for (int i = 0; i < 2; i++)
 	{
-		pick_check_begin(&p, 0, now);
-		pick_check_end(&p, 0, HEALTH_OK, now);
+		lb_check_begin(&p, 0, now);
+		lb_check_end(&p, 0, HEALTH_OK, now);
 		CHECK(lb_begin(&p, 0, now), "a probe");
-		now += PICK_PROBE_US;
+		now += LB_PROBE_US;
 	}
 	lb_end(&p, 0, true, HEALTH_BAD, false, -1, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 2000000, "two seconds");
@@ -315,20 +315,20 @@ test_limits(void)
 	LoadBalancer p;
 
 	lb_init(&p, 2, 10);
-	free_limits = (PickLimit[2]) {{now + 300000, now, 0}, {now, now + 200000, 0}};
-	CHECK(choose(&p, PICK_LATER) == 200, "the sooner one");
-	free_limits = (PickLimit[2]) {{now + INT64_C(7200000000), now, 0}, {now, now + 61000000, 0}};
-	CHECK(choose(&p, PICK_LATER) == 7200000, "own limits are waited for");
-	free_limits = (PickLimit[2]) {{now, now + 70000000, 0}, {now, now + 61000000, 0}};
-	CHECK(choose(&p, PICK_NEVER) == 61000, "an endpoint's for a minute");
-	free_limits = (PickLimit[2]) {{now, now + 70000000, 0}, {now, INT64_MAX, 0}};
-	choose(&p, PICK_BUSY);
-	free_limits = (PickLimit[2]) {{now, now, now + 4000000}, {now, now + 3000000, now + 1000000}};
-	CHECK(choose(&p, PICK_LATER) == 3000, "a path that is stopped");
-	free_limits = (PickLimit[2]) {{now, now, now + 6000000}, {now, now, now + 7000000}};
-	CHECK(choose(&p, PICK_NEVER) == 6000, "... for longer than is waited");
-	free_limits = (PickLimit[2]) {{now, now, now + 6000000}, {now, now, 0}};
-	CHECK(choose(&p, PICK_OK) == 1, "... there, and not here");
+	free_limits = (LbLimit[2]) {{now + 300000, now, 0}, {now, now + 200000, 0}};
+	CHECK(choose(&p, LB_LATER) == 200, "the sooner one");
+	free_limits = (LbLimit[2]) {{now + INT64_C(7200000000), now, 0}, {now, now + 61000000, 0}};
+	CHECK(choose(&p, LB_LATER) == 7200000, "own limits are waited for");
+	free_limits = (LbLimit[2]) {{now, now + 70000000, 0}, {now, now + 61000000, 0}};
+	CHECK(choose(&p, LB_NEVER) == 61000, "an endpoint's for a minute");
+	free_limits = (LbLimit[2]) {{now, now + 70000000, 0}, {now, INT64_MAX, 0}};
+	choose(&p, LB_BUSY);
+	free_limits = (LbLimit[2]) {{now, now, now + 4000000}, {now, now + 3000000, now + 1000000}};
+	CHECK(choose(&p, LB_LATER) == 3000, "a path that is stopped");
+	free_limits = (LbLimit[2]) {{now, now, now + 6000000}, {now, now, now + 7000000}};
+	CHECK(choose(&p, LB_NEVER) == 6000, "... for longer than is waited");
+	free_limits = (LbLimit[2]) {{now, now, now + 6000000}, {now, now, 0}};
+	CHECK(choose(&p, LB_OK) == 1, "... there, and not here");
 	free_limits = NULL;
 	lb_free(&p);
 }
@@ -351,7 +351,7 @@ test_window(void)
 			int64_t		when;
 			int			url;
 
-			if (lb_choose(&p, &(PickLimit) {now, now, 0}, -1, now, &when, &url) != PICK_OK)
+			if (lb_choose(&p, &(LbLimit) {now, now, 0}, -1, now, &when, &url) != LB_OK)
 				break;
 			lb_begin(&p, 0, now);
 			n++;

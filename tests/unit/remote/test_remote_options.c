@@ -53,7 +53,7 @@ put_head(Buf *b, const char *options)
 
 /* Read a message in a buffer of exactly its size, so that ASan finds reads beyond it. */
 static bool
-read_ask(RequestFields *a, WireKind kind, Buf *b, Err *e)
+read_request(RequestFields *a, WireKind kind, Buf *b, Err *e)
 {
 	char	   *copy = mem_alloc(b->len > 0 ? b->len : 1);
 	size_t		n = b->len;
@@ -98,7 +98,7 @@ test_read(void)
 	put_int(&b, WTAG_STREAM, 1);
 	o = out_of(&b);
 	wire_put_num(&o, WTAG_TEMPERATURE, 0.5);
-	CHECK(read_ask(&a, WK_GENERATE, &b, &e), "%s", e.msg);
+	CHECK(read_request(&a, WK_GENERATE, &b, &e), "%s", e.msg);
 	CHECK(span_is(a.model, "big") && span_is(a.secret, "sk-1"), "model, secret");
 	CHECK(a.n_urls == 2 && span_is(a.urls[0], "https://a.example/v1") &&
 		  span_is(a.urls[1], "https://b.example/v1/"), "urls");
@@ -114,7 +114,7 @@ test_read(void)
 	put(&b, WTAG_PROMPT, "x");
 	put_int(&b, WTAG_ROLE, 10);
 	put_int(&b, WTAG_SEED, 7);
-	CHECK(read_ask(&a, WK_GENERATE, &b, &e), "%s", e.msg);
+	CHECK(read_request(&a, WK_GENERATE, &b, &e), "%s", e.msg);
 	CHECK(a.login == 10 && a.has_seed && a.idempotent && isnan(a.temperature), "role, seed");
 	CHECK(a.max_tokens == -1 && a.n == 1 && a.logprobs == -2 && a.prompt_logprobs == -2, "absent");
 	request_fields_free(&a);
@@ -124,14 +124,14 @@ test_read(void)
 	put_int(&b, WTAG_ROLE, 10);
 	o = out_of(&b);
 	wire_put_ints(&o, WTAG_PROMPT_IDS, ids, 3);
-	CHECK(read_ask(&a, WK_DETOKENIZE, &b, &e), "%s", e.msg);
+	CHECK(read_request(&a, WK_DETOKENIZE, &b, &e), "%s", e.msg);
 	CHECK(a.login == 11 && a.prompt_ids.n == 3 && a.prompt.s == NULL && a.idempotent, "ids");
 	request_fields_free(&a);
 
 	/* identity fields, although there is no url */
 	put(&b, WTAG_URL, "");
 	put(&b, WTAG_MODEL, "");
-	CHECK(read_ask(&a, WK_MODEL_FORGET, &b, &e), "%s", e.msg);
+	CHECK(read_request(&a, WK_MODEL_FORGET, &b, &e), "%s", e.msg);
 	CHECK(a.n_urls == 0 && a.model_hash == 0, "no url");
 	request_fields_free(&a);
 }
@@ -159,14 +159,14 @@ test_idempotent(void)
 		put_head(&b, "");
 		put(&b, WTAG_API_PATH, paths[i].path);
 		put(&b, WTAG_API_BODY, "{}");
-		CHECK(read_ask(&a, WK_API, &b, &e) && a.idempotent == paths[i].want, "%s", paths[i].path);
+		CHECK(read_request(&a, WK_API, &b, &e) && a.idempotent == paths[i].want, "%s", paths[i].path);
 		request_fields_free(&a);
 	}
 	put_head(&b, "");
 	put(&b, WTAG_PROMPT, "x");
 	o = out_of(&b);
 	wire_put_num(&o, WTAG_TEMPERATURE, 0);
-	CHECK(read_ask(&a, WK_GENERATE, &b, &e) && a.idempotent, "temperature 0");
+	CHECK(read_request(&a, WK_GENERATE, &b, &e) && a.idempotent, "temperature 0");
 	request_fields_free(&a);
 }
 
@@ -177,7 +177,7 @@ refused(const char *what, WireKind kind, Buf *b, ErrClass cls)
 	RequestFields a;
 	Err			e;
 
-	if (read_ask(&a, kind, b, &e))
+	if (read_request(&a, kind, b, &e))
 	{
 		CHECK(false, "%s is taken", what);
 		request_fields_free(&a);
@@ -267,7 +267,7 @@ test_hostile(void)
 		Err			e;
 
 		buf_add(&b, whole.data, n);
-		CHECK(!read_ask(&a, WK_GENERATE, &b, &e), "%zu of %zu bytes are taken", n, whole.len);
+		CHECK(!read_request(&a, WK_GENERATE, &b, &e), "%zu of %zu bytes are taken", n, whole.len);
 	}
 	buf_free(&whole);
 	mem_free(long_url);
@@ -283,7 +283,7 @@ options_of(const char *options, RequestFields *a, Err *e)
 	put_head(&b, options);
 	put(&b, WTAG_URL, "http://b.example//");
 	put(&b, WTAG_PROMPT, "x");
-	if (!read_ask(a, WK_GENERATE, &b, e))
+	if (!read_request(a, WK_GENERATE, &b, e))
 	{
 		fprintf(stderr, "%s\n", e->msg);
 		abort();
@@ -442,7 +442,7 @@ of_name(const char *name, const char *url, const char *options)
 	put(&b, WTAG_URL, url);
 	put(&b, WTAG_MODEL_OPTIONS, options);
 	put(&b, WTAG_PROMPT, "x");
-	if (!read_ask(&a, WK_GENERATE, &b, &e))
+	if (!read_request(&a, WK_GENERATE, &b, &e))
 		abort();
 	o = roptions_get(&a, &e);
 	request_fields_free(&a);
@@ -457,7 +457,7 @@ test_remembered(void)
 	ROptions   *other = of_name("b", "http://x", "{}");
 	ROptions   *changed = of_name("a", "http://x", "{\"timeout\": 5}");
 	ROptions   *moved = of_name("a", "http://y", "{}");
-	ROptions   *asked = of_name("a", "http://x//?v=1", "{}");
+	ROptions   *query = of_name("a", "http://x//?v=1", "{}");
 	ROptions   *newer = of_name("a", "http://x?v=2", "{}");
 	char		name[32];
 
@@ -468,9 +468,9 @@ test_remembered(void)
 		  "changed");
 	CHECK(strcmp(a->urls[0], "http://x") == 0 && strcmp(a->queries[0], "") == 0, "%s, %s", a->urls[0],
 		  a->queries[0]);
-	CHECK(asked != a && strcmp(asked->urls[0], "http://x") == 0 && strcmp(asked->queries[0], "?v=1") == 0,
-		  "%s, %s", asked->urls[0], asked->queries[0]);
-	CHECK(newer != asked && strcmp(newer->urls[0], "http://x") == 0 && strcmp(newer->queries[0], "?v=2") == 0,
+	CHECK(query != a && strcmp(query->urls[0], "http://x") == 0 && strcmp(query->queries[0], "?v=1") == 0,
+		  "%s, %s", query->urls[0], query->queries[0]);
+	CHECK(newer != query && strcmp(newer->urls[0], "http://x") == 0 && strcmp(newer->queries[0], "?v=2") == 0,
 		  "%s, %s", newer->urls[0], newer->queries[0]);
 	/* more than the cache holds: options in use stay valid */
 	for (int i = 0; i < 1000; i++)
@@ -487,7 +487,7 @@ test_remembered(void)
 	roptions_unref(same);
 	roptions_unref(other);
 	roptions_unref(changed);
-	roptions_unref(asked);
+	roptions_unref(query);
 	roptions_unref(newer);
 	CHECK(moved->refs == 1, "the last reference is ours");
 	roptions_unref(moved);

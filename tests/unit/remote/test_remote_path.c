@@ -93,7 +93,7 @@ static void
 test_generate(void)
 {
 	Dispatcher *l = start();
-	Client	   *c = net_ask(l, &(Want) {0});
+	Client	   *c = net_req(l, &(Want) {0});
 	char		want[64];
 
 	net_run(l, &http, 1000000);
@@ -102,22 +102,22 @@ test_generate(void)
 		  "%s %s", c->text, c->message);
 	CHECK(c->accepted == 1 && c->tries == 1 && c->e2e_us == 10000, "%lld", (long long) c->e2e_us);
 	CHECK(strcmp(http.url, "https://a.example/v1/completions") == 0 && !http.get, "%s", http.url);
-	c = net_ask(l, &(Want) {.stream = true});
+	c = net_req(l, &(Want) {.stream = true});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && c->texts >= 3 && strcmp(c->reason, "length") == 0, "%d %s %s", c->texts, c->reason,
 		  c->message);
 	/* a call that was cut is retried, if a retry is harmless */
 	what = NET_CUT_BODY;
-	c = net_ask(l, &(Want) {.seed = true});
+	c = net_req(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->accepted == 1, "%s", c->message);
 	what = NET_CUT_BODY;
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->charged == 1 && strcmp(c->sqlstate, "08006") == 0, "%s",
 		  c->message);
 	what = NET_EMPTY;
-	c = net_ask(l, &(Want) {0});
+	c = net_req(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && strcmp(c->sqlstate, "08P01") == 0 && c->tries == 1, "%s", c->message);
 	net_stop(l);
@@ -139,7 +139,7 @@ test_errors(void)
 		Client	   *c;
 
 		status = cases[i].status;
-		c = net_ask(l, &(Want) {.secret = "hunter2hunter2"});
+		c = net_req(l, &(Want) {.secret = "hunter2hunter2"});
 		net_run(l, &http, 10000000);
 		CHECK(!c->done && strcmp(c->sqlstate, cases[i].sqlstate) == 0 && c->tries == 1, "%d: %s %s",
 			  cases[i].status, c->sqlstate, c->message);
@@ -157,7 +157,7 @@ test_embeddings(void)
 	Client	   *c[100];
 
 	for (int i = 0; i < 100; i++)
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(http.made == 2, "100 in two calls: %d", http.made);
 	for (int i = 0; i < 100; i++)
@@ -167,7 +167,7 @@ test_embeddings(void)
 	for (int i = 0; i < 20; i++)
 	{
 		w.prompt = i == 13 ? "evil" : "";
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 	}
 	bad_input = "evil";
 	net_run(l, &http, 1000000);
@@ -179,7 +179,7 @@ test_embeddings(void)
 	/* a row is missing: no request gets another one's */
 	bad_rows = 1;
 	for (int i = 0; i < 5; i++)
-		c[i] = net_ask(l, &w);
+		c[i] = net_req(l, &w);
 	net_run(l, &http, 100000000);
 	for (int i = 0; i < 5; i++)
 		CHECK(!c[i]->done && (strcmp(c[i]->sqlstate, "08P01") == 0 || strcmp(c[i]->sqlstate, "57P03") == 0) &&
@@ -193,20 +193,20 @@ static void
 test_models(void)
 {
 	Dispatcher *l = start();
-	Client	   *c = net_ask(l, &(Want) {.kind = WK_MODEL_CHECK});
+	Client	   *c = net_req(l, &(Want) {.kind = WK_MODEL_CHECK});
 
 	net_run(l, &http, 1000000);
 	CHECK(c->done && http.get && strcmp(http.url, "https://a.example/v1/models") == 0, "%s %s", http.url,
 		  c->message);
-	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
+	c = net_req(l, &(Want) {.kind = WK_MODEL_LOAD});
 	net_run(l, &http, 1000000);
 	CHECK(c->done, "%s", c->message);
-	c = net_ask(l, &(Want) {.kind = WK_MODEL_CHECK,.model = "other"});
+	c = net_req(l, &(Want) {.kind = WK_MODEL_CHECK,.model = "other"});
 	net_run(l, &http, 1000000);
 	CHECK(c->finals == 1, "%s", c->message);
-	c = net_ask(l, &(Want) {.kind = WK_MODEL_FORGET});
+	c = net_req(l, &(Want) {.kind = WK_MODEL_FORGET});
 	CHECK(c->finals == 1 && c->done && c->request == NULL, "%s", c->message);
-	c = net_ask(l, &(Want) {.kind = WK_GRAMMAR});
+	c = net_req(l, &(Want) {.kind = WK_GRAMMAR});
 	net_run(l, &http, 1000000);
 	CHECK(c->finals == 1 && !c->done, "no endpoint does that");
 	net_stop(l);
@@ -229,7 +229,7 @@ test_beside(void)
 	dispatcher_settings(l, &both);
 	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
 	{
-		net_ask(l, &(Want) {.url = urls[i][0],.kind = WK_TOKENIZE,
+		net_req(l, &(Want) {.url = urls[i][0],.kind = WK_TOKENIZE,
 							.options = "{\"dialect\": \"vllm\", \"tokenize_path\": \"/b.example/x\"}"});
 		net_run(l, &http, 1000000);
 		CHECK(strcmp(http.url, urls[i][1]) == 0, "%s", http.url);

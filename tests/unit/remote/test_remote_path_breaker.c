@@ -30,10 +30,10 @@ test_run(void)
 	uint64_t	other = paths_key("/completions", 0);
 
 	CHECK(k != other && other != paths_key("/completions", 9), "keys");
-	fail(&p, k, PICK_RUN - 1);
+	fail(&p, k, LB_RUN - 1);
 	CHECK(paths_open_us(&p, k) == 0 && paths_error(&p, k, now) == NULL, "not yet");
 	paths_end(&p, k, NULL, now, now);
-	fail(&p, k, PICK_RUN - 1);
+	fail(&p, k, LB_RUN - 1);
 	CHECK(paths_open_us(&p, k) <= now, "in a row");
 	fail(&p, k, 1);
 	CHECK(paths_open_us(&p, k) == now + 1000000, "a second");
@@ -56,7 +56,7 @@ test_run(void)
 	}
 	paths_end(&p, k, NULL, now, now);
 	CHECK(paths_open_us(&p, k) == 0, "it works");
-	fail(&p, k, PICK_RUN);
+	fail(&p, k, LB_RUN);
 	CHECK(paths_open_us(&p, k) == now + 1000000, "begins anew");
 }
 
@@ -70,7 +70,7 @@ test_many(void)
 		char		path[20];
 
 		snprintf(path, sizeof(path), "/p%d", i);
-		fail(&p, paths_key(path, 1), PICK_RUN);
+		fail(&p, paths_key(path, 1), LB_RUN);
 		CHECK(paths_open_us(&p, paths_key(path, 1)) > now, "%s", path);
 		if (i >= PATHS_MOST)
 		{

@@ -666,12 +666,12 @@ test_cancel(void)
 
 	for (int i = 0; i < 2; i++)
 	{
-		int			asked = atomic_load(&ep.requests);
+		int			n_requests = atomic_load(&ep.requests);
 		int			aborted = atomic_load(&ep.aborted);
 		int64_t		began;
 		Talk	   *t = generate(prompts[i], i == 1);
 
-		for (int k = 0; k < 2000 && atomic_load(&ep.requests) == asked; k++)
+		for (int k = 0; k < 2000 && atomic_load(&ep.requests) == n_requests; k++)
 		{
 			talk_pump(t);
 			peer_wait(&P, 1);
@@ -696,7 +696,7 @@ test_faults(void)
 	Talk	   *t;
 	int64_t		began = clock_us();
 	const char *r;
-	int			asked;
+	int			n_requests;
 
 	CHECK(fails(generate_at(ep.port, "hang", false, 300), "57014"), "a deadline");
 	CHECK(clock_us() - began > 290000 && clock_us() - began < 900000, "... when it is: %d ms",
@@ -704,10 +704,10 @@ test_faults(void)
 	CHECK(fails(generate("garbage", false), "08P01"), "garbage");
 	/* on a reused connection, on which libcurl by itself would retry */
 	CHECK(strcmp(text(generate("hello", false)), "<hello>") == 0, "a connection");
-	asked = atomic_load(&ep.requests);
+	n_requests = atomic_load(&ep.requests);
 	CHECK(fails(generate("die", false), "08006"), "an endpoint that hangs up");
-	CHECK(atomic_load(&ep.requests) == asked + 1, "what may be charged is asked once: %d",
-		  atomic_load(&ep.requests) - asked);
+	CHECK(atomic_load(&ep.requests) == n_requests + 1, "what may be charged is asked once: %d",
+		  atomic_load(&ep.requests) - n_requests);
 	CHECK(fails(generate_at(closed_port, "hello", false, 20000), "08006"), "nobody there");
 	atomic_store(&ep.throttle, 1);
 	t = generate("again", false);
@@ -721,17 +721,17 @@ test_faults(void)
 static void
 test_hosts(void)
 {
-	int			asked;
+	int			n_requests;
 
-	peer_tell(&P, "config allowed_hosts=other.example\n");
+	peer_send(&P, "config allowed_hosts=other.example\n");
 	usleep(200000);
-	asked = atomic_load(&ep.requests);
+	n_requests = atomic_load(&ep.requests);
 	CHECK(fails(generate("hello", false), "42501"), "a host that is not allowed any more");
-	CHECK(atomic_load(&ep.requests) == asked, "is not asked");
-	peer_tell(&P, "config allowed_hosts=http://127.0.0.1\n");
+	CHECK(atomic_load(&ep.requests) == n_requests, "is not asked");
+	peer_send(&P, "config allowed_hosts=http://127.0.0.1\n");
 	usleep(200000);
 	CHECK(strcmp(text(generate("hello", false)), "<hello>") == 0, "allowed again");
-	peer_tell(&P, "config allowed_hosts=http://\nconfig nonsense\nrubbish\n");
+	peer_send(&P, "config allowed_hosts=http://\nconfig nonsense\nrubbish\n");
 	usleep(200000);
 	CHECK(strcmp(text(generate("hello", false)), "<hello>") == 0, "what can't be read changes nothing");
 	whole("hosts");

@@ -126,37 +126,37 @@ test_said(void)
 	HttpResult	h = said(200, -1, -1, -1, -1, -1);
 
 	rate_init(&r, 0, 0);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 100, 50, now) == now, "nothing was said");
 	h = said(429, 5000, -1, -1, -1, -1);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 1, 0, now) == now + 5000000, "Retry-After");
 	h = said(429, 1000, -1, -1, -1, -1);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 1, 0, now) == now + 5000000, "the longer one holds");
 	CHECK(rate_said_us(&r, 1, 0, now + 5000000) == now + 5000000, "until then");
 	rate_init(&r, 0, 0);
 	h = said(200, 5000, -1, -1, -1, -1);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 1, 0, now) == now, "of an answer it means nothing");
 	h = said(200, -1, 3, 2000, -1, -1);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 1, 2, now) == now, "one more");
 	CHECK(rate_said_us(&r, 1, 3, now) == INT64_MAX, "not before one has ended");
 	CHECK(rate_said_us(&r, 1, 3, now + 2000000) == now + 2000000, "then it is over");
 	h = said(200, -1, 0, 2000, -1, -1);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 1, 0, now) == now + 2000000, "none");
 	h = said(200, -1, 0, -1, -1, -1);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 1, 0, now) == now + 1000000, "none, and not until when: a second");
 	h = said(200, -1, 0, INT64_MAX, -1, -1);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 1, 0, now) > now && rate_said_us(&r, 1, 0, now) < now + INT64_C(90000000000),
 		  "nonsense");
 	rate_init(&r, 0, 0);
 	h = said(200, -1, -1, -1, 100, 3000);
-	rate_told(&r, &h, now);
+	rate_reported(&r, &h, now);
 	CHECK(rate_said_us(&r, 100, 0, now) == now && rate_said_us(&r, 101, 0, now) == now + 3000000, "tokens");
 	rate_begin(&r, 60, now);
 	CHECK(rate_said_us(&r, 40, 1, now) == now && rate_said_us(&r, 41, 1, now) == INT64_MAX,

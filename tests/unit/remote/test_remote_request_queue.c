@@ -12,7 +12,7 @@
 
 typedef struct Row
 {
-	GatherItem	item;			/* first member */
+	QueueItem	item;			/* first member */
 	int			kind;			/* requests of one kind may be coalesced */
 	int			number;
 	bool		waits;
@@ -28,7 +28,7 @@ rnd(int n)
 }
 
 static bool
-same(const GatherItem *a, const GatherItem *b)
+same(const QueueItem *a, const QueueItem *b)
 {
 	return ((const Row *) a)->kind == ((const Row *) b)->kind;
 }
@@ -36,7 +36,7 @@ same(const GatherItem *a, const GatherItem *b)
 static Row
 row(int login, int priority, int kind)
 {
-	return (Row) {.item = {.login = (uint32_t) login,.priority = priority,.gathers = kind > 0},.kind = kind};
+	return (Row) {.item = {.login = (uint32_t) login,.priority = priority,.can_join = kind > 0},.kind = kind};
 }
 
 static void
@@ -47,7 +47,7 @@ test_order(void)
 						row(4, 7, 0), row(2, 0, 0)};
 	static const int want[] = {6, 4, 0, 3, 1, 7, 2, 5};
 	int64_t		when;
-	GatherItem *v[8];
+	QueueItem *v[8];
 
 	r[5].item.background = true;
 	r[6].item.first = true;
@@ -68,7 +68,7 @@ test_waits(void)
 	RequestQueue *g = rqueue_new(same, 3);
 	Row			r[5] = {row(1, 0, 1), row(2, 0, 1), row(3, 0, 2), row(4, 0, 0), row(1, 0, 1)};
 	int64_t		when;
-	GatherItem *v[3];
+	QueueItem *v[3];
 
 	for (int i = 0; i < 5; i++)
 		r[i].item.since_us = 1000 + 100 * i;
@@ -95,7 +95,7 @@ test_waits(void)
 static int	n_each;
 
 static void
-each(void *ctx, GatherItem *it)
+each(void *ctx, QueueItem *it)
 {
 	n_each++;
 	if (rnd(3) == 0)
@@ -124,10 +124,10 @@ test_random(void)
 {
 	RequestQueue *g = rqueue_new(same, MOST);
 	Row		   *r = mem_zalloc(N_ROWS * sizeof(*r));
-	GatherItem *v[MOST];
+	QueueItem *v[MOST];
 	int			number = 0,
 				waiting = 0,
-				gathered = 0;
+				coalesced = 0;
 
 	for (int step = 0; step < 200000; step++)
 	{
@@ -176,7 +176,7 @@ test_random(void)
 				y->waits = false;
 			}
 			waiting -= n;
-			gathered += n > 1;
+			coalesced += n > 1;
 			for (int i = 0; i < N_ROWS && n > 0; i++)
 			{
 				if (!r[i].waits)
@@ -191,7 +191,7 @@ test_random(void)
 		}
 		CHECK(rqueue_count(g) == waiting, "%d, not %d", rqueue_count(g), waiting);
 	}
-	CHECK(gathered > 1000, "%d", gathered);
+	CHECK(coalesced > 1000, "%d", coalesced);
 	while (rqueue_take(g, true, 0, v, &(int64_t) {0}) > 0)
 		;
 	rqueue_free(g);
@@ -204,7 +204,7 @@ test_fair(void)
 {
 	RequestQueue *g = rqueue_new(same, 4);
 	Row		   *r = mem_zalloc(1010 * sizeof(*r));
-	GatherItem *v[4];
+	QueueItem *v[4];
 	int64_t		when;
 	int			of_2 = 0;
 
@@ -231,7 +231,7 @@ test_weights(void)
 {
 	RequestQueue *g = rqueue_new(same, 4);
 	Row		   *r = mem_zalloc(3000 * sizeof(*r));
-	GatherItem *v[4];
+	QueueItem *v[4];
 	int64_t		when;
 	int			of[4] = {0};
 

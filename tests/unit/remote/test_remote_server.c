@@ -42,7 +42,7 @@ struct Dispatcher
 
 static struct
 {
-	int			taken, cancelled, settings, turns, http_turns;
+	int			taken, cancelled, settings, turns, http_polls;
 	int			untimely;		/* polls at another time than requested */
 	int			ended;			/* final frames emitted */
 	size_t		most_backlog;
@@ -66,12 +66,12 @@ http_fd(const Http *h)
 }
 
 int64_t
-http_turn(Http *h)
+http_poll(Http *h)
 {
 	uint64_t	n;
 
 	(void) h;
-	seen.http_turns++;
+	seen.http_polls++;
 	return read(http_event, &n, sizeof(n)) > 0 ? 0 : INT64_MAX;
 }
 
@@ -101,7 +101,7 @@ dispatcher_settings(Dispatcher *l, const RSettings *set)
 }
 
 static void
-unlink_ask(Dispatcher *l, PendingRequest *a)
+unlink_request(Dispatcher *l, PendingRequest *a)
 {
 	PendingRequest **pp = &l->requests;
 
@@ -178,7 +178,7 @@ dispatcher_cancel(Dispatcher *l, PendingRequest *a)
 	seen.cancelled++;
 	seen.cancel_us = clock_us();
 	seen.cancelled_in_sink |= seen.in_sink;
-	unlink_ask(l, a);
+	unlink_request(l, a);
 }
 
 static bool
@@ -195,11 +195,11 @@ is_there(const Dispatcher *l, const PendingRequest *a)
 static bool
 step_stream(Dispatcher *l, PendingRequest *a)
 {
-	size_t		behind = l->sink->backlog(a->owner);
+	size_t		queued = l->sink->backlog(a->owner);
 
-	if (behind > seen.most_backlog)
-		seen.most_backlog = behind;
-	if (behind > ENOUGH)
+	if (queued > seen.most_backlog)
+		seen.most_backlog = queued;
+	if (queued > ENOUGH)
 		return false;
 	if (a->sent == 0)
 		emit(l, a->owner, WF_ACCEPTED, 0, 0, false);
@@ -211,7 +211,7 @@ step_stream(Dispatcher *l, PendingRequest *a)
 	if (a->sent < a->n)
 		return true;
 	emit(l, a->owner, WF_DONE, 0, 0, true);
-	unlink_ask(l, a);
+	unlink_request(l, a);
 	return true;
 }
 
@@ -231,7 +231,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 		{
 			emit(l, a->owner, WF_ACCEPTED, 0, 0, false);
 			emit(l, a->owner, WF_DONE, (size_t) a->n, 'l', true);
-			unlink_ask(l, a);
+			unlink_request(l, a);
 			any = true;
 		}
 		else if (strcmp(a->verb, "stream") == 0)
@@ -346,7 +346,7 @@ request(const char *prompt, size_t padding)
 static void
 move(Talk *t)
 {
-	remote_server_turn(D, 1000);
+	remote_server_poll(D, 1000);
 	if (t != NULL)
 		talk_pump(t);
 	peer_poll(&P);
@@ -544,7 +544,7 @@ test_stream(void)
 	CHECK(next_frame(t, &f) && f.kind == WF_ACCEPTED, "accepted");
 	/* the backend reads nothing for a while */
 	for (int i = 0; i < 100; i++)
-		remote_server_turn(D, 1000);
+		remote_server_poll(D, 1000);
 	CHECK(seen.most_backlog > ENOUGH && seen.most_backlog < ENOUGH + 2000,
 		  "the line hears that nobody reads: %zu", seen.most_backlog);
 	while (next_frame(t, &f) && !f.final)
@@ -595,14 +595,14 @@ test_cancel(void)
 	talk_free(t);
 	t = request("stream 1000", 0);
 	for (int i = 0; i < 50; i++)
-		remote_server_turn(D, 1000);
+		remote_server_poll(D, 1000);
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 2, "in a stream");
 	talk_free(t);
 	t = request("now 100000", 0);
 	for (int i = 0; i < 5; i++)
-		remote_server_turn(D, 1000);
+		remote_server_poll(D, 1000);
 	CHECK(!talk_over(t), "not all of the answer has room");
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
@@ -674,10 +674,10 @@ test_corrupt(void)
 static void
 test_control(void)
 {
-	peer_tell(&P, "config max_connections=9\nconfig max_connections=no\n");
+	peer_send(&P, "config max_connections=9\nconfig max_connections=no\n");
 	WAIT_FOR(seen.settings > 0, NULL);
 	for (int i = 0; i < 10; i++)
-		remote_server_turn(D, 1000);
+		remote_server_poll(D, 1000);
 	CHECK(seen.settings == 1 && the_line->set->max_connections == 9, "the line is told of good ones: %d",
 		  seen.settings);
 }
@@ -695,18 +695,18 @@ test_idle(void)
 
 	while (clock_us() - began < 2500000)
 	{
-		remote_server_turn(D, INT64_MAX);
+		remote_server_poll(D, INT64_MAX);
 		beat = atomic_load(&P.h->heartbeat_us);
 		CHECK(clock_us() - beat < 500000, "it is just now that it beat");
 		turns++;
 	}
 	CHECK(turns >= 2 && turns <= 12, "in 2.5 s %d turns", turns);
 	CHECK(atomic_load(&P.h->step_counter) > step && atomic_load(&P.h->busy) == 0, "steps are made");
-	http = seen.http_turns;
+	http = seen.http_polls;
 	CHECK(write(http_event, &one, sizeof(one)) == sizeof(one), "an endpoint answers");
 	began = clock_us();
-	remote_server_turn(D, INT64_MAX);
-	CHECK(seen.http_turns == http + 1 && clock_us() - began < 500000, "and is heard at once");
+	remote_server_poll(D, INT64_MAX);
+	CHECK(seen.http_polls == http + 1 && clock_us() - began < 500000, "and is heard at once");
 }
 
 /* ---- the doorbell ---- */
@@ -717,14 +717,14 @@ static void *
 desk_main(void *arg)
 {
 	(void) arg;
-	while (!atomic_load(&halt) && remote_server_turn(D, INT64_MAX))
+	while (!atomic_load(&halt) && remote_server_poll(D, INT64_MAX))
 		;
 	return NULL;
 }
 
 /* Wait for the final frame. */
 static bool
-hear_out(Talk *t)
+receive_all_of(Talk *t)
 {
 	int64_t		end = clock_us() + 5000000;
 	Frame		f;
@@ -761,8 +761,8 @@ test_bell(void)
 		while (clock_us() < began + i % 150)
 			;
 		u = request("now 1", 0);
-		good += hear_out(t);
-		good += hear_out(u);
+		good += receive_all_of(t);
+		good += receive_all_of(u);
 		if (clock_us() - began > worst)
 			worst = clock_us() - began;
 	}
@@ -793,8 +793,8 @@ main(void)
 	RUN(test_bell());
 	whole("everything");
 	CHECK(seen.turns > 0 && seen.untimely == 0, "the line is told the time");
-	peer_tell(&P, CONTROL_STOP "\n");
-	CHECK(!remote_server_turn(D, 1000000), "stop");
+	peer_send(&P, CONTROL_STOP "\n");
+	CHECK(!remote_server_poll(D, 1000000), "stop");
 	close_desk();
 
 	/* the supervisor ends while requests are running */
@@ -805,7 +805,7 @@ main(void)
 
 		WAIT_FOR(dispatcher_live(the_line) == 1, t);
 		shutdown(P.ctl, SHUT_RDWR);
-		CHECK(!remote_server_turn(D, 1000000), "the end of its supervisor is its own");
+		CHECK(!remote_server_poll(D, 1000000), "the end of its supervisor is its own");
 		talk_free(t);
 		talk_free(u);
 	}

@@ -52,7 +52,7 @@ static int	illness;			/* percentage of calls that go wrong */
 static bool evil_allowed;
 static int64_t minute[240];		/* times of calls of m3 */
 static int	n_minute;
-static int	n_done, n_failed, n_cancelled, n_late, n_gathered, n_checked;
+static int	n_done, n_failed, n_cancelled, n_late, n_joined, n_checked;
 
 static uint8_t roles[MOST_CLIENTS];
 
@@ -98,7 +98,7 @@ check_check(const HttpRequest *r)
 }
 
 static bool
-has_told_all(const HttpCall *c)
+has_sent_all(const HttpCall *c)
 {
 	return c->stream && c->step >= c->plan.chunks + 2;
 }
@@ -117,11 +117,11 @@ check_begin(const HttpRequest *r)
 		if (strncmp(c->url, r->url, base) == 0)
 		{
 			CHECK(!net_is_check(c->url) || m->mixed, "\"%s\" is down", r->url);
-			n += !net_is_check(c->url) && !has_told_all(c);
+			n += !net_is_check(c->url) && !has_sent_all(c);
 		}
 	CHECK(n <= m->most, "%d calls at once for %s", n, m->name);
 	CHECK(client_waits(body), "nobody waits for \"%s\"", body);
-	n_gathered += strchr(body, '\n') != NULL;
+	n_joined += strchr(body, '\n') != NULL;
 	mem_free(body);
 	CHECK(r->deadline_us <= net_now + 20000000, "its timeout");
 	if (m->per_minute > 0)
@@ -205,7 +205,7 @@ check_end(const Client *c, const Model *m, WireKind kind)
 }
 
 static WireKind kinds[MOST_CLIENTS];
-static uint8_t asked_for[MOST_CLIENTS];
+static uint8_t requested[MOST_CLIENTS];
 
 static void
 arrive(Dispatcher *l)
@@ -236,8 +236,8 @@ arrive(Dispatcher *l)
 	if (rnd(3) == 0)
 		w.deadline_us = net_now + (rnd(5) == 0 ? rnd(20000) : rnd(8000000));
 	kinds[n_clients] = w.kind;
-	asked_for[n_clients] = (uint8_t) i;
-	net_ask(l, &w);
+	requested[n_clients] = (uint8_t) i;
+	net_req(l, &w);
 }
 
 static void
@@ -293,7 +293,7 @@ check_under_way(void)
 	int			n = 0;
 
 	for (const HttpCall *c = http.calls; c != NULL; c = c->next)
-		CHECK(net_is_check(c->url) || client_waits(c->body) || has_told_all(c), "nobody waits for \"%s\"",
+		CHECK(net_is_check(c->url) || client_waits(c->body) || has_sent_all(c), "nobody waits for \"%s\"",
 			  c->body);
 	for (int i = n_clients - 1; i >= 0 && i > n_clients - 1000; i--)
 		n += roles[i] == 3 && clients[i]->under_way > 0 && clients[i]->finals == 0 && !clients[i]->cancelled;
@@ -315,8 +315,8 @@ check_rest(Dispatcher *l)
 		  "%lld, %lld, %lld of %d", (long long) s.fig.finished, (long long) s.fig.failed,
 		  (long long) s.fig.cancelled, n_clients);
 	for (const RModel *m = l->models; m != NULL; m = m->next)
-		for (int i = 0; i < m->pick.n; i++)
-			CHECK(m->u[i].rate.tokens_in_flight == 0 && !m->pick.u[i].probing && !m->pick.u[i].checking, "%s",
+		for (int i = 0; i < m->lb.n; i++)
+			CHECK(m->u[i].rate.tokens_in_flight == 0 && !m->lb.u[i].probing && !m->lb.u[i].checking, "%s",
 				  m->name);
 	CHECK(l->n_calls == 0 && l->touched == NULL && l->drains == NULL, "nothing is left");
 }
@@ -364,7 +364,7 @@ world(uint64_t from, int events)
 	net_run(l, &http, INT64_C(7200000000));
 	CHECK(dispatcher_live(l) == 0 && http.n == 0, "%d asks, %d calls are left", dispatcher_live(l), http.n);
 	for (int i = 0; i < n_clients; i++)
-		check_end(clients[i], &models[asked_for[i]], kinds[i]);
+		check_end(clients[i], &models[requested[i]], kinds[i]);
 	check_rest(l);
 	net_stop(l);
 }
@@ -410,7 +410,7 @@ main(int argc, char **argv)
 	}
 	for (int i = 0; i < 10; i++)
 		RUN(world_ends(first + (uint64_t) i));
-	CHECK(n_failed > 100 && n_cancelled > 100 && n_late > 100 && n_gathered > 100 && n_checked > 100,
-		  "all of it has happened: %d, %d, %d, %d, %d", n_failed, n_cancelled, n_late, n_gathered, n_checked);
+	CHECK(n_failed > 100 && n_cancelled > 100 && n_late > 100 && n_joined > 100 && n_checked > 100,
+		  "all of it has happened: %d, %d, %d, %d, %d", n_failed, n_cancelled, n_late, n_joined, n_checked);
 	return check_done("test_remote_sim");
 }

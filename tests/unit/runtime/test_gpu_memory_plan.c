@@ -21,7 +21,7 @@ typedef struct Fake
 				work,
 				step;
 	int			order;			/* stages so far */
-	int			asked;			/* for the KV cache */
+	int			requested;		/* for the KV cache */
 	bool		broken;			/* the step fails for another reason */
 	uint64_t	returned;		/* freed by another process during the step */
 } Fake;
@@ -81,7 +81,7 @@ alloc_kv(void *ctx, uint64_t n)
 {
 	Fake	   *f = ctx;
 
-	f->asked++;
+	f->requested++;
 	if (n > f->total - f->used || (f->piece > 0 && n > f->piece))
 		return NULL;
 	f->used += n;
@@ -128,7 +128,7 @@ test_utilization(void)
 	{
 		Fake		f = fake();
 		GpuLoad		l = load_of(&f);
-		GpuAsk		a = {.utilization = parts[i], .block_bytes = 3 * MB};
+		GpuRequest	a = {.utilization = parts[i], .block_bytes = 3 * MB};
 		GpuMem		m;
 		Err			e;
 		uint64_t	most = (uint64_t) ((double) f.total * parts[i]);
@@ -141,7 +141,7 @@ test_utilization(void)
 			  "what each stage took");
 		CHECK(gpumem_take(&l, &m, &a, &e), "at %g", parts[i]);
 		CHECK(m.kv == kv / (3 * MB) * (3 * MB), "at %g: %llu", parts[i], (unsigned long long) m.kv);
-		CHECK(m.kv_area == &area && f.asked == 1, "taken once");
+		CHECK(m.kv_area == &area && f.requested == 1, "taken once");
 		CHECK(f.used <= most && most - f.used < 3 * MB, "the device is filled so far and no further");
 	}
 }
@@ -152,7 +152,7 @@ test_one_by_one(void)
 {
 	Fake		f = fake();
 	GpuLoad		l = load_of(&f);
-	GpuAsk		a = {.utilization = 0.2, .block_bytes = MB};
+	GpuRequest	a = {.utilization = 0.2, .block_bytes = MB};
 	GpuMem		m = {0};
 	Err			e = {0};
 
@@ -171,7 +171,7 @@ test_second(void)
 {
 	Fake		f = fake();
 	GpuLoad		l = load_of(&f);
-	GpuAsk		a = {.utilization = 0.9, .kv_bytes = 20 * GB + 5, .block_bytes = 2 * MB};
+	GpuRequest	a = {.utilization = 0.9, .kv_bytes = 20 * GB + 5, .block_bytes = 2 * MB};
 	GpuMem		m;
 	Err			e;
 
@@ -190,7 +190,7 @@ test_sharers(void)
 {
 	Fake		f = fake();
 	GpuLoad		l = load_of(&f);
-	GpuAsk		a = {.utilization = 0.9, .block_bytes = 2 * MB, .sharers = 3};
+	GpuRequest	a = {.utilization = 0.9, .block_bytes = 2 * MB, .sharers = 3};
 	GpuMem		m;
 	uint64_t	kv;
 	uint64_t	all;
@@ -209,10 +209,10 @@ test_sharers(void)
 	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && kv == 4 * GB, "what is asked for is each one's");
 
 	/* two more ranks follow with the same need: 72 GB less 2 GB of others, less three times what one has */
-	a = (GpuAsk) {.utilization = 0.9, .block_bytes = 2 * MB, .behind = 2};
+	a = (GpuRequest) {.utilization = 0.9, .block_bytes = 2 * MB, .later = 2};
 	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && 3 * kv <= 70 * GB - 3 * (15 * GB + 612 * MB) &&
 		  70 * GB - 3 * (15 * GB + 612 * MB) - 3 * kv < 8 * MB, "%llu", (unsigned long long) kv);
-	a.behind = 4;
+	a.later = 4;
 	CHECK(!gpumem_budget(&l, &m, &a, &kv, &e) && e.cls == ERR_NOMEM, "no room for five");
 }
 
@@ -221,7 +221,7 @@ test_too_little(void)
 {
 	Fake		f = fake();
 	GpuLoad		l = load_of(&f);
-	GpuAsk		a = {.utilization = 0.2, .block_bytes = MB};
+	GpuRequest	a = {.utilization = 0.2, .block_bytes = MB};
 	GpuMem		m;
 	Err			e = {0};
 
@@ -232,7 +232,7 @@ test_too_little(void)
 		  has(e.detail, "before: 2.00 GB") &&
 		  has(e.detail, "weights: 15.00 GB; work space: 512.0 MB; a step of the greatest size: 100.0 MB."),
 		  "%s", e.detail);
-	CHECK(f.asked == 0, "nothing was tried");
+	CHECK(f.requested == 0, "nothing was tried");
 
 	/* to the byte: one block fits, and one byte less doesn't */
 	f = fake();
@@ -266,7 +266,7 @@ test_stages(void)
 	f = fake();
 	f.returned = GB;
 	CHECK(measure(&l, &m, &e) && m.taken[2] == 0, "not below zero");
-	CHECK(gpumem_take(&l, &m, &(GpuAsk) {.utilization = 0.5, .block_bytes = 1}, &e) && f.used == 40 * GB,
+	CHECK(gpumem_take(&l, &m, &(GpuRequest) {.utilization = 0.5, .block_bytes = 1}, &e) && f.used == 40 * GB,
 		  "%llu", (unsigned long long) f.used);
 }
 
@@ -275,7 +275,7 @@ test_pieces(void)
 {
 	Fake		f = fake();
 	GpuLoad		l = load_of(&f);
-	GpuAsk		a = {.utilization = 0.5, .block_bytes = 1000};
+	GpuRequest	a = {.utilization = 0.5, .block_bytes = 1000};
 	GpuMem		m;
 	Err			e = {0};
 	uint64_t	kv;
@@ -283,19 +283,19 @@ test_pieces(void)
 	/* two reductions by a 20th, until it fits in one piece */
 	CHECK(measure(&l, &m, &e) && gpumem_budget(&l, &m, &a, &kv, &e), "a budget");
 	f.piece = kv - kv / 20 - (kv - kv / 20) / 20;
-	CHECK(gpumem_take(&l, &m, &a, &e) && f.asked == 3, "at the third: %d", f.asked);
+	CHECK(gpumem_take(&l, &m, &a, &e) && f.requested == 3, "at the third: %d", f.requested);
 	CHECK(m.kv <= f.piece && f.piece - m.kv < 3000 && m.kv % 1000 == 0, "%llu", (unsigned long long) m.kv);
 	f = fake();
 	CHECK(measure(&l, &m, &e), "measured");
 	f.piece = kv / 2;
-	CHECK(!gpumem_take(&l, &m, &a, &e) && f.asked == 4, "three times less, no more: %d", f.asked);
+	CHECK(!gpumem_take(&l, &m, &a, &e) && f.requested == 4, "three times less, no more: %d", f.requested);
 	CHECK(e.cls == ERR_NOMEM && has(e.detail, "weights") && m.kv_area == NULL, "%s: %s", e.msg, e.detail);
 	/* an explicit request is granted or refused */
 	f = fake();
 	CHECK(measure(&l, &m, &e), "measured");
 	f.piece = GB;
 	a.kv_bytes = 2 * GB;
-	CHECK(!gpumem_take(&l, &m, &a, &e) && f.asked == 1 && e.cls == ERR_NOMEM, "once: %d", f.asked);
+	CHECK(!gpumem_take(&l, &m, &a, &e) && f.requested == 1 && e.cls == ERR_NOMEM, "once: %d", f.requested);
 	CHECK(has(e.msg, "2.00 GB") && has(e.hint, "kv_cache_memory_bytes") && !has(e.detail, "utilization"),
 		  "%s: %s", e.msg, e.hint);
 	a.kv_bytes = 999;

@@ -672,7 +672,7 @@ main(int argc, char **argv)
 		RUN(test_shared());
 		RUN(test_embeds());
 	}
-	peer_tell(&P, CONTROL_STOP "\n");
+	peer_send(&P, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(&P, 5000) == 0, "exit status");
 	peer_free(&P);
 	return write ? 0 : check_done("test_api");

@@ -16,7 +16,7 @@ put_text(WireOut *o, WireTag tag, const char *s)
 }
 
 static Talk *
-ask(WireKind kind, const char *model, const char *path, int pin, const char *prompt)
+call(WireKind kind, const char *model, const char *path, int pin, const char *prompt)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -78,13 +78,13 @@ result(Talk *t)
 static const char *
 gen(const char *path, const char *prompt)
 {
-	return result(ask(WK_GENERATE, "m", path, -1, prompt));
+	return result(call(WK_GENERATE, "m", path, -1, prompt));
 }
 
 static const char *
 list(void)
 {
-	return result(ask(WK_LORA_LIST, NULL, NULL, -1, NULL));
+	return result(call(WK_LORA_LIST, NULL, NULL, -1, NULL));
 }
 
 static int
@@ -124,9 +124,9 @@ test_use(void)
 	IS(gen("/fake/one", "c"), "[one] C");
 	IS(gen("/fake/three", "c"), "[three] C");
 	CHECK(listed() == 2 && has("one") && has("three"), "%s", list());
-	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/two", -1, NULL)), "{\"rank\":8,\"alpha\":16");
+	BEGINS(result(call(WK_LORA_LOAD, "m", "/fake/two", -1, NULL)), "{\"rank\":8,\"alpha\":16");
 	CHECK(listed() == 2 && has("two") && has("three"), "%s", list());
-	BEGINS(result(ask(WK_LORA_CHECK, NULL, "/fake/rank:32", -1, NULL)), "{\"rank\":32,");
+	BEGINS(result(call(WK_LORA_CHECK, NULL, "/fake/rank:32", -1, NULL)), "{\"rank\":32,");
 	CHECK(listed() == 2, "a check leaves the cache as it is");
 }
 
@@ -134,37 +134,37 @@ static void
 test_errors(void)
 {
 	IS(gen("/fake/fail", "a"), "XX001|fake adapter failure");
-	IS(result(ask(WK_LORA_CHECK, NULL, "/fake/fail", -1, NULL)), "XX001|fake adapter failure");
+	IS(result(call(WK_LORA_CHECK, NULL, "/fake/fail", -1, NULL)), "XX001|fake adapter failure");
 	BEGINS(gen("/nowhere/x", "a"), "58030|");
 	BEGINS(gen("relative", "a"), "22023|");
 	BEGINS(gen("/fake/rank:128", "a"), "54000|the adapter's rank 128 is above max_lora_rank (64)");
-	BEGINS(result(ask(WK_GENERATE, "off", "/fake/one", -1, "a")), "0A000|model \"off\" takes no adapters");
-	BEGINS(result(ask(WK_GENERATE, "odd", "/fake/one", -1, "a")),
+	BEGINS(result(call(WK_GENERATE, "off", "/fake/one", -1, "a")), "0A000|model \"off\" takes no adapters");
+	BEGINS(result(call(WK_GENERATE, "odd", "/fake/one", -1, "a")),
 		   "22023|model option \"max_cpu_loras\" (3) must be at least max_loras (40)");
 }
 
 static void
 test_pin(void)
 {
-	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/one", 1, NULL)), "{\"rank\"");
+	BEGINS(result(call(WK_LORA_LOAD, "m", "/fake/one", 1, NULL)), "{\"rank\"");
 	IS(gen("/fake/four", "a"), "[four] A");
 	IS(gen("/fake/five", "a"), "[five] A");
 	CHECK(has("one") && has("five") && listed() == 2, "%s", list());
-	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/five", 1, NULL)), "{\"rank\"");
+	BEGINS(result(call(WK_LORA_LOAD, "m", "/fake/five", 1, NULL)), "{\"rank\"");
 	BEGINS(gen("/fake/four", "a"), "55000|adapter \"four\" can't be loaded");
-	IS(result(ask(WK_LORA_UNLOAD, "m", "/fake/five", -1, NULL)), "count 1");
-	IS(result(ask(WK_LORA_UNLOAD, "m", "/fake/five", -1, NULL)), "count 0");
-	IS(result(ask(WK_LORA_UNLOAD, "nobody", "/fake/five", -1, NULL)), "count 0");
+	IS(result(call(WK_LORA_UNLOAD, "m", "/fake/five", -1, NULL)), "count 1");
+	IS(result(call(WK_LORA_UNLOAD, "m", "/fake/five", -1, NULL)), "count 0");
+	IS(result(call(WK_LORA_UNLOAD, "nobody", "/fake/five", -1, NULL)), "count 0");
 	IS(gen("/fake/four", "a"), "[four] A");
-	BEGINS(result(ask(WK_LORA_LOAD, "m", "/fake/one", 0, NULL)), "{\"rank\"");
+	BEGINS(result(call(WK_LORA_LOAD, "m", "/fake/one", 0, NULL)), "{\"rank\"");
 }
 
 /* Both places are in use: the third adapter waits until one is free, others continue. */
 static void
 test_wait(void)
 {
-	Talk	   *a = ask(WK_GENERATE, "m", "/fake/a", -1, "x @delay:300");
-	Talk	   *b = ask(WK_GENERATE, "m", "/fake/b", -1, "x @hang");
+	Talk	   *a = call(WK_GENERATE, "m", "/fake/a", -1, "x @delay:300");
+	Talk	   *b = call(WK_GENERATE, "m", "/fake/b", -1, "x @hang");
 	Talk	   *c;
 	Talk	   *d;
 	Frame		f;
@@ -172,13 +172,13 @@ test_wait(void)
 
 	usleep(100000);
 	CHECK(has("a") && has("b"), "%s", list());
-	c = ask(WK_GENERATE, "m", "/fake/c", -1, "y");
-	d = ask(WK_GENERATE, "m", "/fake/d", -1, "z");
+	c = call(WK_GENERATE, "m", "/fake/c", -1, "y");
+	d = call(WK_GENERATE, "m", "/fake/d", -1, "z");
 	IS(gen(NULL, "base"), "BASE");
 	IS(gen("/fake/a", "also"), "[a] ALSO");
 	CHECK(!talk_wait(c, &f, 50), "nobody may load a third");
 	/* leaving, but still in use: it keeps its place */
-	IS(result(ask(WK_LORA_UNLOAD, "m", "/fake/b", -1, NULL)), "count 1");
+	IS(result(call(WK_LORA_UNLOAD, "m", "/fake/b", -1, NULL)), "count 1");
 	CHECK(strstr(list(), "leaving") != NULL, "%s", list());
 	talk_cancel(d);
 	talk_free(d);
@@ -207,15 +207,15 @@ test_starve(void)
 	/* two requests of each, alternating: when one ends the other has half of its time left */
 	for (int k = 0; k < 4; k++)
 	{
-		t[k] = ask(WK_GENERATE, "m", path[k], -1, "x @delay:80");
+		t[k] = call(WK_GENERATE, "m", path[k], -1, "x @delay:80");
 		if (k == 1)
 			usleep(40000);
 	}
-	c = ask(WK_GENERATE, "m", "/fake/c", -1, "y");
+	c = call(WK_GENERATE, "m", "/fake/c", -1, "y");
 	for (i = 0; i < 160 && !done; i++)
 	{
 		BEGINS(result(t[i % 4]), want[i % 4]);
-		t[i % 4] = ask(WK_GENERATE, "m", path[i % 4], -1, "x @delay:80");
+		t[i % 4] = call(WK_GENERATE, "m", path[i % 4], -1, "x @delay:80");
 		done = talk_wait(c, &f, 0) && (f.final || (talk_wait(c, &f, 0) && f.final));
 	}
 	CHECK(done, "adapter c has waited for %d requests", i);
@@ -238,7 +238,7 @@ test_slow(void)
 	int64_t		start = clock_us();
 
 	for (int i = 0; i < 3; i++)
-		t[i] = ask(WK_GENERATE, "m", "/fake/slow:400", -1, "x");
+		t[i] = call(WK_GENERATE, "m", "/fake/slow:400", -1, "x");
 	IS(gen(NULL, "base"), "BASE");
 	CHECK(clock_us() - start < 300000, "others wait");
 	for (int i = 0; i < 3; i++)
@@ -247,8 +247,8 @@ test_slow(void)
 	/* nor does a request whose adapter is in memory, while as many are loaded as there are threads */
 	IS(gen("/fake/one", "x"), "[one] X");
 	start = clock_us();
-	t[0] = ask(WK_LORA_CHECK, NULL, "/fake/slow:403", -1, NULL);
-	t[1] = ask(WK_LORA_CHECK, NULL, "/fake/slow:404", -1, NULL);
+	t[0] = call(WK_LORA_CHECK, NULL, "/fake/slow:403", -1, NULL);
+	t[1] = call(WK_LORA_CHECK, NULL, "/fake/slow:404", -1, NULL);
 	usleep(50000);
 	IS(gen("/fake/one", "x"), "[one] X");
 	CHECK(clock_us() - start < 300000, "who has an adapter waits for others' loads: %lld ms",
@@ -256,14 +256,14 @@ test_slow(void)
 	BEGINS(result(t[0]), "{\"rank\":8");
 	BEGINS(result(t[1]), "{\"rank\":8");
 	/* cancelled while it is loaded */
-	t[0] = ask(WK_GENERATE, "m", "/fake/slow:401", -1, "x");
+	t[0] = call(WK_GENERATE, "m", "/fake/slow:401", -1, "x");
 	usleep(50000);
 	talk_cancel(t[0]);
 	talk_free(t[0]);
 	/* the model is unloaded while an adapter is loaded */
-	t[1] = ask(WK_GENERATE, "m", "/fake/slow:402", -1, "x");
+	t[1] = call(WK_GENERATE, "m", "/fake/slow:402", -1, "x");
 	usleep(50000);
-	result(ask(WK_MODEL_UNLOAD, "m", NULL, -1, NULL));
+	result(call(WK_MODEL_UNLOAD, "m", NULL, -1, NULL));
 	BEGINS(result(t[1]), "55000|");
 	IS(gen("/fake/one", "back"), "[one] BACK");
 	IS(gen(NULL, "back"), "BACK");
@@ -304,9 +304,9 @@ test_change(void)
 	 * pinned ones are pinned again, even if there is no free place at once: both are in use, one by the
 	 * old version
 	 */
-	BEGINS(result(ask(WK_LORA_LOAD, "m", dir, 1, NULL)), "{\"rank\"");
-	old = ask(WK_GENERATE, "m", dir, -1, "a @delay:300");
-	other = ask(WK_GENERATE, "m", "/fake/other", -1, "a @delay:300");
+	BEGINS(result(call(WK_LORA_LOAD, "m", dir, 1, NULL)), "{\"rank\"");
+	old = call(WK_GENERATE, "m", dir, -1, "a @delay:300");
+	other = call(WK_GENERATE, "m", "/fake/other", -1, "a @delay:300");
 	usleep(100000);
 	f = fopen(file, "w");
 	fputs("{  }", f);
@@ -317,7 +317,7 @@ test_change(void)
 	id = strstr(list(), dir);
 	CHECK(id != NULL && strstr(id, "\"pinned\":true") != NULL &&
 		  strstr(id, "\"pinned\":true") < strchr(id, '}'), "%s", list());
-	result(ask(WK_LORA_UNLOAD, "m", dir, -1, NULL));
+	result(call(WK_LORA_UNLOAD, "m", dir, -1, NULL));
 	unlink(file);
 	rmdir(dir);
 	BEGINS(gen(dir, "a"), "58030|");
@@ -348,9 +348,9 @@ test_random(void)
 		}
 		snprintf(path, sizeof(path), "/fake/%sr%d", rand_r(&seed) % 8 == 0 ? "x/" : "",
 				 (int) (rand_r(&seed) % 5));
-		t[k] = ask(WK_GENERATE, "m", path, -1, rand_r(&seed) % 4 == 0 ? "x @delay:3" : "x");
+		t[k] = call(WK_GENERATE, "m", path, -1, rand_r(&seed) % 4 == 0 ? "x @delay:3" : "x");
 		if (i % 50 == 49)
-			result(ask(WK_LORA_UNLOAD, "m", path, -1, NULL));
+			result(call(WK_LORA_UNLOAD, "m", path, -1, NULL));
 	}
 	for (int k = 0; k < 24; k++)
 		if (t[k] != NULL)

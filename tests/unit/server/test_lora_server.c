@@ -22,7 +22,7 @@ put_text(WireOut *o, WireTag tag, const char *s)
 }
 
 static Talk *
-ask(WireKind kind, const char *lora, const char *prompt, int n)
+call(WireKind kind, const char *lora, const char *prompt, int n)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -112,8 +112,8 @@ test_mix(void)
 		{
 			int64_t		cached = -1;
 
-			alone[kind][i] = result(ask(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt,
-										1 + 2 * kind), &cached);
+			alone[kind][i] = result(call(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt,
+										 1 + 2 * kind), &cached);
 			CHECK(strlen(alone[kind][i]) > 40, "%s: %s", loras[i] != NULL ? loras[i] : "none",
 				  alone[kind][i]);
 			CHECK(kind > 0 || cached == 0, "%lld tokens of another adapter", (long long) cached);
@@ -129,8 +129,8 @@ test_mix(void)
 	for (int round = 0; round < 4; round++)
 		for (int kind = 0; kind < 3; kind++)
 			for (int i = 0; i < N_LORAS; i++)
-				t[kind][i][round] = ask(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt,
-										1 + 2 * kind);
+				t[kind][i][round] = call(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt,
+										 1 + 2 * kind);
 	for (int kind = 0; kind < 3; kind++)
 		for (int i = 0; i < N_LORAS; i++)
 			for (int round = 0; round < 4; round++)
@@ -149,11 +149,11 @@ test_mix(void)
 static void
 test_errors(void)
 {
-	char	   *r = result(ask(WK_GENERATE, "gpt2_conv1d", "x", 1), NULL);
+	char	   *r = result(call(WK_GENERATE, "gpt2_conv1d", "x", 1), NULL);
 
 	CHECK(strstr(r, "adds to module") != NULL, "%s", r);
 	free(r);
-	r = result(ask(WK_GENERATE, "no_such", "x", 1), NULL);
+	r = result(call(WK_GENERATE, "no_such", "x", 1), NULL);
 	CHECK(strstr(r, "adapter_config.json") != NULL, "%s", r);
 	free(r);
 }

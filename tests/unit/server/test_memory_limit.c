@@ -20,7 +20,7 @@ static char dir[] = "/tmp/test_room_XXXXXX";
 
 /* lora: NULL or the name of an adapter in dir */
 static Talk *
-ask_with(const char *model, const char *options, const char *lora, const char *prompt)
+call_with(const char *model, const char *options, const char *lora, const char *prompt)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -46,15 +46,15 @@ ask_with(const char *model, const char *options, const char *lora, const char *p
 }
 
 static Talk *
-ask(const char *model, const char *options, const char *prompt)
+run(const char *model, const char *options, const char *prompt)
 {
-	return ask_with(model, options, NULL, prompt);
+	return call_with(model, options, NULL, prompt);
 }
 
 static Talk *
-ask_lora(const char *model, const char *lora, const char *prompt)
+call_lora(const char *model, const char *lora, const char *prompt)
 {
-	return ask_with(model, SIZE, lora, prompt);
+	return call_with(model, SIZE, lora, prompt);
 }
 
 /* Send a command about a model that the engine knows. */
@@ -120,7 +120,7 @@ state_of(const char *model)
 static void
 set(const char *line)
 {
-	peer_tell(&P, line);
+	peer_send(&P, line);
 	usleep(50000);
 }
 
@@ -134,18 +134,18 @@ settle(void)
 static void
 test_least_recent(void)
 {
-	is(result(ask("a", SIZE, "one")), "ONE", "a");
-	is(result(ask("b", SIZE, "two")), "TWO", "b fits beside it");
+	is(result(run("a", SIZE, "one")), "ONE", "a");
+	is(result(run("b", SIZE, "two")), "TWO", "b fits beside it");
 	CHECK(state_of("a") == WM_READY && state_of("b") == WM_READY, "both are there");
-	is(result(ask("a", SIZE, "three")), "THREE", "a again");
+	is(result(run("a", SIZE, "three")), "THREE", "a again");
 	settle();
-	is(result(ask("c", SIZE, "four")), "FOUR", "c takes the room of b");
+	is(result(run("c", SIZE, "four")), "FOUR", "c takes the room of b");
 	CHECK(state_of("a") == WM_READY && state_of("b") == WM_UNLOADED && state_of("c") == WM_READY,
 		  "b was used longest ago: %u %u %u", state_of("a"), state_of("b"), state_of("c"));
 	settle();
-	is(result(ask("b", SIZE, "five")), "FIVE", "b takes that of a");
+	is(result(run("b", SIZE, "five")), "FIVE", "b takes that of a");
 	CHECK(state_of("a") == WM_UNLOADED && state_of("c") == WM_READY, "a was used longest ago");
-	starts(result(ask("giant", "{\"kv_cache_memory_bytes\": 300000000}", "x")),
+	starts(result(run("giant", "{\"kv_cache_memory_bytes\": 300000000}", "x")),
 		   "53200: not enough memory for model \"giant\" / It needs 286 MB; of 128 MB", "too large");
 	CHECK(state_of("b") == WM_READY && state_of("c") == WM_READY, "nobody had to go for that");
 }
@@ -158,20 +158,20 @@ test_busy(void)
 	Talk	   *a;
 
 	settle();
-	b = ask("b", SIZE, "@delay:1200 busy");
-	c = ask("c", SIZE, "@delay:700 busy");
+	b = run("b", SIZE, "@delay:1200 busy");
+	c = run("c", SIZE, "@delay:700 busy");
 	usleep(30000);
-	a = ask("a", SIZE, "patient");
+	a = run("a", SIZE, "patient");
 	is(result(a), "PATIENT", "a waits for the first that is idle");
 	CHECK(state_of("c") == WM_UNLOADED && state_of("b") == WM_READY, "c was");
 	starts(result(c), "@DELAY:700", "c is not disturbed");
 	starts(result(b), "@DELAY:1200", "nor b");
 
 	/* waiting requests may be cancelled */
-	b = ask("b", SIZE, "@delay:800 busy");
-	a = ask("a", SIZE, "@delay:800 busy");
+	b = run("b", SIZE, "@delay:800 busy");
+	a = run("a", SIZE, "@delay:800 busy");
 	usleep(30000);
-	c = ask("c", SIZE, "impatient");
+	c = run("c", SIZE, "impatient");
 	usleep(30000);
 	talk_cancel(c);
 	CHECK(talk_wait_closed(c, 3000), "cancelled");
@@ -192,18 +192,18 @@ test_lowered(void)
 
 	set("config memory_limit=300\n");
 	settle();
-	is(result(ask("a", SIZE, "one")), "ONE", "a");
-	is(result(ask("b", SIZE, "two")), "TWO", "b");
-	is(result(ask("c", SIZE, "three")), "THREE", "c");
+	is(result(run("a", SIZE, "one")), "ONE", "a");
+	is(result(run("b", SIZE, "two")), "TWO", "b");
+	is(result(run("c", SIZE, "three")), "THREE", "c");
 	settle();
-	is(result(ask("b", SIZE, "four")), "FOUR", "b again");
+	is(result(run("b", SIZE, "four")), "FOUR", "b again");
 	CHECK(state_of("a") == WM_READY && state_of("c") == WM_READY, "all three");
 	set("config memory_limit=128\n");
 	EVENTUALLY(state_of("a") == WM_UNLOADED);
 	usleep(700000);
 	CHECK(state_of("a") == WM_UNLOADED && state_of("b") == WM_READY && state_of("c") == WM_READY,
 		  "a was used longest ago: %u %u %u", state_of("a"), state_of("b"), state_of("c"));
-	t = ask("b", SIZE, "@delay:4000 busy");
+	t = run("b", SIZE, "@delay:4000 busy");
 	usleep(30000);
 	set("config memory_limit=50\n");
 	EVENTUALLY(state_of("c") == WM_UNLOADED);
@@ -213,7 +213,7 @@ test_lowered(void)
 	EVENTUALLY(state_of("b") == WM_UNLOADED);
 	CHECK(state_of("b") == WM_UNLOADED, "... until it is idle");
 	set("config memory_limit=128\n");
-	is(result(ask("b", SIZE, "five")), "FIVE", "there is room again");
+	is(result(run("b", SIZE, "five")), "FIVE", "there is room again");
 }
 
 static void
@@ -224,16 +224,16 @@ test_timeout(void)
 	const char *r;
 
 	set("config memory_timeout_ms=300\n");
-	a = ask("a", SIZE, "@delay:1500 busy");
-	b = ask("b", SIZE, "@delay:1500 busy");
+	a = run("a", SIZE, "@delay:1500 busy");
+	b = run("b", SIZE, "@delay:1500 busy");
 	usleep(30000);
-	r = result(ask("c", SIZE, "x"));
+	r = result(run("c", SIZE, "x"));
 	starts(r, "53200: not enough memory for model \"c\" / It needs 57 MB; of 128 MB (vllm.memory_limit) 114 "
 			  "MB are taken: ", "timeout");
 	CHECK(strstr(r, "\"a\" 57 MB (busy)") != NULL && strstr(r, "\"b\" 57 MB (busy)") != NULL, "%s", r);
 	starts(result(a), "@DELAY", "a");
 	starts(result(b), "@DELAY", "b");
-	is(result(ask("c", SIZE, "now")), "NOW", "another try");
+	is(result(run("c", SIZE, "now")), "NOW", "another try");
 	set("config memory_timeout_ms=20000\n");
 }
 
@@ -242,12 +242,12 @@ test_pinned(void)
 {
 	static const char pin[] = "{\"kv_cache_memory_bytes\": 60000000, \"keep_alive\": -1}";
 
-	is(result(ask("p", pin, "pinned")), "PINNED", "p");
-	is(result(ask("q", SIZE, "other")), "OTHER", "q");
-	is(result(ask("p", pin, "pinned")), "PINNED", "p");
-	is(result(ask("q", SIZE, "other")), "OTHER", "q");
+	is(result(run("p", pin, "pinned")), "PINNED", "p");
+	is(result(run("q", SIZE, "other")), "OTHER", "q");
+	is(result(run("p", pin, "pinned")), "PINNED", "p");
+	is(result(run("q", SIZE, "other")), "OTHER", "q");
 	settle();
-	is(result(ask("r", SIZE, "third")), "THIRD", "r");
+	is(result(run("r", SIZE, "third")), "THIRD", "r");
 	CHECK(state_of("p") == WM_READY && state_of("q") == WM_UNLOADED,
 		  "a pinned model stays though it is older");
 }
@@ -256,7 +256,7 @@ test_pinned(void)
 static void
 test_update_of_load(void)
 {
-	Talk	   *t = ask("slow:600", SIZE, "hello");
+	Talk	   *t = run("slow:600", SIZE, "hello");
 
 	usleep(200000);
 	CHECK(state_of("slow:600") == WM_LOADING, "on its way");
@@ -272,19 +272,19 @@ static void
 test_wake_waits(void)
 {
 	set("config memory_timeout_ms=2000\n");
-	is(result(ask("w", large, "one")), "ONE", "w");
+	is(result(run("w", large, "one")), "ONE", "w");
 	for (int i = 0; i < 2; i++)
 	{
 		Talk	   *v;
 
 		is(result(command_of("sleep 1 wait", "w")), "ok", "asleep");
-		is(result(ask("v", large, "two")), "TWO", "v has the room");
+		is(result(run("v", large, "two")), "TWO", "v has the room");
 		settle();
-		v = ask("v", large, "@delay:900 busy");
+		v = run("v", large, "@delay:900 busy");
 		usleep(30000);
 		is(result(command_of("wake 7", "w")), "ok", "woken when v is idle");
 		starts(result(v), "@DELAY:900", "v");
-		is(result(ask("w", large, "again")), "AGAIN", "w");
+		is(result(run("w", large, "again")), "AGAIN", "w");
 		/* longer than the timeout since its first try */
 		usleep(1500000);
 	}
@@ -303,7 +303,7 @@ test_wake_among_busy(void)
 
 	is(result(command_of("sleep 1 wait", "w")), "ok", "asleep");
 	for (int i = 0; i < 2; i++)
-		t[i] = ask("v", large, i ? "@delay:90 go" : "@delay:60 go");
+		t[i] = run("v", large, i ? "@delay:90 go" : "@delay:60 go");
 	usleep(300000);
 	wake = command_of("wake 7", "w");
 	while (!woken && clock_us() < end)
@@ -319,7 +319,7 @@ test_wake_among_busy(void)
 			CHECK(f.kind == WF_DONE, "%s: %s", frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_DETAIL));
 			talk_wait_closed(t[i], 2000);
 			talk_free(t[i]);
-			t[i] = ask("v", large, i ? "@delay:90 go" : "@delay:60 go");
+			t[i] = run("v", large, i ? "@delay:90 go" : "@delay:60 go");
 		}
 		woken = talk_wait(wake, &f, 1);
 	}
@@ -337,14 +337,14 @@ test_update_without_room(void)
 {
 	Talk	   *u;
 
-	is(result(ask("u", large, "before")), "BEFORE", "u");
+	is(result(run("u", large, "before")), "BEFORE", "u");
 	usleep(2200000);
 	set("config memory_timeout_ms=4000\n");
 	u = command_of("update-weights wait", "u");
 	usleep(3000000);
 	/* the update has waited for longer than a load waits until it makes another model leave */
 	{
-		Talk	   *t = ask("u", large, "meanwhile");
+		Talk	   *t = run("u", large, "meanwhile");
 		Frame		f;
 		bool		final = false;
 
@@ -355,7 +355,7 @@ test_update_without_room(void)
 		talk_free(t);
 	}
 	starts(result(u), "53200: not enough memory for model", "the update");
-	is(result(ask("u", large, "after")), "AFTER", "u");
+	is(result(run("u", large, "after")), "AFTER", "u");
 	set("config memory_timeout_ms=20000\n");
 }
 
@@ -371,10 +371,10 @@ test_turns(void)
 	Talk	   *t[2][2];
 
 	/* the pinned one's options have changed: it is unloaded */
-	is(result(ask("p", SIZE, "free")), "FREE", "p");
+	is(result(run("p", SIZE, "free")), "FREE", "p");
 	for (int m = 0; m < 2; m++)
 		for (int i = 0; i < 2; i++)
-			t[m][i] = ask(m ? "x" : "y", size, i ? "@delay:90 go" : "@delay:60 go");
+			t[m][i] = run(m ? "x" : "y", size, i ? "@delay:90 go" : "@delay:60 go");
 	while (clock_us() < end)
 		for (int m = 0; m < 2; m++)
 			for (int i = 0; i < 2; i++)
@@ -390,7 +390,7 @@ test_turns(void)
 				n[m]++;
 				talk_wait_closed(t[m][i], 2000);
 				talk_free(t[m][i]);
-				t[m][i] = ask(m ? "x" : "y", size, i ? "@delay:90 go" : "@delay:60 go");
+				t[m][i] = run(m ? "x" : "y", size, i ? "@delay:90 go" : "@delay:60 go");
 			}
 	CHECK(n[0] > 10 && n[1] > 10, "%d and %d answers", n[0], n[1]);
 	peer_drain_log(&P);
@@ -442,53 +442,53 @@ test_adapters(void)
 	make_lora("giant", 80);
 	settle();
 	/* two next to the model, which is alone; a third one replaces the first */
-	is(result(ask_lora("la", "x", "one")), "[x] ONE", "x");
-	is(result(ask_lora("la", "y", "two")), "[y] TWO", "y");
+	is(result(call_lora("la", "x", "one")), "[x] ONE", "x");
+	is(result(call_lora("la", "y", "two")), "[y] TWO", "y");
 	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
-	is(result(ask_lora("la", "z", "three")), "[z] THREE", "z instead of x");
+	is(result(call_lora("la", "z", "three")), "[z] THREE", "z instead of x");
 	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
-	starts(result(ask_lora("la", "giant", "x")),
+	starts(result(call_lora("la", "giant", "x")),
 		   "53200: not enough memory for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
 	CHECK(takes("la") == 117, "nobody had to go for that: %lld", (long long) takes("la"));
 	/* one of two models is enough, and no other one is unloaded before its memory is free */
-	is(result(ask("s1", SMALL, "small")), "SMALL", "s1");
-	is(result(ask("s2", SMALL, "too")), "TOO", "s2");
+	is(result(run("s1", SMALL, "small")), "SMALL", "s1");
+	is(result(run("s2", SMALL, "too")), "TOO", "s2");
 	settle();
 	t = talk_command(&P, "sleep-step 500");
 	usleep(50000);
-	is(result(ask_lora("la", "x", "three and a half")), "[x] THREE AND A HALF", "x instead of s1");
+	is(result(call_lora("la", "x", "three and a half")), "[x] THREE AND A HALF", "x instead of s1");
 	CHECK(state_of("s1") == WM_UNLOADED && state_of("s2") == WM_READY, "only s1 has gone: %u %u",
 		  state_of("s1"), state_of("s2"));
 	result(t);
 	/* a model gets the memory of unused adapters, and an adapter of its own gets that of a model */
-	is(result(ask("lb", SIZE, "four")), "FOUR", "b beside a");
+	is(result(run("lb", SIZE, "four")), "FOUR", "b beside a");
 	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_READY, "a without adapters: %u %u",
 		  state_of("la"), state_of("lb"));
 	settle();
-	is(result(ask_lora("la", "x", "five")), "[x] FIVE", "x instead of b");
+	is(result(call_lora("la", "x", "five")), "[x] FIVE", "x instead of b");
 	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_UNLOADED, "b has gone: %u %u", state_of("la"),
 		  state_of("lb"));
 	/* the memory of busy models is waited for, */
-	is(result(ask_lora("la", "y", "six")), "[y] SIX", "y");
-	t = ask_lora("la", "x", "@delay:700 seven");
+	is(result(call_lora("la", "y", "six")), "[y] SIX", "y");
+	t = call_lora("la", "x", "@delay:700 seven");
 	usleep(30000);
-	r = result(ask_lora("la", "z", "eight"));
+	r = result(call_lora("la", "z", "eight"));
 	is(r, "[z] EIGHT", "z instead of y");
 	starts(result(t), "[x] ", "x");
 	settle();
-	is(result(ask("lb", SIZE, "nine")), "NINE", "b");
-	t = ask("lb", SIZE, "@delay:700 ten");
+	is(result(run("lb", SIZE, "nine")), "NINE", "b");
+	t = run("lb", SIZE, "@delay:700 ten");
 	usleep(30000);
-	is(result(ask_lora("la", "x", "eleven")), "[x] ELEVEN", "x waits for b");
+	is(result(call_lora("la", "x", "eleven")), "[x] ELEVEN", "x waits for b");
 	starts(result(t), "@DELAY", "b");
 	/* But not forever. */
 	settle();
-	is(result(ask("lb", SIZE, "twelve")), "TWELVE", "b");
+	is(result(run("lb", SIZE, "twelve")), "TWELVE", "b");
 	set("config memory_timeout_ms=500\n");
-	t = ask("lb", SIZE, "@delay:900 thirteen");
+	t = run("lb", SIZE, "@delay:900 thirteen");
 	usleep(30000);
-	second = ask_lora("la", "y", "y");
-	r = result(ask_lora("la", "x", "x"));
+	second = call_lora("la", "y", "y");
+	r = result(call_lora("la", "x", "x"));
 	starts(r, "53200: not enough memory for adapter \"x\" / It needs 30720 kB; of 128 MB (vllm.memory_limit) "
 			  "114 MB are taken: ", "timeout");
 	/* all wait at the same time */
@@ -496,12 +496,12 @@ test_adapters(void)
 	starts(result(t), "@DELAY", "b");
 	set("config memory_timeout_ms=20000\n");
 	settle();
-	is(result(ask("lb", SIZE, "x")), "X", "b");
+	is(result(run("lb", SIZE, "x")), "X", "b");
 	/* without a limit they are only counted */
 	set("config memory_limit=0\n");
-	is(result(ask_lora("la", "giant", "x")), "[giant] X", "giant");
+	is(result(call_lora("la", "giant", "x")), "[giant] X", "giant");
 	set("config memory_limit=128\n");
-	is(result(ask("lb", SIZE, "x")), "X", "b goes on");
+	is(result(run("lb", SIZE, "x")), "X", "b goes on");
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	CHECK(system(cmd) == 0, "%s", cmd);
 }
@@ -509,33 +509,33 @@ test_adapters(void)
 static void
 test_keep_alive(void)
 {
-	is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "short")), "SHORT",
+	is(result(run("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "short")), "SHORT",
 	   "k");
 	CHECK(state_of("k") == WM_READY, "there");
 	for (int i = 0; i < 4; i++)
 	{
 		usleep(500000);
-		is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "again")), "AGAIN",
+		is(result(run("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "again")), "AGAIN",
 		   "k");
 		CHECK(state_of("k") == WM_READY, "a call prolongs it");
 	}
 	EVENTUALLY(state_of("k") == WM_UNLOADED);
 	CHECK(state_of("k") == WM_UNLOADED, "nobody has asked for it");
-	is(result(ask("z", "{\"keep_alive\": 0, \"kv_cache_memory_bytes\": 1000000}", "@delay:1500 zero")),
+	is(result(run("z", "{\"keep_alive\": 0, \"kv_cache_memory_bytes\": 1000000}", "@delay:1500 zero")),
 	   "@DELAY:1500 ZERO", "busy for longer than that");
 	EVENTUALLY(state_of("z") == WM_UNLOADED);
 	CHECK(state_of("z") == WM_UNLOADED, "keep_alive 0");
 	set("config keep_alive=1\n");
-	is(result(ask("d", "{\"kv_cache_memory_bytes\": 1000000}", "default")), "DEFAULT", "d");
-	is(result(ask("f", "{\"kv_cache_memory_bytes\": 1000000, \"keep_alive\": \"2 h\"}", "for ever")),
+	is(result(run("d", "{\"kv_cache_memory_bytes\": 1000000}", "default")), "DEFAULT", "d");
+	is(result(run("f", "{\"kv_cache_memory_bytes\": 1000000, \"keep_alive\": \"2 h\"}", "for ever")),
 	   "FOR EVER", "f");
 	EVENTUALLY(state_of("d") == WM_UNLOADED);
 	CHECK(state_of("d") == WM_UNLOADED && state_of("f") == WM_READY,
 		  "the setting's, but for those with one of their own");
-	starts(result(ask("g", "{\"keep_alive\": \"soon\"}", "x")),
+	starts(result(run("g", "{\"keep_alive\": \"soon\"}", "x")),
 		   "22023: model option \"keep_alive\" must be seconds, a text such as \"5min\", or -1 (for ever), "
 		   "got \"soon\"", "bad");
-	starts(result(ask("g", "{\"keep_alive\": -5}", "x")), "22023: model option \"keep_alive\" must be",
+	starts(result(run("g", "{\"keep_alive\": -5}", "x")), "22023: model option \"keep_alive\" must be",
 		   "bad");
 }
 

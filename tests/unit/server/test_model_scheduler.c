@@ -184,7 +184,7 @@ run_at_once(World *w, int64_t us)
 				seats[k].model = -1;
 			}
 			if (seats[k].model < 0 &&
-				(seats[k].model = other >= 0 ? msched_beside(&w->s) : msched_next(&w->s)) >= 0)
+				(seats[k].model = other >= 0 ? msched_concurrent(&w->s) : msched_next(&w->s)) >= 0)
 			{
 				begins(w, seats[k].model);
 				seats[k].left = w->step_us[seats[k].model];

@@ -353,7 +353,7 @@ test_many_entries(void)
 static void
 set(const char *line)
 {
-	peer_tell(&P, line);
+	peer_send(&P, line);
 	usleep(50000);
 }
 

@@ -94,7 +94,7 @@ start(const char *const *args, uint32_t n_slots, uint32_t ring)
 static void
 stop(void)
 {
-	peer_tell(&P, "stop\n");
+	peer_send(&P, "stop\n");
 	CHECK(peer_exit_status(&P, 10000) == 0, "stop ends the engine");
 	CHECK(!peer_complaints(&P), "no sanitizer complaints");
 	peer_free(&P);
@@ -530,7 +530,7 @@ test_settings(void)
 	bool		slow = false;
 	int64_t		begun = clock_us();
 
-	peer_tell(&P, "config fake_step_ms=50\nconfig nonsense=1\nconfig fake_batch=0\n");
+	peer_send(&P, "config fake_step_ms=50\nconfig nonsense=1\nconfig fake_batch=0\n");
 	/* the engine reads it in its own time */
 	while (!slow && clock_us() - begun < 10000000)
 	{
@@ -541,7 +541,7 @@ test_settings(void)
 		slow = clock_us() - t0 >= 50000;
 	}
 	CHECK(slow, "config took effect");
-	peer_tell(&P, "config fake_step_ms=0\n");
+	peer_send(&P, "config fake_step_ms=0\n");
 	usleep(20000);
 }
 
@@ -566,7 +566,7 @@ test_crash_and_stall(void)
 	CHECK(talk_wait_closed(u, 1000), "and cancels");
 	talk_free(u);
 	talk_free(t);
-	peer_tell(&P, "stop\n");
+	peer_send(&P, "stop\n");
 	CHECK(peer_exit_status(&P, 2000) == 0, "stop works while stalled");
 	peer_free(&P);
 

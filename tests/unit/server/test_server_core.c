@@ -17,7 +17,7 @@
 static Peer P;
 static volatile WireStats *st;
 
-typedef struct Ask
+typedef struct Run
 {
 	WireKind	kind;
 	int			db;
@@ -29,7 +29,7 @@ typedef struct Ask
 	int			max_tokens;
 	bool		stream;
 	bool		ignore_eos;
-} Ask;
+} Run;
 
 static void
 put_text(WireOut *o, WireTag tag, const char *s)
@@ -39,7 +39,7 @@ put_text(WireOut *o, WireTag tag, const char *s)
 }
 
 static Talk *
-ask(const Ask *a)
+run(const Run *a)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -92,7 +92,7 @@ result(Talk *t)
 static void
 integrity(const char *after)
 {
-	char	   *r = result(ask(&(Ask) {.kind = WK_CONTROL,.command = "integrity"}));
+	char	   *r = result(run(&(Run) {.kind = WK_CONTROL,.command = "integrity"}));
 
 	CHECK(strcmp(r, "ok") == 0, "integrity after %s: %s", after, r);
 	free(r);
@@ -101,7 +101,7 @@ integrity(const char *after)
 static void
 test_check(void)
 {
-	Talk	   *t = ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = MODEL});
+	Talk	   *t = run(&(Run) {.kind = WK_MODEL_CHECK,.path = MODEL});
 	Frame		f;
 	char	   *r;
 
@@ -111,10 +111,10 @@ test_check(void)
 		  frame_str(&f, WTAG_ARCH));
 	talk_free(t);
 	CHECK(st->n_models == 0, "a check loads nothing");
-	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = "build/fixtures/models/no_such"}));
+	r = result(run(&(Run) {.kind = WK_MODEL_CHECK,.path = "build/fixtures/models/no_such"}));
 	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "%s", r);
 	free(r);
-	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = MODEL,
+	r = result(run(&(Run) {.kind = WK_MODEL_CHECK,.path = MODEL,
 						   .options = "{\"max_model_len\": 100000000}"}));
 	CHECK(strncmp(r, "22023: ", 7) == 0, "%s", r);
 	free(r);
@@ -123,10 +123,10 @@ test_check(void)
 static void
 test_generate(void)
 {
-	const Ask	plain = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
+	const Run	plain = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
 	.max_tokens = 20,.ignore_eos = true};
-	Ask			stream = plain;
-	Talk	   *t = ask(&plain);
+	Run			stream = plain;
+	Talk	   *t = run(&plain);
 	Frame		f;
 	char	   *one;
 	char	   *two;
@@ -139,15 +139,15 @@ test_generate(void)
 		  (long long) st->steps);
 	CHECK(st->kv_blocks_used == 0, "blocks are free when the answer is there");
 	talk_free(t);
-	one = result(ask(&plain));
+	one = result(run(&plain));
 	stream.stream = true;
-	two = result(ask(&stream));
+	two = result(run(&stream));
 	CHECK(strcmp(one, two) == 0, "streamed deltas add up to the answer");
 	{
 		Talk	   *ts[8];
 
 		for (int i = 0; i < 8; i++)
-			ts[i] = ask(i % 2 ? &plain : &stream);
+			ts[i] = run(i % 2 ? &plain : &stream);
 		for (int i = 0; i < 8; i++)
 		{
 			many[i] = result(ts[i]);
@@ -164,17 +164,17 @@ static void
 test_errors(void)
 {
 	char	   *r =
-		result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "",
+		result(run(&(Run) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "",
 						   .max_tokens = 5}));
 
 	CHECK(strncmp(r, "22023: ", 7) == 0, "empty prompt: %s", r);
 	free(r);
-	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "s",.path = MODEL,
+	r = result(run(&(Run) {.kind = WK_GENERATE,.db = 1,.model = "s",.path = MODEL,
 						   .options = "{\"max_model_len\": 8}",
 		.prompt = "one two three four five six seven eight nine ten",.max_tokens = 5}));
 	CHECK(strncmp(r, "54000: ", 7) == 0, "prompt too long: %s", r);
 	free(r);
-	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "gone",.path = "/no/such/model",.prompt = "x",
+	r = result(run(&(Run) {.kind = WK_GENERATE,.db = 1,.model = "gone",.path = "/no/such/model",.prompt = "x",
 						   .max_tokens = 5}));
 	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "no files: %s", r);
 	free(r);
@@ -194,13 +194,13 @@ test_late_error(void)
 	CHECK(getcwd(cwd, sizeof(cwd)) != NULL, "no directory");
 	snprintf(options, sizeof(options), "{\"fp8_activations\": true, \"speculative_config\": {\"method\": "
 									   "\"medusa\", \"model\": \"%s/" DRAFTS "medusa\"}}", cwd);
-	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "late",.path = DRAFTS "target",
+	r = result(run(&(Run) {.kind = WK_GENERATE,.db = 1,.model = "late",.path = DRAFTS "target",
 						   .options = options,.prompt = "x",.max_tokens = 5}));
 	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "options that don't fit the weights: %s",
 		  r);
 	free(r);
 	/* a model is not created with options that prevent its load */
-	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.db = 1,.path = DRAFTS "target",
+	r = result(run(&(Run) {.kind = WK_MODEL_CHECK,.db = 1,.path = DRAFTS "target",
 						   .options = "{\"fp8_activations\": true}"}));
 	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "the check: %s", r);
 	free(r);
@@ -210,14 +210,14 @@ test_late_error(void)
 static void
 test_cancel_and_unload(void)
 {
-	const Ask	longer = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
+	const Run	longer = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
 	.max_tokens = 100,.ignore_eos = true,.stream = true};
 	Talk	   *t[6];
 	char	   *r;
 	bool		shared = false;
 
 	for (int i = 0; i < 6; i++)
-		t[i] = ask(&longer);
+		t[i] = run(&longer);
 	usleep(3000);
 	for (int i = 0; i < 6; i++)
 	{
@@ -229,22 +229,22 @@ test_cancel_and_unload(void)
 	CHECK(st->kv_blocks_used == 0 && st->running == 0, "cancelled requests leave no blocks");
 	integrity("cancel");
 
-	r = result(ask(&(Ask) {.kind = WK_TOKENIZE,.db = 2,.model = "b",.path = MODEL,.prompt = "Hello"}));
+	r = result(run(&(Run) {.kind = WK_TOKENIZE,.db = 2,.model = "b",.path = MODEL,.prompt = "Hello"}));
 	CHECK(strstr(r, "no final") == NULL && strchr(r, ':') == NULL, "tokenize: %s", r);
 	free(r);
 	for (uint32_t i = 0; i < st->n_models; i++)
 		shared = shared || st->models[i].shared_with >= 0;
 	CHECK(shared, "another database's entry shares the weights");
-	t[0] = ask(&longer);
-	r = result(ask(&(Ask) {.kind = WK_MODEL_UNLOAD,.db = 1,.model = "a"}));
+	t[0] = run(&longer);
+	r = result(run(&(Run) {.kind = WK_MODEL_UNLOAD,.db = 1,.model = "a"}));
 	CHECK(strcmp(r, "") == 0, "unload: %s", r);
 	free(r);
 	free(result(t[0]));
-	r = result(ask(&(Ask) {.kind = WK_MODEL_UNLOAD,.db = 2,.model = "b"}));
+	r = result(run(&(Run) {.kind = WK_MODEL_UNLOAD,.db = 2,.model = "b"}));
 	CHECK(strcmp(r, "") == 0, "unload the last: %s", r);
 	free(r);
 	integrity("unload");
-	r = result(ask(&longer));
+	r = result(run(&longer));
 	CHECK(strncmp(r, "55000: ", 7) != 0 && strstr(r, "no final") == NULL, "loads again: %.60s", r);
 	free(r);
 }
@@ -253,24 +253,24 @@ test_cancel_and_unload(void)
 static void
 test_no_waiting_for_readers(void)
 {
-	const Ask	plain = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
+	const Run	plain = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
 	.max_tokens = 200,.ignore_eos = true};
-	Ask			stream = plain;
-	char	   *expect = result(ask(&plain));
+	Run			stream = plain;
+	char	   *expect = result(run(&plain));
 	char	   *deltas;
 	int64_t		finished;
 	int64_t		tokens;
 	Talk	   *unread[4];
 
 	stream.stream = true;
-	deltas = result(ask(&stream));
+	deltas = result(run(&stream));
 	finished = st->finished;
 	tokens = st->output_tokens;
 	for (int i = 0; i < 4; i++)
-		unread[i] = ask(&stream);
+		unread[i] = run(&stream);
 	for (int i = 0; i < 4; i++)
 	{
-		char	   *r = result(ask(&plain));
+		char	   *r = result(run(&plain));
 
 		CHECK(strcmp(r, expect) == 0, "answered beside those who don't read");
 		free(r);
@@ -302,10 +302,10 @@ test_no_waiting_for_readers(void)
 static void
 test_two_models(void)
 {
-	Ask			a = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
+	Run			a = {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello world",
 	.max_tokens = 100,.ignore_eos = true};
-	Ask			b = a;
-	Ask			c = a;
+	Run			b = a;
+	Run			c = a;
 	Talk	   *t[2 * BUSY];
 	char	   *alone[2];
 
@@ -315,8 +315,8 @@ test_two_models(void)
 	c.options = "{\"max_num_seqs\": 5}";
 	c.prompt = "once";
 	c.max_tokens = 3;
-	alone[0] = result(ask(&a));
-	alone[1] = result(ask(&c));
+	alone[0] = result(run(&a));
+	alone[1] = result(run(&c));
 	CHECK(strstr(alone[0], "no final") == NULL, "%s", alone[0]);
 	for (int round = 0; round < 4; round++)
 	{
@@ -324,9 +324,9 @@ test_two_models(void)
 		Talk	   *cancelled;
 
 		for (int i = 0; i < 2 * BUSY; i++)
-			t[i] = ask(i % 2 ? &a : &b);
-		cancelled = ask(&a);
-		r = result(ask(&c));
+			t[i] = run(i % 2 ? &a : &b);
+		cancelled = run(&a);
+		r = result(run(&c));
 		CHECK(strcmp(r, alone[1]) == 0, "a request of a third model: %s", r);
 		free(r);
 		talk_cancel(cancelled);
@@ -357,7 +357,7 @@ test_idle(void)
 
 	for (int i = 0; i < 3; i++)
 	{
-		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
+		free(result(run(&(Run) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
 								.max_tokens = 50,
 			.ignore_eos = true})));
 		usleep(20000);			/* threads spin for less */
@@ -388,7 +388,7 @@ start(const char *engine, const char *const *args)
 static void
 stop(void)
 {
-	peer_tell(&P, "stop\n");
+	peer_send(&P, "stop\n");
 	CHECK(peer_exit_status(&P, 10000) == 0, "stops");
 	CHECK(!peer_complaints(&P), "no sanitizer complaints");
 	if (check_failed > 0 && P.text.len > 0)
@@ -433,7 +433,7 @@ test_affinity(const char *engine)
 	start(engine, args);
 	if (P.ready)
 	{
-		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
+		free(result(run(&(Run) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
 								.max_tokens = 5})));
 		CHECK(pinned_threads() == 1, "%d threads are bound, one computes", pinned_threads());
 	}

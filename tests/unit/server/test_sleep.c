@@ -14,8 +14,8 @@ static Peer P;
 static volatile WireStats *st;
 
 static Talk *
-send_ask(WireKind kind, int db, const char *model, const char *path, const char *prompt, const char *command,
-		 int max_tokens, bool wait)
+send_call(WireKind kind, int db, const char *model, const char *path, const char *prompt, const char *command,
+		  int max_tokens, bool wait)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -75,7 +75,7 @@ static const char *prompt = "The quick brown fox jumps over the lazy dog and run
 static Talk *
 gen(int db, const char *path, int n, bool wait)
 {
-	return send_ask(WK_GENERATE, db, "m", path, prompt, NULL, n, wait);
+	return send_call(WK_GENERATE, db, "m", path, prompt, NULL, n, wait);
 }
 
 /* Return the reply to a command; model: of database db. */
@@ -83,7 +83,7 @@ static const char *
 command(const char *what, int db, const char *model)
 {
 	static char buf[1024];
-	char	   *r = result(send_ask(WK_CONTROL, db, model, NULL, NULL, what, 0, false), NULL);
+	char	   *r = result(send_call(WK_CONTROL, db, model, NULL, NULL, what, 0, false), NULL);
 
 	snprintf(buf, sizeof(buf), "%s", r);
 	free(r);
@@ -150,7 +150,7 @@ test_levels(const char *want)
 			is(gen(1, MODEL, 20, false), "55000: model \"m\" is asleep", "an error while it sleeps");
 		if (level < 2)
 		{
-			char	   *n = result(send_ask(WK_TOKENIZE, 1, "m", MODEL, "Hello", NULL, 0, false), NULL);
+			char	   *n = result(send_call(WK_TOKENIZE, 1, "m", MODEL, "Hello", NULL, 0, false), NULL);
 
 			CHECK(strchr(n, ':') == NULL, "the tokenizer is awake: %s", n);
 			free(n);
@@ -337,7 +337,7 @@ update(const char *mode)
 	char	   *r;
 
 	snprintf(cmd, sizeof(cmd), "update-weights %s", mode);
-	r = result(send_ask(WK_CONTROL, 7, "m", COPY, NULL, cmd, 0, false), NULL);
+	r = result(send_call(WK_CONTROL, 7, "m", COPY, NULL, cmd, 0, false), NULL);
 	snprintf(buf, sizeof(buf), "%s", r);
 	free(r);
 	return buf;
@@ -397,7 +397,7 @@ test_update(const char *want, const char *long_want)
 		CHECK(system("rm -rf " OTHER_COPY " && cp -r " MODEL " " OTHER_COPY) == 0, "copied");
 		is(gen(8, COPY, 20, false), want, "a model of the same files");
 		t = begin_copy();
-		is(send_ask(WK_CONTROL, 7, "m", OTHER_COPY, NULL, "update-weights keep", 0, false), "ok",
+		is(send_call(WK_CONTROL, 7, "m", OTHER_COPY, NULL, "update-weights keep", 0, false), "ok",
 		   "another path");
 		snprintf(cmd, sizeof(cmd), "sleep %d keep", level);
 		said(cmd, "ok");
@@ -412,7 +412,7 @@ test_update(const char *want, const char *long_want)
 
 /* The client cancels while the operation waits for requests: the sleep is undone. */
 static void
-test_asker_leaves(const char *want, const char *long_want)
+test_caller_leaves(const char *want, const char *long_want)
 {
 	Talk	   *t;
 	Talk	   *s;
@@ -421,7 +421,7 @@ test_asker_leaves(const char *want, const char *long_want)
 	slow();
 	t = gen(1, MODEL, 200, false);
 	nap();
-	s = send_ask(WK_CONTROL, 0, NULL, NULL, NULL, "sleep 1 wait", 0, false);
+	s = send_call(WK_CONTROL, 0, NULL, NULL, NULL, "sleep 1 wait", 0, false);
 	usleep(2000);
 	waiter = gen(1, MODEL, 20, true);
 	talk_cancel(s);
@@ -437,11 +437,11 @@ test_asker_leaves(const char *want, const char *long_want)
 static void
 test_one(const char *want)
 {
-	char	   *other = result(send_ask(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
+	char	   *other = result(send_call(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
 	char	   *again;
 
 	CHECK(strcmp(command("sleep 1 wait", 1, "m"), "ok") == 0, "one sleeps");
-	again = result(send_ask(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
+	again = result(send_call(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
 	CHECK(strcmp(other, again) == 0, "the other one is awake: %s", again);
 	CHECK(strcmp(command("is-sleeping", 2, "n"), "f") == 0, "not asleep");
 	CHECK(strcmp(command("is-sleeping", 1, "m"), "t") == 0, "asleep");
@@ -451,19 +451,19 @@ test_one(const char *want)
 	CHECK(strncmp(command("sleep 1 wait", 9, "nobody"), "42704", 5) == 0, "unknown");
 	/* unloaded while asleep */
 	CHECK(strcmp(command("sleep 1 wait", 2, "n"), "ok") == 0, "sleeps");
-	free(result(send_ask(WK_MODEL_UNLOAD, 2, "n", NULL, NULL, NULL, 0, false), NULL));
+	free(result(send_call(WK_MODEL_UNLOAD, 2, "n", NULL, NULL, NULL, 0, false), NULL));
 	CHECK(strcmp(command("wake 7", 2, "n"), "ok") == 0, "woken");
 	free(again);
-	again = result(send_ask(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
+	again = result(send_call(WK_GENERATE, 2, "n", OTHER, prompt, NULL, 20, false), NULL);
 	CHECK(strcmp(other, again) == 0, "loaded again: %s", again);
 	free(again);
 	free(other);
 	/* all, and a model that is added while they sleep */
 	said("sleep 1 wait", "ok");
-	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), "55000: model \"late\" is asleep",
+	is(send_call(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), "55000: model \"late\" is asleep",
 	   "new ones sleep, too");
 	said("wake 7", "ok");
-	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), want, "woken with all");
+	is(send_call(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), want, "woken with all");
 }
 
 /* Sleep and wake again and again while requests come and go. */
@@ -514,7 +514,7 @@ main(int argc, char **argv)
 	RUN(test_modes(want, long_want));
 	RUN(test_files_change(want, long_want));
 	RUN(test_update(want, long_want));
-	RUN(test_asker_leaves(want, long_want));
+	RUN(test_caller_leaves(want, long_want));
 	RUN(test_one(want));
 	RUN(test_storm(want));
 	nap();

@@ -186,7 +186,7 @@ begin(int n, WorkClass work, void (*body) (BackendModel *in), int steps)
 		M[i].work = (int) work;
 		atomic_store(&M[i].left, steps);
 	}
-	step_poke(S);
+	step_wake(S);
 }
 
 static void
@@ -226,7 +226,7 @@ test_at_once(WorkClass work)
 	/* alone it gets all threads again */
 	atomic_store(&M[1].left, 1);
 	atomic_store(&M[0].left, 0);
-	step_poke(S);
+	step_wake(S);
 	CHECK(COMES(atomic_load(&M[1].steps) == 51), "one more step");
 	CHECK(atomic_load(&M[1].parts) == 1, "all threads");
 	end(2);
@@ -254,7 +254,7 @@ test_not_shared(void)
 		M[i].work = WORK_THROUGHPUT;
 		atomic_store(&M[i].left, 100);
 	}
-	step_poke(S);
+	step_wake(S);
 	CHECK(COMES(atomic_load(&M[0].steps) + atomic_load(&M[1].steps) + atomic_load(&M[2].steps) == 300),
 		  "all steps are made");
 	CHECK(!atomic_load(&M[2].met), "the third model's steps are alone");
@@ -299,7 +299,7 @@ test_alone(void)
 	M[2].work = WORK_LATENCY;
 	atomic_store(&M[0].left, 1);
 	atomic_store(&M[1].left, 1);
-	step_poke(S);
+	step_wake(S);
 	for (int round = 0; round < 10; round++)
 	{
 		int			ops[2];
@@ -310,7 +310,7 @@ test_alone(void)
 		CHECK(COMES(atomic_load(&M[0].ops) > ops[0] && atomic_load(&M[1].ops) > ops[1]), "and go on");
 		CHECK(COMES(atomic_load(&M[0].parts) == 2 && atomic_load(&M[1].parts) == 2), "with half each");
 		atomic_store(&M[2].left, 2);
-		step_poke(S);
+		step_wake(S);
 		CHECK(COMES(atomic_load(&M[2].steps) == 2 * round + 2), "a latency step in the middle");
 	}
 	atomic_store(&stop, true);
@@ -344,7 +344,7 @@ test_random(void)
 
 			atomic_store(&in->work, WORK_BACKGROUND + (int) (rand_r(&seed) % 3));
 			atomic_store(&in->left, (int) (rand_r(&seed) % 5));
-			step_poke(S);
+			step_wake(S);
 			usleep(rand_r(&seed) % 500);
 		}
 		for (int i = 0; i < MODELS; i++)

@@ -336,7 +336,7 @@ typedef struct Caller
 } Caller;
 
 static void *
-ask(void *arg)
+request(void *arg)
 {
 	Caller	   *a = arg;
 	char		text[32];
@@ -363,7 +363,7 @@ test_cache_threads(void)
 	for (int i = 0; i < 4; i++)
 	{
 		a[i].c = c;
-		pthread_create(&t[i], NULL, ask, &a[i]);
+		pthread_create(&t[i], NULL, request, &a[i]);
 	}
 	for (int i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);

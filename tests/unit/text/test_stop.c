@@ -101,7 +101,7 @@ one(const char *const *strs, size_t n, const char *const *feeds, const char *con
 
 /* Flushed text can't begin a match any more. */
 static void
-behind_a_flush(void)
+after_a_flush(void)
 {
 	Stop	   *s = stop_new((const char *const[]) {"END"}, (const size_t[]) {3}, 1, false);
 	Buf			out = {0};
@@ -143,7 +143,7 @@ main(void)
 	/* characters aren't split */
 	one(LIST("\xE4\xBD\xA0!"), 1, LIST("x\xE4\xBD\xA0", "\xE4\xBD\xA0", "!"),
 		LIST("x", "\xE4\xBD\xA0", ""), 0);
-	RUN(behind_a_flush());
+	RUN(after_a_flush());
 	RUN(random_texts(false));
 	RUN(random_texts(true));
 	buf_free(&out);

@@ -98,7 +98,7 @@ params(int max_tokens, double temperature, int64_t seed)
 
 /* Takes ownership of a reference to g. */
 static void
-ask(Core *c, uint64_t id, GenParams p, Grammar *g, const char *after, Rec *rec)
+issue(Core *c, uint64_t id, GenParams p, Grammar *g, const char *after, Rec *rec)
 {
 	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .grammar = g,
 						.grammar_after = after};
@@ -179,7 +179,7 @@ many(CoreOptions opt, int rounds, const char *what, IntVec *ids, CoreStats *st)
 	for (int i = 0; i < N_SPECS; i++)
 		g[i] = grammar_of(specs[i].kind, specs[i].text);
 	for (int i = 0; i < rounds * N_SPECS; i++)
-		ask(c, (uint64_t) i + 1, params(60, 1.5, i), grammar_ref(g[i % N_SPECS]), NULL, &rec[i]);
+		issue(c, (uint64_t) i + 1, params(60, 1.5, i), grammar_ref(g[i % N_SPECS]), NULL, &rec[i]);
 	CHECK(run(c), "%s: run", what);
 	core_stats(c, st);
 	core_free(c);				/* joins its threads, so that all events have been emitted */
@@ -249,7 +249,7 @@ one(CoreOptions opt, GramKind kind, const char *text, GenParams p, const char *a
 	Core	   *c = new_core(opt);
 	Grammar    *g = grammar_of(kind, text);
 
-	ask(c, 1, p, g, after, rec);
+	issue(c, 1, p, g, after, rec);
 	CHECK(run(c), "run");
 	core_stats(c, st);
 	core_free(c);

@@ -101,7 +101,7 @@ typedef struct Sampled
 } Sampled;
 
 static void
-asker_init(Sampled *a, const Plugins *p, const char *args, double temperature)
+sampled_init(Sampled *a, const Plugins *p, const char *args, double temperature)
 {
 	Err			e;
 
@@ -166,8 +166,8 @@ test_company(void)
 	unsigned	rnd = 9;
 
 	for (int i = 0; i < ASKERS; i++)
-		asker_init(&a[i], p, i % 4 == 0 ? NULL : i % 4 == 1 ? "{\"favor\": 42}" : i % 4 == 2
-				   ? "{\"no_twice\": 1}" : "{\"sharpen\": 100000}", i % 3 == 0 ? 0 : 1.5);
+		sampled_init(&a[i], p, i % 4 == 0 ? NULL : i % 4 == 1 ? "{\"favor\": 42}" : i % 4 == 2
+					 ? "{\"no_twice\": 1}" : "{\"sharpen\": 100000}", i % 3 == 0 ? 0 : 1.5);
 	for (int step = 0; step < 200; step++)
 	{
 		SampleRow	rows[ASKERS];
@@ -249,7 +249,7 @@ test_grammar(void)
 			Sampled		a;
 			int32_t		id;
 
-			asker_init(&a, p, args[i], t);
+			sampled_init(&a, p, args[i], t);
 			id = one(s, &a, mask, t);
 			CHECK(id == 9 || id == 11, "%s: %d is not of the grammar", args[i], id);
 			genparams_free(&a.p);
@@ -281,7 +281,7 @@ test_failures(void)
 		Sampled		a;
 		int32_t		id;
 
-		asker_init(&a, p, t[i].args, 1);
+		sampled_init(&a, p, t[i].args, 1);
 		id = one(s, &a, NULL, 1);
 		CHECK(id == t[i].id, "%s: %d", t[i].args, id);
 		CHECK(t[i].failed == NULL ? a.seat.failed == NULL : a.seat.failed != NULL &&
@@ -301,7 +301,7 @@ test_late(void)
 	Sampler    *s = new_sampler(p, NULL);
 	Sampled		a;
 
-	asker_init(&a, p, "{\"sharpen\": -1}", 0);
+	sampled_init(&a, p, "{\"sharpen\": -1}", 0);
 	CHECK(one(s, &a, NULL, 0) != one(s, &a, NULL, 0.01),
 		  "turned round, the least likely comes; greedy is left alone");
 	genparams_free(&a.p);

@@ -58,7 +58,7 @@ open_device(bool samples)
 /* ---- requests ---- */
 
 static void
-ask(Core *c, Kind k, int i, Answers *to)
+issue(Core *c, Kind k, int i, Answers *to)
 {
 	GenParams	p = params_of(k, i, plugins);
 	ReqSpec		spec = {
@@ -81,11 +81,11 @@ ask(Core *c, Kind k, int i, Answers *to)
 
 /* ---- runs ---- */
 
-#define N_ASKS (2 * KINDS)
+#define N_REQUESTS (2 * KINDS)
 
 typedef struct Run
 {
-	Answers		a[N_ASKS];
+	Answers		a[N_REQUESTS];
 	int			tokens[KINDS];	/* of each kind */
 	int			sampled;		/* rows that the device has sampled */
 	int			calls;
@@ -101,7 +101,7 @@ new_core(const Dev *dev, int seqs, bool processed)
 	o.plugins = plugins;
 	o.prefix_caching = true;
 	o.no_jump = true;			/* so that each token has a row */
-	o.tell_processed = processed;
+	o.return_processed = processed;
 	o.max_logprobs = 50;
 	return core_for_grammars(fake_model(512), tiny_tok(), o);
 }
@@ -116,11 +116,11 @@ run(Run *r, const Dev *dev, int only, int seqs, bool processed)
 
 	memset(r, 0, sizeof(*r));
 	got = 0;
-	for (int i = 0; i < N_ASKS; i++)
+	for (int i = 0; i < N_REQUESTS; i++)
 		if (only < 0 || i % KINDS == only)
-			ask(c, (Kind) (i % KINDS), i, &r->a[i]);
+			issue(c, (Kind) (i % KINDS), i, &r->a[i]);
 	answers_run(c, "run");
-	for (int i = 0; i < N_ASKS; i++)
+	for (int i = 0; i < N_REQUESTS; i++)
 		r->tokens[i % KINDS] += r->a[i].output_tokens;
 	r->calls = atomic_load(&sample_ops.calls) - calls;
 	r->sampled = atomic_load(&sample_ops.rows) - rows;
@@ -131,7 +131,7 @@ run(Run *r, const Dev *dev, int only, int seqs, bool processed)
 static void
 run_free(Run *r)
 {
-	for (int i = 0; i < N_ASKS; i++)
+	for (int i = 0; i < N_REQUESTS; i++)
 		answers_free(&r->a[i]);
 }
 
@@ -153,7 +153,7 @@ same_lp(const Logprobs *a, const Logprobs *b)
 static void
 check_same(const char *what, const Run *a, const Run *b)
 {
-	for (int i = 0; i < N_ASKS; i++)
+	for (int i = 0; i < N_REQUESTS; i++)
 	{
 		const Answers *x = &a->a[i],
 				   *y = &b->a[i];

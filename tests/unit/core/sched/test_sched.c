@@ -313,27 +313,27 @@ test_long_end(int n_prompt)
 
 /* ---- shares ---- */
 
-typedef struct Asked
+typedef struct Requested
 {
 	Caller		by;
 	uint64_t	session;
 	int			most;			/* tokens of its prompts, and of its outputs */
 	bool		off;			/* it makes no more requests */
 	double		got;			/* service of ended requests: tokens of prompts, and twice those of outputs */
-} Asked;
+} Requested;
 
 /* Each of n callers always has two requests that wait or run; makes `steps` steps. */
 static void
-serve(World *w, Asked *a, int n, int steps)
+serve(World *w, Requested *a, int n, int steps)
 {
 	uint32_t	x = 7;
-	double		asked[MAX_REQS];
+	double		requested[MAX_REQS];
 
 	for (int i = 0; i < steps; i++)
 	{
 		for (int id = 0; id < 2 * n; id++)
 		{
-			Asked	   *k = &a[id / 2];
+			Requested  *k = &a[id / 2];
 			int			prompt = 1 + (int) ((x = x * 1664525u + 1013904223u) >> 8) % k->most;
 			int			answer = 1 + (int) ((x = x * 1664525u + 1013904223u) >> 8) % k->most;
 
@@ -344,10 +344,10 @@ serve(World *w, Asked *a, int n, int steps)
 			add_by = (Caller) {0};
 		}
 		for (int id = 0; id < 2 * n; id++)
-			asked[id] = w->reqs[id] != NULL ? 2.0 * w->last[id] - w->reqs[id]->in.n_prompt : 0;
+			requested[id] = w->reqs[id] != NULL ? 2.0 * w->last[id] - w->reqs[id]->in.n_prompt : 0;
 		step(w);
 		for (int id = 0; id < 2 * n; id++)
-			a[id / 2].got += w->reqs[id] == NULL ? asked[id] : 0;
+			a[id / 2].got += w->reqs[id] == NULL ? requested[id] : 0;
 	}
 }
 
@@ -402,7 +402,7 @@ static void
 test_weights(void)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 64}, 100);
-	Asked		a[] = {
+	Requested	a[] = {
 		{.by = {.role = 1}, .session = 1, .most = 5},	/* a weight of 100 */
 		{.by = {.role = 2, .weight = 300}, .session = 2, .most = 40},
 		{.by = {.role = 2, .weight = 300}, .session = 3, .most = 10},
@@ -486,7 +486,7 @@ test_seldom(void)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 1, .max_rows = 64}, 100);
 	int			longest = 0;
-	int			asked = 0;
+	int			requested = 0;
 
 	for (int i = 0; i < 150000; i++)
 	{
@@ -500,12 +500,12 @@ test_seldom(void)
 		{
 			add_by = (Caller) {.role = 2, .weight = 10};
 			add(&w, 0, 2, 4, 5);
-			asked = i;
+			requested = i;
 		}
 		add_by = (Caller) {0};
 		step(&w);
-		if (w.reqs[0] != NULL && i - asked > longest)
-			longest = i - asked;
+		if (w.reqs[0] != NULL && i - requested > longest)
+			longest = i - requested;
 	}
 	/* the running one, one that was ahead, and the request itself */
 	CHECK(longest <= 15, "who asks seldom waits %d steps", longest);
@@ -517,7 +517,7 @@ static void
 test_background(void)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 64, .background_share = 10}, 100);
-	Asked		a[] = {
+	Requested	a[] = {
 		{.by = {.role = 1}, .session = 1, .most = 12}, {.by = {.role = 2}, .session = 2, .most = 12},
 		{.by = {.role = 3}, .session = 3, .most = 12}, {.by = {.role = 4}, .session = 4, .most = 12},
 		{.by = {.role = 1, .background = true}, .session = 5, .most = 12},

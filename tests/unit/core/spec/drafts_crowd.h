@@ -67,7 +67,7 @@ always(const ProposerType *t)
 	static ProposerType copy;
 
 	copy = *t;
-	copy.flags = (t->flags & ~SPEC_DEAR) | SPEC_ALL;
+	copy.flags = (t->flags & ~SPEC_COSTLY) | SPEC_ALL;
 	return &copy;
 }
 
@@ -125,7 +125,7 @@ make(const char *target, const char *config, const Case *k)
 
 /* Submit request i; the requests differ in all parameters. */
 static void
-ask(Core *c, int i, Seen *s, const Case *k)
+issue(Core *c, int i, Seen *s, const Case *k)
 {
 	GenParams	p;
 	ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .sink = see, .sink_ctx = s,
@@ -246,7 +246,7 @@ run(const char *target, const char *config, const Case *k, CoreStats *st)
 	{
 		rng = mix(rng, 3);
 		for (uint64_t n = rng >> 40 & 3; n > 0 && next < n_reqs; n--, next++)
-			ask(c, next, &s[next], k);
+			issue(c, next, &s[next], k);
 		if (k->rests && (rng >> 45 & 15) == 0)
 			rest(c, target, config, k, (int) (rng >> 33 & 3) % 3);
 		if (k->cancels && next > 0 && (rng >> 50 & 7) == 0)

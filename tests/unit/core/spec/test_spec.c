@@ -36,7 +36,7 @@ typedef struct Seen
 	IntVec		ids[MOST];
 } Seen;
 
-static Seen *crowd;				/* [N_REQS] of the current run */
+static Seen *many;				/* [N_REQS] of the current run */
 
 static void
 see(void *ctx, Req *r, const ReqEvent *ev)
@@ -67,7 +67,7 @@ tap(void *ctx, const Req *r, int position, const float *logits, int n)
 		memcpy(&bits, &logits[i], sizeof(bits));
 		h = fake_mix(h, bits);
 	}
-	buf_add(&crowd[r->in.id - 1].logits[r->index], (const char *) &h, sizeof(h));
+	buf_add(&many[r->in.id - 1].logits[r->index], (const char *) &h, sizeof(h));
 }
 
 static void
@@ -99,7 +99,7 @@ static struct
 	const Seen *answers;		/* [N_REQS] */
 	Script		script;
 	uint64_t	rng;
-	int			asked;
+	int			requested;
 	int			made;			/* drafts made */
 	int			us;				/* time for each */
 	int			forgotten;
@@ -130,19 +130,19 @@ shall_hit(int i)
 }
 
 static void
-scripted(void *p, SpecAsk *asks, int n)
+scripted(void *p, DraftRequest *requests, int n)
 {
 	(void) p;
 	for (int i = 0; i < n; i++)
 	{
-		Req		   *r = asks[i].r;
+		Req		   *r = requests[i].r;
 		const IntVec *ids = &script.answers[r->in.id - 1].ids[r->index];
-		int			most = script.script == SC_RANDOM ? (int) draw_below((uint64_t) asks[i].most + 1) :
-			asks[i].most;
+		int			most = script.script == SC_RANDOM ? (int) draw_below((uint64_t) requests[i].most + 1) :
+			requests[i].most;
 
-		script.asked++;
-		CHECK(asks[i].most >= 1 && r->spec->drafts.len == 0, "asked for %d drafts", asks[i].most);
-		CHECK(r->tokens.len + (size_t) asks[i].most < (size_t) (r->in.n_prompt + r->in.params.max_tokens),
+		script.requested++;
+		CHECK(requests[i].most >= 1 && r->spec->drafts.len == 0, "asked for %d drafts", requests[i].most);
+		CHECK(r->tokens.len + (size_t) requests[i].most < (size_t) (r->in.n_prompt + r->in.params.max_tokens),
 			  "ahead of the end");
 		r->spec->own = r;
 		for (int k = 0; k < most; k++)
@@ -183,7 +183,7 @@ static const ProposerType scripted_type = {
 
 /* Submit request i; the requests differ in all parameters. */
 static void
-ask(Core *c, int i, Seen *s)
+issue(Core *c, int i, Seen *s)
 {
 	GenParams	p = greedy_params(5 + i * 7 % 40);
 	ReqSpec		spec = {
@@ -300,7 +300,7 @@ rbudget_of(int budget)
 }
 
 static void
-ask_tagged(Core *c, int i, Seen *s)
+issue_tagged(Core *c, int i, Seen *s)
 {
 	GenParams	p = greedy_params(6 + i * 7 % 40);
 	ReqSpec		spec = {
@@ -369,7 +369,7 @@ run(const Case *k, SpecConfig spec, CoreStats *st)
 	opt.tap = tap;
 	opt.spec = spec;
 	opt.plugins = k->tagged ? plugins : NULL;
-	crowd = s;
+	many = s;
 	c = core_new(fake_model(512), k->tagged ? tag_tok() : tiny_tok(), conf, &opt, &e);
 	conf_free(conf);
 	if (c == NULL || (k->tagged && !core_prepare_grammar(c, &e)))
@@ -381,7 +381,7 @@ run(const Case *k, SpecConfig spec, CoreStats *st)
 	{
 		rng = fake_mix(rng, 3);
 		for (uint64_t n = rng >> 40 & 3; n > 0 && next < N_REQS; n--, next++)
-			(k->tagged ? ask_tagged : ask) (c, next, &s[next]);
+			(k->tagged ? issue_tagged : issue) (c, next, &s[next]);
 		if (k->cancels && next > 0 && (rng >> 50 & 7) == 0)
 			core_cancel(c, (rng >> 30) % (uint64_t) next + 1);
 		core_step(c);
@@ -475,14 +475,14 @@ test_case(const char *label, Case k, const Seen *want, SpecConfig spec, CoreStat
 }
 
 static void
-test_crowd(bool tagged)
+test_many(bool tagged)
 {
 	const Case	plain = {16, 256, 2000, 0, false, false, false, tagged};
 	CoreStats	st;
 	Seen	   *want = run(&plain, (SpecConfig) {0}, &st);
 	int64_t		preempted = 0;
 	int64_t		accepted = 0;
-	int64_t		guessed[2] = {0};
+	int64_t		n_drafted[2] = {0};
 	int64_t		few;
 	char		label[80];
 
@@ -521,7 +521,7 @@ test_crowd(bool tagged)
 									  "\"prompt_lookup_min\":1,\"prompt_lookup_max\":3}" :
 									"{\"method\":\"suffix\"}", &spec, &e), "%s", e.msg);
 			test_case(label, k, want, spec, &st);
-			guessed[real] += st.spec_drafts;
+			n_drafted[real] += st.spec_drafts;
 		}
 	}
 	/* disable_by_batch_size: drafts only when few requests are left */
@@ -534,8 +534,8 @@ test_crowd(bool tagged)
 	CHECK(preempted > 0 && accepted > 0, "%lld preempted, %lld accepted", (long long) preempted,
 		  (long long) accepted);
 	/* not in each case: drafts are used where they pay */
-	CHECK(guessed[0] > 0 && guessed[1] > 0, "%lld and %lld drafts", (long long) guessed[0],
-		  (long long) guessed[1]);
+	CHECK(n_drafted[0] > 0 && n_drafted[1] > 0, "%lld and %lld drafts", (long long) n_drafted[0],
+		  (long long) n_drafted[1]);
 	seen_free(want);
 }
 
@@ -562,7 +562,7 @@ run_one(int n, int n_drafts, Script sc)
 		opt.spec = (SpecConfig) {.type = with ? &scripted_type : NULL, .n_drafts = n_drafts, .max_batch = 2};
 		script.answers = known;
 		script.script = sc;
-		script.asked = script.forgotten = 0;
+		script.requested = script.forgotten = 0;
 		c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
 		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s",
 			  e.msg);
@@ -574,7 +574,7 @@ run_one(int n, int n_drafts, Script sc)
 	}
 	CHECK(s[0].ids[0].len == (size_t) n && memcmp(s[0].ids[0].data, known[0].ids[0].data,
 												  (size_t) n * 4) == 0, "tokens differ");
-	CHECK(script.asked == 0 || script.forgotten == 1, "forgotten %d times", script.forgotten);
+	CHECK(script.requested == 0 || script.forgotten == 1, "forgotten %d times", script.forgotten);
 	CHECK(s[0].drafted == st.spec_draft_tokens && s[0].accepted == st.spec_accepted,
 		  "the request's figures: %lld of %lld drafts", (long long) s[0].accepted, (long long) s[0].drafted);
 	conf_free(conf);
@@ -616,8 +616,8 @@ test_figures(void)
 
 /* ---- drafts that take time ---- */
 
-static const ProposerType dear_type = {
-	.name = "dear", .flags = SPEC_DEAR, .open = open_script, .close = mem_free, .propose = scripted,
+static const ProposerType costly_type = {
+	.name = "dear", .flags = SPEC_COSTLY, .open = open_script, .close = mem_free, .propose = scripted,
 	.forget = forget
 };
 
@@ -626,7 +626,7 @@ static const ProposerType dear_type = {
  * drafts are made.
  */
 static CoreStats
-run_dear(int n, int late, int us)
+run_costly(int n, int late, int us)
 {
 	CoreOptions opt = options(n + 4, 600, 8 * (n + late));
 	Seen	   *known = mem_zalloc(N_REQS * sizeof(Seen));
@@ -639,7 +639,7 @@ run_dear(int n, int late, int us)
 	{
 		Core	   *c;
 
-		opt.spec = (SpecConfig) {.type = with ? &dear_type : NULL, .n_drafts = n > 1 ? 9 : 5};
+		opt.spec = (SpecConfig) {.type = with ? &costly_type : NULL, .n_drafts = n > 1 ? 9 : 5};
 		script.us = with ? us : 0;
 		script.made = 0;
 		c = core_for_grammars(fake_model(512), tiny_tok(), opt);
@@ -672,24 +672,24 @@ run_dear(int n, int late, int us)
 }
 
 static void
-test_dear(void)
+test_costly(void)
 {
 	CoreStats	st;
 
 	/* a step has 256 rows for drafts, so no more are made */
 	fake.base_us = 200;
-	st = run_dear(N_REQS, 0, 0);
+	st = run_costly(N_REQS, 0, 0);
 	CHECK(st.spec_draft_tokens > 500 && st.spec_draft_tokens == script.made, "%d made, %d computed",
 		  script.made, (int) st.spec_draft_tokens);
 	/* long enough that drafts are cheap even on a busy machine */
 	fake.base_us = 20000;
 	/* in the time of one token it makes five */
-	st = run_dear(1, 0, 100);
+	st = run_costly(1, 0, 100);
 	CHECK(st.steps < 40 && st.spec_draft_tokens == script.made, "%d steps, %d made, %d computed",
 		  (int) st.steps, script.made, (int) st.spec_draft_tokens);
 	/* drafting a token takes longer than computing it */
 	fake.base_us = 1000;
-	st = run_dear(1, 0, 10000);
+	st = run_costly(1, 0, 10000);
 	CHECK(script.made < 12, "%d are made that cost more than they bring", script.made);
 	fake.base_us = 0;
 }
@@ -705,11 +705,11 @@ test_refused(void)
 	Core	   *c;
 
 	fake.no_state = false;
-	opt.spec = (SpecConfig) {.type = &scripted_type, .n_drafts = 3, .asked = true};
+	opt.spec = (SpecConfig) {.type = &scripted_type, .n_drafts = 3, .requested = true};
 	c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
 	CHECK(c == NULL && e.cls == ERR_UNSUPPORTED, "%s", e.msg);
 	core_free(c);
-	opt.spec.asked = false;
+	opt.spec.requested = false;
 	c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
 	CHECK(c != NULL, "%s", e.msg);
 	core_free(c);
@@ -832,7 +832,7 @@ test_choice(void)
 static int
 afforded(Spec *s, int n, int most, int hits, bool prompts)
 {
-	SpecAsk    *asks = mem_zalloc((size_t) n * sizeof(SpecAsk));
+	DraftRequest *requests = mem_zalloc((size_t) n * sizeof(DraftRequest));
 	Req		   *r = mem_zalloc((size_t) n * sizeof(Req));
 	SpecReq    *spec = mem_zalloc((size_t) n * sizeof(SpecReq));
 	int			sum = 0;
@@ -842,12 +842,12 @@ afforded(Spec *s, int n, int most, int hits, bool prompts)
 	{
 		r[i].spec = &spec[i];
 		spec[i].hits[0] = spec[i].hits[1] = hits / 100.0;
-		asks[i] = (SpecAsk) {&r[i], most};
+		requests[i] = (DraftRequest) {&r[i], most};
 	}
-	left = spec_afford(s, asks, n, n, prompts);
+	left = spec_afford(s, requests, n, n, prompts);
 	for (int i = 0; i < left; i++)
-		sum += asks[i].most;
-	mem_free(asks);
+		sum += requests[i].most;
+	mem_free(requests);
 	mem_free(r);
 	mem_free(spec);
 	return sum;
@@ -856,7 +856,7 @@ afforded(Spec *s, int n, int most, int hits, bool prompts)
 static void
 test_afford(void)
 {
-	static const ProposerType type = {.name = "dear", .flags = SPEC_DEAR};
+	static const ProposerType type = {.name = "dear", .flags = SPEC_COSTLY};
 	Spec		s = {.conf = {.type = &type, .n_drafts = 8}, .env = {.max_rows = 512}, .max_rows = 300};
 
 	learn(&s, 1000, 1);
@@ -877,10 +877,10 @@ test_afford(void)
 	taken(&s, 1, 1, 50, 0, 100);
 	/* making drafts takes time: none, if that is more than their gain, however many requests share it */
 	for (int i = 0; i < 50; i++)
-		spec_made(&s, 4, 4 * 1000);
+		spec_drafted(&s, 4, 4 * 1000);
 	CHECK(afforded(&s, 1, 8, 90, false) == 0, "%d", afforded(&s, 1, 8, 90, false));
 	for (int i = 0; i < 50; i++)
-		spec_made(&s, 4, 4 * 100);
+		spec_drafted(&s, 4, 4 * 100);
 	CHECK(afforded(&s, 1, 8, 90, false) >= 3, "%d", afforded(&s, 1, 8, 90, false));
 }
 
@@ -903,10 +903,10 @@ main(int argc, char **argv)
 	(void) argv;
 	fake.no_state = true;
 	load_plugins();
-	RUN(test_crowd(false));
-	RUN(test_crowd(true));
+	RUN(test_many(false));
+	RUN(test_many(true));
 	RUN(test_figures());
-	RUN(test_dear());
+	RUN(test_costly());
 	RUN(test_afford());
 	RUN(test_refused());
 	RUN(test_choice());

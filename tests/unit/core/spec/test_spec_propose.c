@@ -12,13 +12,13 @@
 
 #define MAX_LEN	4096
 
-typedef struct Guesser
+typedef struct Proposing
 {
 	const ProposerType *type;
 	SpecConfig	conf;
 	SpecEnv		env;
 	void	   *p;
-} Guesser;
+} Proposing;
 
 static uint64_t seed = 1;
 
@@ -30,7 +30,7 @@ below(int n)
 }
 
 static void
-asker_open(Guesser *a, const char *config)
+proposing_open(Proposing *a, const char *config)
 {
 	Err			e = {0};
 
@@ -48,7 +48,7 @@ asker_open(Guesser *a, const char *config)
 }
 
 static void
-asker_close(Guesser *a)
+proposing_close(Proposing *a)
 {
 	a->type->close(a->p);
 }
@@ -66,7 +66,7 @@ req_of(const int32_t *ids, int n, int n_prompt)
 }
 
 static void
-req_end(Guesser *a, Req *r)
+req_end(Proposing *a, Req *r)
 {
 	a->type->forget(a->p, r);
 	CHECK(r->spec->own == NULL, "something is left");
@@ -78,12 +78,12 @@ req_end(Guesser *a, Req *r)
 }
 
 static const IntVec *
-drafts_of(Guesser *a, Req *r, int most)
+drafts_of(Proposing *a, Req *r, int most)
 {
-	SpecAsk		ask = {r, most};
+	DraftRequest request = {r, most};
 
 	intvec_reset(&r->spec->drafts);
-	a->type->propose(a->p, &ask, 1);
+	a->type->propose(a->p, &request, 1);
 	CHECK((int) r->spec->drafts.len <= most, "%zu drafts, at most %d are wanted", r->spec->drafts.len, most);
 	return &r->spec->drafts;
 }
@@ -100,13 +100,13 @@ expect(const char *label, const IntVec *got, const int32_t *want, int n)
 static void
 golden(const char *config, const int32_t *ids, int n, int k, const int32_t *want, int n_want)
 {
-	Guesser		a;
+	Proposing	a;
 	Req		   *r = req_of(ids, n, n);
 
-	asker_open(&a, config);
+	proposing_open(&a, config);
 	expect(config, drafts_of(&a, r, k), want, n_want);
 	req_end(&a, r);
-	asker_close(&a);
+	proposing_close(&a);
 }
 
 #define IDS(...) (const int32_t[]) {__VA_ARGS__}, (int) (sizeof((int32_t[]) {__VA_ARGS__}) / sizeof(int32_t))
@@ -157,13 +157,13 @@ test_ngram(void)
 		int32_t		ids[2000];
 		int32_t		want[SPEC_MAX_DRAFTS];
 		char		config[160];
-		Guesser		a;
+		Proposing	a;
 		Req		   *r;
 
 		snprintf(config, sizeof(config),
 				 "{\"method\":\"ngram\",\"num_speculative_tokens\":8,\"prompt_lookup_min\":%d,"
 				 "\"prompt_lookup_max\":%d}", min, max);
-		asker_open(&a, config);
+		proposing_open(&a, config);
 		for (int i = 0; i < n; i++)
 			ids[i] = below(vocab);
 		r = req_of(ids, n, n);
@@ -180,7 +180,7 @@ test_ngram(void)
 			}
 		}
 		req_end(&a, r);
-		asker_close(&a);
+		proposing_close(&a);
 	}
 }
 
@@ -277,7 +277,7 @@ test_suffix_own(void)
 		int			n = 2 + below(30);	/* at most as many positions as the proposer looks at */
 		char		config[300];
 		Text		text = {ids, n};
-		Guesser		a;
+		Proposing	a;
 		Req		   *r;
 		const IntVec *d;
 
@@ -285,7 +285,7 @@ test_suffix_own(void)
 				 "{\"method\":\"suffix\",\"suffix_decoding_max_tree_depth\":%d,"
 				 "\"suffix_decoding_max_spec_factor\":%g,\"suffix_decoding_min_token_prob\":%g,"
 				 "\"suffix_decoding_max_cached_requests\":0}", 4 + below(21), factor, below(5) / 10.0);
-		asker_open(&a, config);
+		proposing_open(&a, config);
 		for (int i = 0; i < n; i++)
 			ids[i] = below(1 + round % 4);
 		r = req_of(ids, n, n);
@@ -299,13 +299,13 @@ test_suffix_own(void)
 				  "%s: %zu drafts instead of %g", config, d->len,
 				  plain_score(&text, 1, ids + n, n, &a.conf, 8));
 		req_end(&a, r);
-		asker_close(&a);
+		proposing_close(&a);
 	}
 }
 
 /* Add an output to a prompt of one token, as if the request ended. */
 static void
-answer(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n)
+answer(Proposing *a, uint64_t owner, const char *salt, const int32_t *ids, int n)
 {
 	Req		   *r = req_of(ids, n, 1);
 
@@ -317,7 +317,7 @@ answer(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n)
 }
 
 static int
-guess(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n, int most, int32_t *out)
+draft(Proposing *a, uint64_t owner, const char *salt, const int32_t *ids, int n, int most, int32_t *out)
 {
 	Req		   *r = req_of(ids, n, n);
 	const IntVec *d;
@@ -338,31 +338,31 @@ guess(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n, i
 static void
 test_suffix_answers(void)
 {
-	Guesser		a;
+	Proposing	a;
 	int32_t		ids[400];
 	int32_t		got[SPEC_MAX_DRAFTS];
 	int			n;
 
-	asker_open(&a, "{\"method\":\"suffix\",\"num_speculative_tokens\":32,"
-				   "\"suffix_decoding_max_cached_requests\":3}");
+	proposing_open(&a, "{\"method\":\"suffix\",\"num_speculative_tokens\":32,"
+					   "\"suffix_decoding_max_cached_requests\":3}");
 	for (int i = 0; i < 400; i++)
 		ids[i] = 100 + i;
 	answer(&a, 7, NULL, ids, 200);
 	/* 12 equal tokens, 12 drafts: the best of 24; across the borders of chunks */
 	for (int at = 13; at < 180; at += 7)
 	{
-		n = guess(&a, 7, NULL, ids, at, 32, got);
+		n = draft(&a, 7, NULL, ids, at, 32, got);
 		CHECK(n == 12 && memcmp(got, ids + at, 12 * sizeof(int32_t)) == 0, "at %d: %d drafts", at, n);
 	}
-	n = guess(&a, 7, NULL, ids, 3, 32, got);
+	n = draft(&a, 7, NULL, ids, 3, 32, got);
 	CHECK(n == 3 && got[0] == ids[3], "3 same: %d drafts", n);
-	n = guess(&a, 7, NULL, ids, 1, 32, got);
+	n = draft(&a, 7, NULL, ids, 1, 32, got);
 	CHECK(n == 1 && got[0] == ids[1], "behind the prompt: %d drafts", n);
 	/* owners and salts are separate */
-	CHECK(guess(&a, 8, NULL, ids, 50, 32, got) == 0, "another owner sees them");
-	CHECK(guess(&a, 7, "x", ids, 50, 32, got) == 0, "another salt sees them");
+	CHECK(draft(&a, 8, NULL, ids, 50, 32, got) == 0, "another owner sees them");
+	CHECK(draft(&a, 7, "x", ids, 50, 32, got) == 0, "another salt sees them");
 	answer(&a, 7, "x", ids, 60);
-	CHECK(guess(&a, 7, "x", ids, 40, 32, got) == 12 && guess(&a, 7, "y", ids, 40, 32, got) == 0, "salts");
+	CHECK(draft(&a, 7, "x", ids, 40, 32, got) == 12 && draft(&a, 7, "y", ids, 40, 32, got) == 0, "salts");
 	/* the more frequent one wins: 2 to 1 */
 	for (int i = 0; i < 2; i++)
 	{
@@ -370,33 +370,33 @@ test_suffix_answers(void)
 
 		answer(&a, 7, NULL, other, 6);
 	}
-	n = guess(&a, 7, NULL, ids, 3, 1, got);
+	n = draft(&a, 7, NULL, ids, 3, 1, got);
 	CHECK(n == 1 && got[0] == 55, "%d drafts, %d", n, n > 0 ? got[0] : -1);
 	/* three requests later the first one is dropped */
-	CHECK(guess(&a, 7, NULL, ids, 100, 32, got) == 0, "the oldest is still there");
-	asker_close(&a);
+	CHECK(draft(&a, 7, NULL, ids, 100, 32, got) == 0, "the oldest is still there");
+	proposing_close(&a);
 
-	asker_open(&a, "{\"method\":\"suffix\",\"suffix_decoding_max_cached_requests\":0}");
+	proposing_open(&a, "{\"method\":\"suffix\",\"suffix_decoding_max_cached_requests\":0}");
 	answer(&a, 7, NULL, ids, 200);
-	CHECK(guess(&a, 7, NULL, ids, 50, 32, got) == 0, "nothing is remembered");
-	asker_close(&a);
+	CHECK(draft(&a, 7, NULL, ids, 50, 32, got) == 0, "nothing is remembered");
+	proposing_close(&a);
 }
 
 /* While an output grows, other requests can use its beginning; and the ring wraps around. */
 static void
 test_suffix_ring(void)
 {
-	Guesser		a;
+	Proposing	a;
 	int32_t		ids[3000];
 	int32_t		got[SPEC_MAX_DRAFTS];
 	Req		   *r;
 
-	asker_open(&a, "{\"method\":\"suffix\",\"num_speculative_tokens\":8}");
+	proposing_open(&a, "{\"method\":\"suffix\",\"num_speculative_tokens\":8}");
 	for (int i = 0; i < 3000; i++)
 		ids[i] = i * 7 % 5000 + 1;
 	r = req_of(ids, 100, 1);
 	drafts_of(&a, r, 4);
-	CHECK(guess(&a, 0, NULL, ids, 50, 8, got) == 8 && got[0] == ids[50], "an answer in flight");
+	CHECK(draft(&a, 0, NULL, ids, 50, 8, got) == 8 && got[0] == ids[50], "an answer in flight");
 	r->tokens.len = 97;			/* all of it is recorded */
 	req_end(&a, r);
 	for (int round = 0; round < 120; round++)
@@ -404,10 +404,10 @@ test_suffix_ring(void)
 		for (int i = 0; i < 3000; i++)
 			ids[i] = (i * 7 + round) % 5000 + 1;
 		answer(&a, 0, NULL, ids, 3000);
-		CHECK(guess(&a, 0, NULL, ids, 1500, 8, got) == 8 && memcmp(got, ids + 1500, 8 * sizeof(int32_t)) == 0,
+		CHECK(draft(&a, 0, NULL, ids, 1500, 8, got) == 8 && memcmp(got, ids + 1500, 8 * sizeof(int32_t)) == 0,
 			  "round %d", round);
 	}
-	asker_close(&a);
+	proposing_close(&a);
 }
 
 /* ---- the object ---- */

@@ -1,5 +1,5 @@
 /*
- * test_thoughts.c
+ * test_reasoning_budget.c
  *	  thinking_token_budget with a fake model: until the budget is used up the reasoning is the same as
  *	  without a budget, then the end tag's tokens come, and nothing else changes; whatever the batch, the
  *	  chunks, the preemptions and the other parameters.
@@ -62,7 +62,7 @@ thoughts(const char *parser, ReasonAt at, int budget)
 }
 
 static void
-ask(Core *c, uint64_t id, GenParams p, ReasoningBudget *t, Grammar *g, Rec *rec)
+issue(Core *c, uint64_t id, GenParams p, ReasoningBudget *t, Grammar *g, Rec *rec)
 {
 	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .reasoning_budget = t,
 						.grammar = g};
@@ -104,7 +104,7 @@ one(CoreOptions opt, GenParams p, ReasoningBudget *t, Rec *rec)
 {
 	Core	   *c = new_core(opt);
 
-	ask(c, 1, p, t, NULL, rec);
+	issue(c, 1, p, t, NULL, rec);
 	CHECK(run(c), "run");
 	core_free(c);
 }
@@ -379,7 +379,7 @@ many(CoreOptions opt, IntVec *ids, CoreStats *st)
 		Err			e;
 		Grammar    *g = i % 2 == 0 ? grammar_new(&gs, &e) : NULL;
 
-		ask(c, (uint64_t) i + 1, params(60, 1.5, i), thoughts("deepseek_r1", REASON_OPEN, i), g, &rec[i]);
+		issue(c, (uint64_t) i + 1, params(60, 1.5, i), thoughts("deepseek_r1", REASON_OPEN, i), g, &rec[i]);
 	}
 	CHECK(run(c), "run");
 	core_stats(c, st);
@@ -553,5 +553,5 @@ main(void)
 	RUN(test_invariance());
 	RUN(test_refused());
 	CHECK(fake.bad_slots == 0, "%d", fake.bad_slots);
-	return check_done("test_thoughts");
+	return check_done("test_reasoning_budget");
 }

@@ -1,5 +1,5 @@
 /*
- * test_gate.c
+ * test_admission.c
  *	  Limits of roles, and deadlines, with a fake model: requests in flight, over all sessions and
  *	  models; tokens per minute; which requests wait, and which are refused; cancelled, late and freed
  *	  while they wait.
@@ -40,7 +40,7 @@ static int	timeout_ms;
 static int	n_answers = 1;
 
 static void
-ask(Core *c, uint64_t id, uint64_t session, int n_prompt, int max_tokens, Rec *rec)
+issue(Core *c, uint64_t id, uint64_t session, int n_prompt, int max_tokens, Rec *rec)
 {
 	ReqSpec		spec = {
 		.id = id, .session = session, .by = by, .prompt = random_prompt((uint32_t) id, n_prompt),
@@ -113,11 +113,11 @@ test_in_flight(void)
 
 	by = (Caller) {.role = 1, .max_requests = 2, .wait_ms = -1};
 	for (int i = 0; i < 5; i++)
-		ask(c, (uint64_t) i, i < 3 ? 1 : 2, 5, 3 + i, &rec[i]);
+		issue(c, (uint64_t) i, i < 3 ? 1 : 2, 5, 3 + i, &rec[i]);
 	by.role = 2;
-	ask(c, 5, 1, 5, 2, &rec[5]);
+	issue(c, 5, 1, 5, 2, &rec[5]);
 	by.role = 0;
-	ask(c, 6, 1, 5, 2, &rec[6]);
+	issue(c, 6, 1, 5, 2, &rec[6]);
 	step(c);
 	CHECK(stats(c).running == 4 && stats(c).waiting_deferred == 3, "%d run, %d wait", (int) stats(c).running,
 		  (int) stats(c).waiting_deferred);
@@ -149,14 +149,14 @@ test_jobs(void)
 
 	by = (Caller) {.role = 1, .background = true, .wait_ms = -1};
 	for (int i = 0; i < 4; i++)
-		ask(c, (uint64_t) i, 1, 5, 100, &rec[i]);
+		issue(c, (uint64_t) i, 1, 5, 100, &rec[i]);
 	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = 0};
 	step(c);
-	ask(c, 4, 2, 5, 3, &rec[4]);
+	issue(c, 4, 2, 5, 3, &rec[4]);
 	step(c);
 	CHECK(rec[4].finish == FIN_NONE && rec[4].ids.len == 1, "a session beside a job: %d %s", rec[4].finish,
 		  rec[4].err.msg);
-	ask(c, 5, 2, 5, 3, &rec[5]);
+	issue(c, 5, 2, 5, 3, &rec[5]);
 	step(c);
 	CHECK(rec[5].finish == FIN_ERROR && rec[5].err.cls == ERR_LIMIT, "two sessions: %d %s", rec[5].finish,
 		  rec[5].err.msg);
@@ -176,14 +176,14 @@ test_sequences(void)
 
 	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = -1};
 	n_answers = 3;
-	ask(c, 0, 1, 5, 4, &rec[0]);
-	ask(c, 1, 1, 5, 4, &rec[1]);
+	issue(c, 0, 1, 5, 4, &rec[0]);
+	issue(c, 1, 1, 5, 4, &rec[1]);
 	n_answers = 1;
 	step(c);
 	step(c);
 	CHECK(stats(c).running == 3 && stats(c).waiting_deferred == 1, "%d run", (int) stats(c).running);
 	core_cancel(c, 1);
-	ask(c, 2, 1, 5, 4, &rec[2]);
+	issue(c, 2, 1, 5, 4, &rec[2]);
 	run(c, 10000);
 	CHECK(rec[0].finish == FIN_LENGTH && rec[1].finish == FIN_ABORT && rec[2].finish == FIN_LENGTH,
 		  "%d %d %d", rec[0].finish, rec[1].finish, rec[2].finish);
@@ -200,10 +200,10 @@ test_refused(void)
 
 	fake.base_us = 1000;
 	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = 0};
-	ask(c, 0, 1, 5, 500, &rec[0]);
-	ask(c, 1, 1, 5, 4, &rec[1]);
+	issue(c, 0, 1, 5, 500, &rec[0]);
+	issue(c, 1, 1, 5, 4, &rec[1]);
 	by.wait_ms = 200;
-	ask(c, 2, 1, 5, 4, &rec[2]);
+	issue(c, 2, 1, 5, 4, &rec[2]);
 	step(c);
 	CHECK(rec[1].finish == FIN_ERROR && rec[1].err.cls == ERR_LIMIT &&
 		  strstr(rec[1].err.msg, "limit of 1 LLM requests in flight") != NULL, "%d %s", rec[1].finish,
@@ -241,10 +241,10 @@ two_models(CoreOptions opt, int ms, Rec *rec)
 	t.a = new_core(opt, 512);
 	t.b = new_core(opt, 512);
 	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = -1};
-	ask(t.a, 0, 1, 5, 3, &rec[0]);
+	issue(t.a, 0, 1, 5, 3, &rec[0]);
 	step(t.a);
 	timeout_ms = ms;
-	ask(t.b, 1, 1, 5, 3, &rec[1]);
+	issue(t.b, 1, 1, 5, 3, &rec[1]);
 	timeout_ms = 0;
 	CHECK(core_next_due(t.b) == 0, "mail");
 	step(t.b);
@@ -268,9 +268,9 @@ test_two_models(void)
 	run(b, 10000);
 	CHECK(rec[0].finish == FIN_LENGTH && rec[1].finish == FIN_LENGTH, "%d %d", rec[0].finish, rec[1].finish);
 	/* the waiting request ends with its model */
-	ask(a, 2, 1, 5, 3, &rec[2]);
+	issue(a, 2, 1, 5, 3, &rec[2]);
 	step(a);
-	ask(b, 3, 1, 5, 3, &rec[3]);
+	issue(b, 3, 1, 5, 3, &rec[3]);
 	step(b);
 	core_free(b);
 	CHECK(rec[3].finish == FIN_ABORT, "%d", rec[3].finish);
@@ -294,13 +294,13 @@ test_tokens(void)
 
 	by = (Caller) {.role = 1, .tokens_per_minute = 600, .wait_ms = -1};
 	start = clock_us();
-	ask(c, 0, 1, 600, 4, &rec[0]);
+	issue(c, 0, 1, 600, 4, &rec[0]);
 	run(c, 10000);
-	ask(c, 1, 1, 5, 2, &rec[1]);
+	issue(c, 1, 1, 5, 2, &rec[1]);
 	by.wait_ms = 0;
-	ask(c, 2, 1, 5, 2, &rec[2]);
+	issue(c, 2, 1, 5, 2, &rec[2]);
 	by.role = 2;
-	ask(c, 3, 1, 5, 2, &rec[3]);
+	issue(c, 3, 1, 5, 2, &rec[3]);
 	step(c);
 	step(c);
 	/* only if the machine is not very busy */
@@ -332,9 +332,9 @@ test_deadlines(void)
 	fake.base_us = 1000;
 	by = (Caller) {.role = 1, .max_requests = 2, .wait_ms = -1};
 	timeout_ms = 30;
-	ask(c, 0, 1, 5, 500, &rec[0]);	/* generates */
-	ask(c, 1, 1, 5, 500, &rec[1]);	/* waits for a seat of max_seqs */
-	ask(c, 2, 1, 5, 500, &rec[2]);	/* waits at the admission */
+	issue(c, 0, 1, 5, 500, &rec[0]); /* generates */
+	issue(c, 1, 1, 5, 500, &rec[1]); /* waits for a seat of max_seqs */
+	issue(c, 2, 1, 5, 500, &rec[2]); /* waits at the admission */
 	timeout_ms = 0;
 	run(c, 10000);
 	for (int i = 0; i < 3; i++)
@@ -347,17 +347,17 @@ test_deadlines(void)
 		  (int) stats(c).kv_blocks_used);
 	by = (Caller) {0};
 	timeout_ms = 30;
-	ask(c, 3, 1, 1500, 500, &rec[3]);	/* in its prompt */
+	issue(c, 3, 1, 1500, 500, &rec[3]);	/* in its prompt */
 	run(c, 10000);
 	CHECK(rec[3].err.cls == ERR_CANCELLED && rec[3].ids.len == 0, "%s", rec[3].err.msg);
 	n_answers = 3;
-	ask(c, 4, 1, 5, 500, &rec[4]);
+	issue(c, 4, 1, 5, 500, &rec[4]);
 	n_answers = 1;
 	run(c, 10000);
 	CHECK(rec[4].finish == FIN_ERROR && rec[4].err.cls == ERR_CANCELLED && rec[4].late_events == 0, "%d %s",
 		  rec[4].finish, rec[4].err.msg);
 	timeout_ms = 5000;
-	ask(c, 5, 1, 5, 3, &rec[5]);
+	issue(c, 5, 1, 5, 3, &rec[5]);
 	run(c, 10000);
 	CHECK(rec[5].finish == FIN_LENGTH && stats(c).kv_blocks_used == 0, "%d", rec[5].finish);
 	timeout_ms = 0;

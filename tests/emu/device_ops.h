@@ -1,10 +1,10 @@
 /*
- * door.h
+ * device_ops.h
  *	  Opens the device library of programs that compute with models: the emulated one of
  *	  tests/emu/module.mk, the real one of tests/gpu/module.mk, or --lib FILE.
  */
-#ifndef VLLM_TESTS_EMU_DOOR_H
-#define VLLM_TESTS_EMU_DOOR_H
+#ifndef VLLM_TESTS_EMU_DEVICE_OPS_H
+#define VLLM_TESTS_EMU_DEVICE_OPS_H
 
 #include <dlfcn.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .poo
  * library.
  */
 static inline const KDeviceOps *
-door(int argc, char **argv, int *first)
+open_device_ops(int argc, char **argv, int *first)
 {
 	bool		other = argc > 2 && strcmp(argv[1], "--lib") == 0;
 	void	   *lib = dlopen(other ? argv[2] : DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
