@@ -207,7 +207,7 @@ check-unit check-kernels check-emu check-cuda check-golden check-san check-regre
 
 # ---- the suite's C programs ----
 
-TEST_SRC = $(filter-out $(if $(HAVE_CURL),,tests/unit/remote/test_remote_http.c),$(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c tests/golden/*.c))
+TEST_SRC = $(filter-out $(if $(HAVE_CURL),,tests/unit/remote/http/test_remote_http.c),$(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c tests/golden/*.c))
 FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
 TEST_BIN = $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 FUZZ_BIN = $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -219,8 +219,9 @@ $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 		$(if $(FUZZ),-fsanitize=fuzzer)
 
 # Tests of the core once more, whose cores have a device (tests/unit/on_device.h).
-DEVICE_TEST_BIN = $(patsubst %,$(BUILD)/tests/unit/core/test_%_device,core answers beam pooled pooled_model windows kvscales offload embeds) \
-	$(patsubst %,$(BUILD)/tests/unit/core/%_device,spec/test_spec spec/test_spec_draft sample/test_constraint)
+DEVICE_TEST_BIN = $(patsubst %,$(BUILD)/tests/unit/core/%_device,test_core test_embeds kv/test_windows kv/test_kvscales \
+	multi/test_answers multi/test_beam multi/test_pooled multi/test_pooled_model offload/test_offload sample/test_constraint \
+	spec/test_spec spec/test_spec_draft)
 TEST_BIN += $(DEVICE_TEST_BIN)
 
 $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
@@ -229,15 +230,15 @@ $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
 
 # what talks to libcurl is in no library
 REMOTE_HTTP_OBJ = $(filter-out %/main.o,$(REMOTE_OBJ))
-$(BUILD)/tests/unit/remote/test_remote_http: LDLIBS_ENGINE := $(REMOTE_HTTP_OBJ) $(LIB) -lcurl $(LDLIBS_ENGINE)
-$(BUILD)/tests/unit/remote/test_remote_http: $(REMOTE_HTTP_OBJ)
+$(BUILD)/tests/unit/remote/http/test_remote_http: LDLIBS_ENGINE := $(REMOTE_HTTP_OBJ) $(LIB) -lcurl $(LDLIBS_ENGINE)
+$(BUILD)/tests/unit/remote/http/test_remote_http: $(REMOTE_HTTP_OBJ)
 
 # texts of the extension's, without a server
-$(BUILD)/tests/unit/pg/test_secret_mask: CPPFLAGS_ENGINE += -Itests/unit/pg/pgshim
-$(BUILD)/tests/unit/pg/test_secret_mask: src/pg/catalog/secret_mask.c src/pg/catalog/secret_name.c
+$(BUILD)/tests/unit/pg/catalog/test_secret_mask: CPPFLAGS_ENGINE += -Itests/unit/pg/pgshim
+$(BUILD)/tests/unit/pg/catalog/test_secret_mask: src/pg/catalog/secret_mask.c src/pg/catalog/secret_name.c
 
 # whose ranks are short of memory at times
-$(BUILD)/tests/unit/core/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned,--wrap=sysmem_available
+$(BUILD)/tests/unit/core/ranks/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned,--wrap=sysmem_available
 
 # Example logits processors: a library that knows no header of ours but the public one.
 PROCESSORS = $(BUILD)/tests/plugins/processors.so

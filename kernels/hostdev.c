@@ -7,7 +7,7 @@
  * until the caller has waited.  Copies beside the ops read their source as late as allowed: at a fence,
  * for kv_put() also at the beginning of the next step, or when the caller asks whether they are done.
  *
- * Tested by tests/unit/model/test_device_arena.c.
+ * Tested by tests/unit/model/weights/test_device_arena.c.
  */
 #include "hostdev.h"
 

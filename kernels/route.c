@@ -5,7 +5,7 @@
  * Plain float arithmetic on a few hundred numbers per row, in a fixed order: the choice must depend only
  * on the row's logits.
  *
- * Tested by tests/unit/model/test_moe.c against a plain reference, and the goldens.
+ * Tested by tests/unit/model/layers/test_moe.c against a plain reference, and the goldens.
  */
 #include "route.h"
 

@@ -2,7 +2,7 @@
  * backend_control.c
  *	  ModelControl of the real backend: state, caches, sleep, swap of weights.
  *
- * Tested by tests/unit/server/test_sleep.c, tests/t/092_kv.pl and tests/t/093_sleep.pl.
+ * Tested by tests/unit/server/models/test_sleep.c, tests/t/092_kv.pl and tests/t/093_sleep.pl.
  */
 #include "backend/backend_core.h"
 

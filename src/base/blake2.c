@@ -2,7 +2,7 @@
  * blake2.c
  *	  BLAKE2b (RFC 7693), only the variants that the engine needs.
  *
- * Tested by tests/unit/core/test_offload.c against digests of Python's hashlib.
+ * Tested by tests/unit/core/offload/test_offload.c against digests of Python's hashlib.
  */
 #include "base/blake2.h"
 

@@ -4,7 +4,7 @@
  *	  number.  Each step is invertible, so a single changed word always changes the sum.
  *
  * The sum is part of a file format (src/model/weights/pack_cache.c): a change of this function needs a
- * new version of that format.  Tested by tests/unit/model/test_packcache.c.
+ * new version of that format.  Tested by tests/unit/model/weights/test_packcache.c.
  */
 #include "base/checksum.h"
 

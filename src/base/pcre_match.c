@@ -5,7 +5,7 @@
  * The expressions are Python's.  For names, which are ASCII without newlines, PCRE2 gives them the same
  * meaning.
  *
- * Tested by tests/unit/quant/test_ckpt.c and test_lora_files.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c and test_lora_files.c.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

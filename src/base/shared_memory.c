@@ -8,7 +8,7 @@
  *
  * The file is sparse: rooms and slots that no communicator uses take no memory.
  *
- * Tested by tests/unit/model/test_comm.c.
+ * Tested by tests/unit/model/parallel/test_comm.c.
  */
 #include "base/shared_memory.h"
 

@@ -2,7 +2,7 @@
  * httpd_syscalls.c
  *	  The table of system calls of the HTTP server, built from httpd_syscalls.def.
  *
- * Tested by tests/unit/base/test_seccomp.c.
+ * Tested by tests/unit/base/sandbox/test_seccomp.c.
  */
 #include "httpd/httpd_syscalls.h"
 

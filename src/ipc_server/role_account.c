@@ -6,7 +6,7 @@
  * (each request brings its own rate).  The bucket is empty if that time is a minute or more ahead.  A
  * request passes if the bucket is not empty.
  *
- * Tested by tests/unit/core/sched/test_admission.c and tests/unit/remote/test_remote_roles.c.
+ * Tested by tests/unit/core/sched/test_admission.c and tests/unit/remote/upstream/test_remote_roles.c.
  */
 #include "ipc_server/role_account.h"
 

@@ -2,7 +2,7 @@
  * remote_syscalls.c
  *	  The table of system calls of the remote program, built from remote_syscalls.def.
  *
- * Tested by tests/unit/base/test_seccomp.c.
+ * Tested by tests/unit/base/sandbox/test_seccomp.c.
  */
 #include "remote/remote_syscalls.h"
 

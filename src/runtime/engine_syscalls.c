@@ -2,7 +2,7 @@
  * engine_syscalls.c
  *	  The system calls of the engine and its ranks, from engine_syscalls.def.
  *
- * Tested by tests/unit/base/test_seccomp.c.
+ * Tested by tests/unit/base/sandbox/test_seccomp.c.
  */
 #include "runtime/engine_syscalls.h"
 

@@ -3,7 +3,7 @@
  *	  Parse the object eplb_config, which has vLLM's keys.
  *
  * Each key is a row of eplb_keys.def; an unknown key is an error.  Tested by
- * tests/unit/model/test_eplb.c.
+ * tests/unit/model/parallel/test_eplb.c.
  */
 #include "runtime/eplb_config.h"
 

@@ -139,7 +139,7 @@ see(void *ctx, Req *r, const ReqEvent *ev)
 }
 
 static void
-submit(Core *c, int i, Seen *to)
+submit_one(Core *c, int i, Seen *to)
 {
 	Kind		k = (Kind) (i % PLUGIN);
 	ReqSpec		spec = {
@@ -221,13 +221,13 @@ test_sampling(void)
 
 		calls = 0;
 		for (int i = 0; i < N_REQUESTS; i++)
-			submit(c, i, &seen[samples][i]);
+			submit_one(c, i, &seen[samples][i]);
 		run(c);
 		CHECK((calls > 0) == (samples != 0), "%d calls", calls);
 		for (int i = 0; i < PLUGIN && samples; i++)
 		{
 			calls = 0;
-			submit(c, i, &alone[i]);
+			submit_one(c, i, &alone[i]);
 			run(c);
 			CHECK((calls > 0) == (i < ON_DEVICE), "%d calls for kind %d", calls, i);
 		}

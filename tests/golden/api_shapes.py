@@ -3,7 +3,7 @@
 
 usage: api_shapes.py [FILE]
 
-tests/unit/server/test_api.c compares the engine's answers with these (test_api --write makes the file
+tests/unit/server/api/test_api.c compares the engine's answers with these (test_api --write makes the file
 anew); this script checks that the clients would understand them. Needs the packages openai and anthropic.
 """
 import json

@@ -3,7 +3,7 @@
 
 The rules are written here as docs/user/sampling.md describes them ("Stop conditions"), over whole texts: no
 buffers, no automaton; no text is held back.  A token is a letter: H, W, S and P are words, . is EOS, the
-comma is id 290, all others stand for themselves (tests/unit/core/test_output.c, which reads the file).
+comma is id 290, all others stand for themselves (tests/unit/core/output/test_output.c, which reads the file).
 
 	tests/golden/stopping.py >tests/golden/stopping.json
 """

@@ -54,7 +54,7 @@ def rows(text):
     return torch.tensor([[ord(c), 0, 0, 0] for c in text], dtype=torch.float32)
 
 
-# the tensors that tests/unit/server/test_api.c reads
+# the tensors that tests/unit/server/api/test_api.c reads
 add('fake half', rows('hi you').half())
 add('fake batch', rows('x y z').bfloat16().unsqueeze(0))
 add('fake narrow', torch.zeros(2, 3))

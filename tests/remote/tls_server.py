@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A TLS server for tests/unit/remote/test_remote_http.c: HTTP/2 with frames by hand, or HTTP/1.1.
+"""A TLS server for tests/unit/remote/http/test_remote_http.c: HTTP/2 with frames by hand, or HTTP/1.1.
 
 usage: tls_server.py CERTIFICATE KEY h2|http/1.1
 

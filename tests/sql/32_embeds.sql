@@ -49,7 +49,7 @@ SELECT llm_generate('still here');
 RESET vllm.enable_prompt_embeds;
 DROP ROLE regress_embeds;
 
--- in a body: a tensor as torch.save() writes it (tests/unit/server/test_api.c has good ones)
+-- in a body: a tensor as torch.save() writes it (tests/unit/server/api/test_api.c has good ones)
 SELECT v1_completions('{"prompt_embeds": "YWJj"}');
 SET vllm.enable_prompt_embeds = on;
 SELECT v1_completions('{"prompt_embeds": "YWJj"}');

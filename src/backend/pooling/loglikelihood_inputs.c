@@ -15,7 +15,7 @@
  * A model needs a token to start with: if the tokenizer adds none, and no other token precedes the
  * scored ones, BOS or EOS is put first.
  *
- * Any thread.  Tested by tests/unit/backend/test_choices.c.
+ * Any thread.  Tested by tests/unit/backend/pooling/test_choices.c.
  */
 #include "backend/pooling/loglikelihood_inputs.h"
 

@@ -4,7 +4,7 @@
  *
  * The parser does not recurse, since the author of a text decides how deep it is nested.
  *
- * Tested by tests/unit/base/test_json.c.
+ * Tested by tests/unit/base/json/test_json.c.
  */
 #include "base/json/json.h"
 

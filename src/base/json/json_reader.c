@@ -7,7 +7,7 @@
  * that reads values in place relies on balanced brackets and quotes (json_scan.h).  Texts may be long
  * and hostile: the reader visits each byte once and keeps the open brackets as a stack of bits.
  *
- * Tested by tests/unit/base/test_jsoncheck.c.
+ * Tested by tests/unit/base/json/test_jsoncheck.c.
  */
 #include "base/json/json_reader.h"
 

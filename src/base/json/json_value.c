@@ -6,7 +6,7 @@
  * converted by one multiplication or division, any other by strtod() (the programs stay in the C
  * locale).
  *
- * Tested by tests/unit/base/test_json_value.c.
+ * Tested by tests/unit/base/json/test_json_value.c.
  */
 #include "base/json/json_value.h"
 

@@ -5,7 +5,7 @@
  * json_escape() alone decides which characters need an escape and which escape: responses, arguments of
  * tool calls and templates all use it.
  *
- * Tested by tests/unit/server/test_api.c.
+ * Tested by tests/unit/server/api/test_api.c.
  */
 #include "base/json/json_writer.h"
 

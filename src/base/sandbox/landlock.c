@@ -5,7 +5,7 @@
  * The constants are defined here because the headers of the build may be older than the kernel that runs
  * the program.  The kernel says by its ABI version which rights it knows.
  *
- * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
+ * Tested by tests/unit/base/sandbox/test_seccomp.c, tests/t/011_confined.pl.
  */
 #include "base/sandbox/landlock.h"
 

@@ -11,7 +11,7 @@
  * whatever their arguments are, and runs no filter for them.  The audit log has kills and, if the
  * kernel's sysctl says so, calls that failed with ENOSYS (SECCOMP_FILTER_FLAG_LOG).
  *
- * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
+ * Tested by tests/unit/base/sandbox/test_seccomp.c, tests/t/011_confined.pl.
  */
 #include "base/sandbox/seccomp.h"
 

@@ -2,7 +2,7 @@
  * block_lifetime.c
  *	  Lifetimes of blocks of the KV cache.
  *
- * Tested by tests/unit/core/test_kvlife.c.
+ * Tested by tests/unit/core/kv/test_kvlife.c.
  */
 #include "core/kv/block_lifetime.h"
 

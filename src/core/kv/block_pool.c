@@ -17,7 +17,7 @@
  *	  a block has no fewer references than its window.
  *
  * Owner: the step thread.  Every operation is O(1) per block; kvpool_check is O(blocks).  Tested by
- * tests/unit/core/test_block_pool.c: the order of reuse, and 10^5 random operations against a naive
+ * tests/unit/core/kv/test_block_pool.c: the order of reuse, and 10^5 random operations against a naive
  * model.
  */
 #include "core/kv/block_pool.h"

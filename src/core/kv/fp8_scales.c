@@ -7,7 +7,7 @@
  * then outputs would depend on which request came first.  Without either the scales are 1, with a
  * warning.
  *
- * Tested by tests/unit/core/test_kvscales.c.
+ * Tested by tests/unit/core/kv/test_kvscales.c.
  */
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * layer_groups.c
  *	  How blocks consist of pages (layer_groups.h).
  *
- * Tested by tests/unit/core/test_windows.c.
+ * Tested by tests/unit/core/kv/test_windows.c.
  */
 #include "core/kv/layer_groups.h"
 

@@ -2,7 +2,7 @@
  * pinned_prefix.c
  *	  Pinned prefixes: prompts whose KV blocks are kept (pinned_prefix.h).
  *
- * Tested by tests/unit/core/test_pinned_prefix.c and tests/t/092_kv.pl.
+ * Tested by tests/unit/core/kv/test_pinned_prefix.c and tests/t/092_kv.pl.
  */
 #include "core/kv/pinned_prefix.h"
 

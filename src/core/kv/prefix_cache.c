@@ -21,7 +21,7 @@
  * gives these in order and preempts from the end, and those just admitted, since after a preemption no
  * request is admitted.
  *
- * Owner: the step thread.  Tested by tests/unit/core/test_prefix_cache.c, which tracks the content of
+ * Owner: the step thread.  Tested by tests/unit/core/kv/test_prefix_cache.c, which tracks the content of
  * each block.
  */
 #include "core/core_internal.h"

@@ -7,7 +7,7 @@
  * are keyed with a random number, so that no client can choose prompts that make long lists.  Blocks
  * that really begin with the same token may still make a long list, hence PART_TRIES.
  *
- * Invariants (prefix_check; tests/unit/core/test_prefix_cache.c): a full block is in both lists, another
+ * Invariants (prefix_check; tests/unit/core/kv/test_prefix_cache.c): a full block is in both lists, another
  * known block in `begin` alone; no two full blocks have the same chain and tokens.
  *
  * The root of a salt is its hash (SipHash-2-4 under a random key of 128 bits): a client that chooses

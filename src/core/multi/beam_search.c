@@ -18,7 +18,7 @@
  * taken over all blocks they need, and nothing refers to their parents any more.
  *
  * Owner: the step thread until the end, the output thread afterwards.  O(width * (vocabulary + length))
- * per generation.  Tested by tests/unit/core/test_beam.c.
+ * per generation.  Tested by tests/unit/core/multi/test_beam.c.
  */
 #include "core/core_internal.h"
 

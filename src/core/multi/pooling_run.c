@@ -21,7 +21,7 @@
  * row for each token but the last.
  *
  * The first Req owns the Pooled and all its other Reqs, until its last event has been sent.  Tested by
- * tests/unit/core/test_pooled.c.
+ * tests/unit/core/multi/test_pooled.c.
  */
 #include "core/core_internal.h"
 

@@ -12,7 +12,7 @@
  *	output thread	adds up the tokens that are sent
  *
  * A Group owns itself, its Reqs and what they share (params), until the last event has been sent.  Tested
- * by tests/unit/core/test_answers.c.
+ * by tests/unit/core/multi/test_answers.c.
  */
 #include "core/core_internal.h"
 

@@ -10,7 +10,7 @@
  * later engines, too.  While a step runs, its not being complete shows that the device isn't lost.  After
  * the step the device is asked, which then does not have to wait.
  *
- * Tested by tests/unit/core/test_offload.c, on the CPUs and on the device "host".
+ * Tested by tests/unit/core/offload/test_offload.c, on the CPUs and on the device "host".
  */
 #include "core/offload/block_copy.h"
 

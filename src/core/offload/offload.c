@@ -15,7 +15,7 @@
  * Invariants: a request with `wait` is in a queue; the holds of all requests are at most half of the
  * tier's memory.
  *
- * Tested by tests/unit/core/test_offload.c and tests/t/099_offload.pl.
+ * Tested by tests/unit/core/offload/test_offload.c and tests/t/099_offload.pl.
  */
 #include "core/offload/offload.h"
 

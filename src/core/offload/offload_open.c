@@ -6,7 +6,7 @@
  * program, whose hash the loader has put into CoreOptions.kv_id, and the core's layout of K and V.  So
  * blocks that another program, other kernels or another type have computed are never found.
  *
- * Tested by tests/unit/core/test_offload.c.
+ * Tested by tests/unit/core/offload/test_offload.c.
  */
 #include <string.h>
 

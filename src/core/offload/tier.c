@@ -6,7 +6,7 @@
  * has slots of one size.  The limit counts the slots of all models that have memory.  When a slot's
  * entry is evicted, the slot keeps its memory for the model's next entry, unless another model needs it.
  *
- * tier_io.c has the thread, tier_file.c the files.  Tested by tests/unit/core/test_kvtier.c.
+ * tier_io.c has the thread, tier_file.c the files.  Tested by tests/unit/core/offload/test_kvtier.c.
  */
 #include "core/offload/tier.h"
 

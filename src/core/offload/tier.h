@@ -27,7 +27,7 @@
  * - Only one process at a time uses a directory's files.  Others use memory only until it ends; then the
  *   next one takes the files over (a newer engine those of the previous one).
  *
- * Tested by tests/unit/core/test_kvtier.c.
+ * Tested by tests/unit/core/offload/test_kvtier.c.
  */
 #ifndef VLLM_CORE_OFFLOAD_TIER_H
 #define VLLM_CORE_OFFLOAD_TIER_H

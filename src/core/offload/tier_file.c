@@ -16,7 +16,7 @@
  * A file is used only if each byte of the head is what this program would write, and the checksum is
  * right.
  *
- * Tested by tests/unit/core/test_kvtier.c, tests/fuzz/fuzz_kvtier.c.
+ * Tested by tests/unit/core/offload/test_kvtier.c, tests/fuzz/fuzz_kvtier.c.
  */
 #include "core/offload/tier_file.h"
 

@@ -13,7 +13,7 @@
  *	KVF_READY
  *	KVF_DOWN	a write has failed					a write succeeds: tried after 1, 2, 4 ... 60 seconds
  *
- * Tested by tests/unit/core/test_kvtier.c.
+ * Tested by tests/unit/core/offload/test_kvtier.c.
  */
 #include <errno.h>
 #include <signal.h>

@@ -18,7 +18,7 @@
  * character is held back and flushed at the finish.  No text is sent twice: a preemption keeps tokens
  * and this state, and only K/V is computed again.
  *
- * Owner: the step thread.  O(new text) a token.  Tested by tests/unit/core/test_output.c.
+ * Owner: the step thread.  O(new text) a token.  Tested by tests/unit/core/output/test_output.c.
  */
 #include "core/core_internal.h"
 

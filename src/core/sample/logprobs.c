@@ -14,7 +14,7 @@
  * The positions of a prompt are collected step by step, and are kept when the request is preempted.
  *
  * Any thread, no state.  O(vocabulary) a row, and O(k log k) for the k most likely.  Tested by
- * tests/unit/core/test_answers.c and tests/golden/logprobs_golden.c.
+ * tests/unit/core/multi/test_answers.c and tests/golden/logprobs_golden.c.
  */
 #include "core/core_internal.h"
 

@@ -6,7 +6,7 @@
  * returned them.  When the tokens are known, all threads process the rows.  A request may only collect a
  * limited number, unless it is a stream, which sends them at once.
  *
- * Owner: the step thread.  Tested by tests/unit/core/test_answers.c and tests/golden/logprobs_golden.c.
+ * Owner: the step thread.  Tested by tests/unit/core/multi/test_answers.c and tests/golden/logprobs_golden.c.
  */
 #include "core/core_state.h"
 

@@ -12,7 +12,7 @@
  * Latency work keeps the order in which it arrives: few of its requests wait.
  *
  * Owner: the step thread.  O(SCHED_PASS_MOST) comparisons of at most COMPARED tokens for each request.
- * Tested by test_order() in tests/unit/core/test_prefix_cache.c.
+ * Tested by test_order() in tests/unit/core/kv/test_prefix_cache.c.
  */
 #include "core/sched/sched_internal.h"
 

@@ -12,7 +12,7 @@
  * first occurrence of the tag's end.  Free text within a tag, at any depth, must not contain any end of
  * the innermost tag, nor any of its own `excludes`.
  *
- * Tested by tests/unit/grammar/test_gram_tags.c, which compares with a plain matcher, and
+ * Tested by tests/unit/grammar/lang/test_gram_tags.c, which compares with a plain matcher, and
  * tests/unit/grammar/test_grammar.c.
  */
 #include <string.h>

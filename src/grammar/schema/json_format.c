@@ -6,7 +6,7 @@
  * ("regex") is refused.  Leap seconds are accepted as in RFC 3339: 23:59:60 UTC of the days on which
  * there was one.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include <string.h>
 

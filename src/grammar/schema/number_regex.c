@@ -8,7 +8,7 @@
  * value 0).  Within that everything is exact.  Generated numbers have no exponent, as many digits as a
  * double keeps, and at most 19 if they are integers.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * belongs to brackets, commas and colons, on their inner sides: none can come after the whole, where a
  * model could go on with white space for ever.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/json_schema.h"
 #include "grammar/schema/schema_internal.h"

@@ -2,7 +2,7 @@
  * schema_expand.c
  *	  Expand a place's keywords to a union of shapes, and the same for the negation.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/schema_internal.h"
 

@@ -2,7 +2,7 @@
  * schema_json.c
  *	  Read JSON into a tree (schema_json.h).
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/schema_json.h"
 

@@ -2,7 +2,7 @@
  * schema_keywords.c
  *	  The keywords that constrain a value by its type, as clauses.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/schema_internal.h"
 

@@ -7,7 +7,7 @@
  * negated keyword) means either one of the named members, which is a choice between grammars, or an
  * additional required member whose name is a pattern.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/schema_internal.h"
 

@@ -6,7 +6,7 @@
  * separate document, and "#/definitions/x" below it refers to nothing.  So what isn't found in the
  * innermost document is looked up in the enclosing ones.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/schema_internal.h"
 

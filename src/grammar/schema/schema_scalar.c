@@ -6,7 +6,7 @@
  * Questions during compilation (does this pattern match anything of that list?) are decided in a
  * separate universe, in raw text, so that they leave nothing in the grammar's universe.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/schema_internal.h"
 

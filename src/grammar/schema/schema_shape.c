@@ -2,7 +2,7 @@
  * schema_shape.c
  *	  Shapes and their unions (schema_internal.h): and, or, and the test for emptiness.
  *
- * Tested by tests/unit/grammar/test_json_schema.c.
+ * Tested by tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "grammar/schema/schema_internal.h"
 

@@ -7,7 +7,7 @@
  * those of chosen experts.  A row's result is added up in the order of expert numbers: its bits don't
  * depend on other rows' choices.
  *
- * Tested by tests/unit/model/test_moe.c and tests/golden/models_golden.c.
+ * Tested by tests/unit/model/layers/test_moe.c and tests/golden/models_golden.c.
  */
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * pooler.c
  *	  Pooling: names of tasks, the poolers of poolers.def, activations.
  *
- * Tested by tests/unit/model/test_pooler.c.
+ * Tested by tests/unit/model/layers/test_pooler.c.
  */
 #include "model/layers/pooler.h"
 

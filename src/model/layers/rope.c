@@ -7,7 +7,7 @@
  * model was trained with the reference's rounding.  The angle is the float product pos * inv_freq; cos
  * and sin are computed in double and rounded.
  *
- * Tested by tests/unit/model/test_rope.c and the goldens.
+ * Tested by tests/unit/model/layers/test_rope.c and the goldens.
  */
 #include "model/layers/rope.h"
 

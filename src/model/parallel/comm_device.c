@@ -16,7 +16,7 @@
  * In the mode "alone" everything is done except for the calls of the communicator below, so that the
  * same memory is allocated.
  *
- * Tested by tests/unit/model/test_comm.c and test_ranks.c.
+ * Tested by tests/unit/model/parallel/test_comm.c and test_ranks.c.
  */
 #include <stdlib.h>
 #include <string.h>

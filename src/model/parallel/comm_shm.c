@@ -10,7 +10,7 @@
  * send() and recv() use the sender's first slot, which is free again when the receiver has copied the
  * piece; a room is used for only one kind of call, collectives or send() and recv().
  *
- * Tested by tests/unit/model/test_comm.c.
+ * Tested by tests/unit/model/parallel/test_comm.c.
  */
 #include <string.h>
 

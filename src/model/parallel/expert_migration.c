@@ -11,7 +11,7 @@
  * The last `window` steps before a round count for it.  A step may count for several future rounds.  Each
  * round has its own sum; the first sum is the next round's.
  *
- * Tested by tests/unit/core/test_ranks.c and tests/t/105_eplb.pl.
+ * Tested by tests/unit/core/ranks/test_ranks.c and tests/t/105_eplb.pl.
  */
 #include "model/parallel/expert_migration.h"
 

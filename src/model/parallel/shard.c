@@ -4,7 +4,7 @@
  *
  * The rules depend on the kind of Linear, not on the architecture; split_layer() has all of them.
  *
- * Tested by tests/unit/core/test_ranks.c.
+ * Tested by tests/unit/core/ranks/test_ranks.c.
  */
 #include "model/parallel/shard.h"
 

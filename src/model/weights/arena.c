@@ -5,7 +5,7 @@
  * Every step streams gigabytes of weights: huge pages save TLB misses.  The arena touches nothing
  * itself, so each page is allocated on the NUMA node of the thread that packs it.
  *
- * Tested by tests/unit/model/test_packcache.c.
+ * Tested by tests/unit/model/weights/test_packcache.c.
  */
 #include "model/weights/arena.h"
 

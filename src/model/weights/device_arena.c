@@ -4,7 +4,7 @@
  *
  * Without a device the memory is an MArena, or a mapping that gets memory when it is touched.
  *
- * Tested by tests/unit/model/test_device_arena.c.
+ * Tested by tests/unit/model/weights/test_device_arena.c.
  */
 #include "model/weights/device_arena.h"
 

@@ -19,7 +19,7 @@
  * name, so a writer that crashes leaves nothing; on file systems that don't support this, leftovers are
  * removed after an hour.
  *
- * Tested by tests/unit/model/test_packcache.c.
+ * Tested by tests/unit/model/weights/test_packcache.c.
  */
 #include "model/weights/pack_cache.h"
 

@@ -23,7 +23,7 @@
  * session's statement is scanned once for all of its messages.  A text longer than SECRET_LONGEST
  * that may give a secret is left out completely.
  *
- * Tests: tests/unit/pg/test_secret_mask.c, tests/t/114_secrets.pl.
+ * Tests: tests/unit/pg/catalog/test_secret_mask.c, tests/t/114_secrets.pl.
  */
 #include "postgres.h"
 

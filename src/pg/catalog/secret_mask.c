@@ -22,7 +22,7 @@
  * read once, however many names come before it.  The number of look-ups of prepared statements is
  * limited.
  *
- * Tests: tests/unit/pg/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
+ * Tests: tests/unit/pg/catalog/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
  */
 #include "postgres.h"
 

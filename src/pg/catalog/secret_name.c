@@ -11,7 +11,7 @@
  * scan of blocks of 64 bytes, without a branch per byte: the name has underscores, so a text without
  * underscores or their codes doesn't have it.
  *
- * Tests: tests/unit/pg/test_secret_mask.c.
+ * Tests: tests/unit/pg/catalog/test_secret_mask.c.
  */
 #include "postgres.h"
 

@@ -7,7 +7,7 @@
  * the automaton that constrains generation: a keyword that it can't express is an ERROR with the
  * keyword's name, never ignored.
  *
- * Tests: tests/sql/24_grammar.sql, tests/unit/grammar/test_json_schema.c.
+ * Tests: tests/sql/24_grammar.sql, tests/unit/grammar/schema/test_json_schema.c.
  */
 #include "postgres.h"
 

@@ -5,7 +5,7 @@
  * The configuration and the tensors are untrusted.  A key that a method doesn't know is an error that
  * names it, unless its value is empty: ignoring it could give other weights.
  *
- * Tested by tests/unit/quant/test_ckpt.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c.
  */
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
  * by a factor of up to 8, nothing is rounded; else the rounding is at most 1/254 of the larger scale,
  * the most that Q8_0 rounds a weight.
  *
- * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
 #include <math.h>
 

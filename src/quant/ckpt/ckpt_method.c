@@ -6,7 +6,7 @@
  * the model option "quantization".  The option changes nothing for a checkpoint that names its method:
  * it must agree.
  *
- * Tested by tests/unit/quant/test_ckpt.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c.
  */
 #include <stdio.h>
 

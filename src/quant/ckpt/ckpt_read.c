@@ -22,7 +22,7 @@
  * outermost are read word by word, each word once.  For the same reason evenly spaced rows are requested
  * together.
  *
- * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
 #include <math.h>
 #include <stdlib.h>

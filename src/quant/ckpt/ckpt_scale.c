@@ -7,7 +7,7 @@
  * tensors are loops without calls that work on bits: in all these formats the bits of absolute values
  * are ordered like the values.
  *
- * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
 #include <math.h>
 

@@ -19,7 +19,7 @@
  * The configuration describes each tensor, for all modules or for classes and names of modules; of a
  * module's "weight" it may say only what gives one of these formats.
  *
- * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
 #include <stdio.h>
 

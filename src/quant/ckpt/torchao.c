@@ -12,7 +12,7 @@
  *
  * "quant_type" has one class of TorchAO with its settings, or, in old versions, a word.
  *
- * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
+ * Tested by tests/unit/quant/ckpt/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"

@@ -7,7 +7,7 @@
  * `shapes` reads them.  A response that is not streamed is read once it is complete, so no frame is
  * emitted of one that is refused.  The final frames are emitted when the last call has ended.
  *
- * One thread.  Tested by tests/unit/remote/test_remote_reply.c, test_remote_reply_more.c and
+ * One thread.  Tested by tests/unit/remote/codec/test_remote_reply.c, test_remote_reply_more.c and
  * tests/fuzz/fuzz_remote_reply.c.
  */
 #include "remote/codec/decode_internal.h"

@@ -6,7 +6,7 @@
  * WF_TEXT frame, and the final frame has none: the same as src/server/api/api_call.c does.  A stream is
  * complete after "[DONE]", or after an event whose type ends it.
  *
- * Tested by tests/unit/remote/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply_more.c.
  */
 #include <string.h>
 

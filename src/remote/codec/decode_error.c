@@ -10,7 +10,7 @@
  * in all of it before it is cut, also where the secret has JSON's escapes; control characters become
  * spaces, and invalid UTF-8 becomes a question mark.
  *
- * Tested by tests/unit/remote/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply_more.c.
  */
 #include <ctype.h>
 #include <limits.h>

@@ -8,7 +8,7 @@
  * is complete when it has a finish_reason: a body or stream that ends before each choice has one is an
  * error.
  *
- * Tested by tests/unit/remote/test_remote_reply.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply.c.
  */
 #include "remote/codec/decode_internal.h"
 

@@ -17,7 +17,7 @@
  * Otherwise it is an error: never a wrong sum.  Tokens generated after the prompt are dropped; vLLM's
  * prompt_logprobs has none of them.
  *
- * Tested by tests/unit/remote/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <math.h>

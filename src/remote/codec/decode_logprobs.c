@@ -10,7 +10,7 @@
  * vLLM's "token_id:123", and no ranks: the rank of one of the k most likely tokens is its place among
  * them.  An unknown id or rank is -1.
  *
- * Tested by tests/unit/remote/test_remote_reply.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply.c.
  */
 #include <math.h>
 #include <stdlib.h>

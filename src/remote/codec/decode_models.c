@@ -7,7 +7,7 @@
  * llama.cpp's "meta" has more.  If the model, or the adapter, is missing, the error is ERR_NOT_FOUND
  * with the available names.
  *
- * Tested by tests/unit/remote/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <string.h>

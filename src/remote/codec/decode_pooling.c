@@ -8,7 +8,7 @@
  * the whole call: each request gets a share proportional to the length of its input, so that the shares
  * add up.
  *
- * Tested by tests/unit/remote/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <math.h>

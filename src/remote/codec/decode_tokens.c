@@ -6,7 +6,7 @@
  *	llama.cpp			{"tokens": [1, 2, 3]}, or [{"id": 1, "piece": ...}, ...]		{"content": "..."}
  *	llama-cpp-python	{"tokens": [1, 2, 3]}, {"count": 3}								{"text": "..."}
  *
- * Tested by tests/unit/remote/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_reply_more.c.
  */
 #include <limits.h>
 

@@ -2,7 +2,7 @@
  * dialect.c
  *	  The table of endpoint dialects (ipc/endpoint_dialects.def).
  *
- * Tested by tests/unit/remote/test_remote_options.c and test_remote_body.c.
+ * Tested by tests/unit/remote/codec/test_remote_options.c and test_remote_body.c.
  */
 #include "remote/codec/dialect.h"
 

@@ -9,7 +9,7 @@
  * requests are equal in every field except their input and the fields about the caller: the same model,
  * urls and secret, and the same role, so that no input can spoil the call of another role.
  *
- * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_body.c and test_remote_body_more.c.
  */
 #include "remote/codec/encode.h"
 

@@ -7,7 +7,7 @@
  * limit, and is sent if the body has none.  A key that is written with escapes could be one of these in
  * disguise, and is refused.
  *
- * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_body.c and test_remote_body_more.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  *
  * Of a field that may be given once, the last one counts; the strings of a list become one member.
  *
- * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_body.c and test_remote_body_more.c.
  */
 #include <limits.h>
 #include <math.h>

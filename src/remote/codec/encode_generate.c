@@ -12,7 +12,7 @@
  * context_length.c), as a token has at least one byte.  A role's limit of output tokens is sent if the
  * request has no smaller one.
  *
- * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_body.c and test_remote_body_more.c.
  */
 #include <limits.h>
 #include <string.h>

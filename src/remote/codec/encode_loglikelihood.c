@@ -11,7 +11,7 @@
  * log-probabilities of that prompt.  If the request has both a prompt and a chat, the prompt is used,
  * since an endpoint doesn't report whether its model has a template.
  *
- * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_body.c and test_remote_body_more.c.
  */
 #include <string.h>
 

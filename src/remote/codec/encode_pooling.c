@@ -5,7 +5,7 @@
  * An instruction is prepended to each text here, because endpoints take complete texts.  Coalesced pairs
  * have the same first text, which is sent once.
  *
- * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/codec/test_remote_body.c and test_remote_body_more.c.
  */
 #include <string.h>
 

@@ -10,7 +10,7 @@
  * first url and the options, and both are compared as a whole, so that neither a collision nor another
  * model with the same hash gets another model's urls or headers.  One thread.
  *
- * Tested by tests/unit/remote/test_remote_options.c.
+ * Tested by tests/unit/remote/codec/test_remote_options.c.
  */
 #include "remote/codec/endpoint_options.h"
 

@@ -7,7 +7,7 @@
  * if they have control characters.  Of a field that may be given once, the last one counts, as in the
  * engine.  Spans point into the message, which the RequestFields owns.
  *
- * Tested by tests/unit/remote/test_remote_options.c.
+ * Tested by tests/unit/remote/codec/test_remote_options.c.
  */
 #include "remote/codec/request_fields.h"
 

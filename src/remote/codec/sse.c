@@ -5,7 +5,7 @@
  * A piece is split into lines in place; only an incomplete line is kept.  A CR ends its line at once, so
  * that an event is emitted without waiting for an LF that may never come; an LF that follows is skipped.
  *
- * Tested by tests/unit/remote/test_remote_sse.c.
+ * Tested by tests/unit/remote/codec/test_remote_sse.c.
  */
 #include "remote/codec/sse.h"
 

@@ -6,7 +6,7 @@
  * Header values come from the endpoint and can be anything: a value that can't be parsed counts as
  * absent, and no wait is longer than a day.
  *
- * Tested by tests/unit/remote/test_remote_http.c.
+ * Tested by tests/unit/remote/http/test_remote_http.c.
  */
 #include <stdlib.h>
 #include <string.h>

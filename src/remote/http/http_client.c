@@ -14,7 +14,7 @@
  * resets a stream of an HTTP/2 connection that others use (push_out).  But libcurl would just forget the
  * only stream of a connection, so that connection is closed, too (CURLOPT_FORBID_REUSE).
  *
- * Tested by tests/unit/remote/test_remote_http.c.
+ * Tested by tests/unit/remote/http/test_remote_http.c.
  */
 #include "remote/http/http_client.h"
 

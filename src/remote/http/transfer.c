@@ -10,7 +10,7 @@
  * Error messages quote the URL without its query, and libcurl's message as the detail; headers are never
  * quoted.
  *
- * Tested by tests/unit/remote/test_remote_http.c.
+ * Tested by tests/unit/remote/http/test_remote_http.c.
  */
 #include <string.h>
 #include <strings.h>

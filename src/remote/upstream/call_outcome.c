@@ -13,7 +13,7 @@
  * A 500, or a response that can't be decoded, counts against the path until something else shows that
  * the url is down.
  *
- * Tested by tests/unit/remote/test_remote_call_outcome.c.
+ * Tested by tests/unit/remote/upstream/test_remote_call_outcome.c.
  */
 #include "remote/upstream/call_outcome.h"
 

@@ -17,7 +17,7 @@
  * After a 429 a url gets half as many concurrent calls as it had, and one more after each window of
  * successful calls.  So the endpoint's limit is found without exceeding it again and again.
  *
- * Tested by tests/unit/remote/test_remote_load_balancer.c.
+ * Tested by tests/unit/remote/upstream/test_remote_load_balancer.c.
  */
 #include "base/assert.h"
 #include "remote/upstream/load_balancer.h"

@@ -10,7 +10,7 @@
  *
  * There is room for PATHS_MOST paths that have failed; the one that failed longest ago is forgotten.
  *
- * Tested by tests/unit/remote/test_remote_path_breaker.c.
+ * Tested by tests/unit/remote/upstream/test_remote_path_breaker.c.
  */
 #include "remote/upstream/path_breaker.h"
 

@@ -10,7 +10,7 @@
  * The limits that an endpoint reports (x-ratelimit-*, Retry-After) apply to all requests to the url.
  * Running calls count against the reported rest, because the endpoint may not have counted them yet.
  *
- * Tested by tests/unit/remote/test_remote_rate.c.
+ * Tested by tests/unit/remote/upstream/test_remote_rate.c.
  */
 #include "remote/upstream/rate_limiter.h"
 

@@ -6,7 +6,7 @@
  * token is a whole event of a stream, and a response may repeat the request's input with everything
  * escaped.
  *
- * Tested by tests/unit/remote/test_remote_response_limit.c.
+ * Tested by tests/unit/remote/upstream/test_remote_response_limit.c.
  */
 #include "remote/upstream/response_limit.h"
 

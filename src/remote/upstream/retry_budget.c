@@ -10,7 +10,7 @@
  * retries are always available and are refilled, one a second, so that a client with few requests has
  * some as well.
  *
- * Tested by tests/unit/remote/test_remote_retry.c.
+ * Tested by tests/unit/remote/upstream/test_remote_retry.c.
  */
 #include "remote/upstream/retry_budget.h"
 

@@ -8,7 +8,7 @@
  * max_tokens in bodies of the HTTP interfaces is checked, too.  A body without it can't be known to be
  * within the limit, so it must have it (the SQL functions always send it).
  *
- * Tested by tests/unit/remote/test_remote_roles.c.
+ * Tested by tests/unit/remote/upstream/test_remote_roles.c.
  */
 #include "remote/upstream/role_admission.h"
 

@@ -5,7 +5,7 @@
  * Frames of inner calls come on any thread; api_on_frame() puts them into the server's mailbox.  So
  * everything but reading the body and writing a long response happens on the server thread, in order.
  *
- * Tested by tests/unit/server/test_api.c, tests/sql/30_bodies.sql and tests/t/082_bodies.pl.
+ * Tested by tests/unit/server/api/test_api.c, tests/sql/30_bodies.sql and tests/t/082_bodies.pl.
  */
 #include "server/api/api_internal.h"
 

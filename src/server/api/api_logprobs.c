@@ -5,7 +5,7 @@
  * A reply is a list of fields (choice_replies.c): the prompt's, then after each INDEX those of a choice.
  * A position's entries begin with its own token; the top tokens follow.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  *
  * null means "not given", as in the interfaces that the bodies come from.
  *
- * Tested by tests/unit/server/test_api.c.
+ * Tested by tests/unit/server/api/test_api.c.
  */
 #include "server/api/api_internal.h"
 

@@ -6,7 +6,7 @@
  * chunk with the role, as in OpenAI's API.  A tool call is sent while the model writes it: first its id
  * and name, then pieces of its arguments.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>

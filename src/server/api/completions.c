@@ -9,7 +9,7 @@
  * seen it: a prompt to be truncated is tokenized first, its ids are cut, and the rest is given to the
  * model and used for the text of an echo.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>

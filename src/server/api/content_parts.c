@@ -5,7 +5,7 @@
  * Each interface decides which parts are allowed, and the errors for others; the format for templates is
  * the same.
  *
- * Tested by tests/unit/server/test_api.c.
+ * Tested by tests/unit/server/api/test_api.c.
  */
 #include "server/api/content_parts.h"
 

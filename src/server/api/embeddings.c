@@ -5,7 +5,7 @@
  * An input is a text or token ids, and there may be several; or it is messages, which a chat template
  * turns into token ids first (round 0).
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * The SQLSTATE decides, by src/ipc/error_status.def.  The detail may name a parameter
  * ("parameter=NAME").
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include "server/api/api_internal.h"
 

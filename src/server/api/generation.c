@@ -4,7 +4,7 @@
  *
  * A prompt is an item, whose n choices share it.  With a seed, choice i has seed + i, as in vLLM.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include "server/api/api_internal.h"
 

@@ -6,7 +6,7 @@
  * tool_result a message of the role "tool", a tool_use a tool call of the assistant, thinking the
  * assistant's "reasoning".
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * models_tokenize.c
  *	  /v1/models, /tokenize, /detokenize.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <stdio.h>
 #include <string.h>

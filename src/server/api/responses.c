@@ -9,7 +9,7 @@
  *
  * A streamed response has one item after the other: reasoning, the message, calls.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * They are the rows with BODY() of request_fields.def.  The core checks ranges that depend on the model,
  * as for any request.
  *
- * Tested by tests/unit/server/test_api.c.
+ * Tested by tests/unit/server/api/test_api.c.
  */
 #include "server/api/api_internal.h"
 

@@ -4,7 +4,7 @@
  *
  * Texts are strings, or objects {"text": ...} as Cohere's and Jina's bodies have them.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <stdlib.h>

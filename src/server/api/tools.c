@@ -7,7 +7,7 @@
  * tool_choice; a message has a chat's (output_parsers.h).  With tools and no tool_choice the choice is
  * "auto", which is an error if no parser is configured.
  *
- * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/api/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <string.h>
 

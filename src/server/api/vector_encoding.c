@@ -6,7 +6,7 @@
  * all of them.  fp8_e4m3 has no infinity (its largest number is 448); larger numbers become NaN, as in
  * PyTorch's float8_e4m3fn.
  *
- * Tested by tests/unit/server/test_api.c.
+ * Tested by tests/unit/server/api/test_api.c.
  */
 #include "server/api/vector_encoding.h"
 

@@ -4,7 +4,7 @@
  *
  * A fingerprint has device, inode, size, mtime and ctime of each file; the files are not read.
  *
- * Tested by tests/unit/server/test_models_registry.c.
+ * Tested by tests/unit/server/models/test_models_registry.c.
  */
 #include "server/models/registry_internal.h"
 

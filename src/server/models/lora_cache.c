@@ -13,7 +13,7 @@
  * that was loaded first is `leaving`.  New requests for it wait, too, after those that wait already,
  * until it is idle and can be evicted.
  *
- * Tested by tests/unit/server/test_lora_cache.c.
+ * Tested by tests/unit/server/models/test_lora_cache.c.
  */
 #include "server/models/lora_cache.h"
 

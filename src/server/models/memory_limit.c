@@ -17,7 +17,7 @@
  * An entry that has been idle longer than its keep-alive is unloaded; idle means that no request is in
  * flight.
  *
- * Server thread.  Tested by tests/unit/server/test_memory_limit.c, tests/t/093_sleep.pl.
+ * Server thread.  Tested by tests/unit/server/models/test_memory_limit.c, tests/t/093_sleep.pl.
  */
 #include <inttypes.h>
 #include <stdio.h>

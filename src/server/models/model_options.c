@@ -4,7 +4,7 @@
  *
  * model_options.def has a row for each key.  It gives the function below that reads the value, and
  * whether the option is part of the key of an instance.  An unknown key is an error that lists the known
- * ones; it is never ignored.  Tested by tests/unit/server/test_model_options.c, test_models_registry.c
+ * ones; it is never ignored.  Tested by tests/unit/server/models/test_model_options.c, test_models_registry.c
  * and tests/fuzz/fuzz_wire.c.
  */
 #include "server/models/registry.h"

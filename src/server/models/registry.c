@@ -12,7 +12,7 @@
  * (only that thread can be certain that no step uses it), after entry_inst() and the statistics no
  * longer have it.
  *
- * Tested by tests/unit/server/test_models_registry.c and test_server.c.
+ * Tested by tests/unit/server/models/test_models_registry.c and test_server.c.
  */
 #include "server/model_scheduler.h"
 #include "server/models/registry_internal.h"

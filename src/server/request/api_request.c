@@ -1,6 +1,6 @@
 /*
  * api_request.c
- *	  The fields of a WK_API message.  Tested by tests/unit/server/test_api.c.
+ *	  The fields of a WK_API message.  Tested by tests/unit/server/api/test_api.c.
  */
 #include "server/request/api_request.h"
 

@@ -11,7 +11,7 @@
  * its grammar.  A grammar's own lock may be held for as long as a mask takes, so no thread waits for one
  * while it holds the cache's lock.
  *
- * Tested by tests/unit/server/test_structured.c.
+ * Tested by tests/unit/server/request/test_structured.c.
  */
 #include <pthread.h>
 #include <string.h>

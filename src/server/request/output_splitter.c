@@ -2,7 +2,7 @@
  * output_splitter.c
  *	  Splits the text of a choice (output_splitter.h).
  *
- * Tested by tests/unit/server/test_answer.c.
+ * Tested by tests/unit/server/request/test_answer.c.
  */
 #include "server/request/output_splitter.h"
 

@@ -6,7 +6,7 @@
  * its order and with all digits.  An unknown key is an error, and so is a value of another type: if an
  * option were dropped, the output would look as if it satisfied it.
  *
- * Tested by tests/unit/server/test_structured.c.
+ * Tested by tests/unit/server/request/test_structured.c.
  */
 #include "server/request/structured_options.h"
 

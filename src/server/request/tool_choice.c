@@ -5,7 +5,7 @@
  * The parameters of a tool are copied as they were written, with all digits.  If they have references
  * they get an "$id", so that "#" still means the tool's own schema, and not that of the list.
  *
- * Tested by tests/unit/server/test_answer.c, tests/sql/29_tools.sql.
+ * Tested by tests/unit/server/request/test_answer.c, tests/sql/29_tools.sql.
  */
 #include "server/request/tool_choice.h"
 
