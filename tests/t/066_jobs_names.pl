@@ -36,7 +36,7 @@ sub jobs_fail
 	}
 	mal_is_nobody($what);
 }
-sub uses { my ($name) = @_; return qr/^42P17: the input uses \Q$name\E, which it did not when the job was made/ }
+sub uses { my ($name) = @_; return qr/^42P17: the input uses \Q$name\E, which it did not use when the job was created/ }
 
 # ---- objects that replace a name of the input ----
 sql(q{CREATE FUNCTION public.same(anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS 'SELECT $1';
