@@ -132,7 +132,7 @@ ok(logged(qr/ranks exchange by way of the host: NCCL c/), '... by way of the hos
 mark();
 again(nccl_path => '/nowhere/libnccl.so.2');
 $engine = engine_pid($node);
-like(error($questions[0]), qr/ERROR:  0A000: .*the library that vllm\.nccl_path names: NCCL can't be used.*DETAIL:  See the server log.*HINT:  Install NCCL 2\.18 or later/s, 'a library that is missing');
+like(error($questions[0]), qr/ERROR:  0A000: .*the NCCL library that vllm\.nccl_path names: NCCL can't be used.*DETAIL:  See the server log.*HINT:  Install NCCL 2\.18 or later/s, 'a library that is missing');
 ok(logged(qr{NCCL can't be used: /nowhere/libnccl\.so\.2}), '... of which the log has the name');
 is(engine_pid($node), $engine, '... costs nothing but the load');
 like(error(q{ALTER SYSTEM SET vllm.nccl_path = 'libnccl.so'}), qr{ERROR:  22023: .*must be "off" or an absolute path}s, 'no path');
