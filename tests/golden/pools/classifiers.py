@@ -166,7 +166,7 @@ POOLS = {
                                dict(task="classify", text=TEXT, pair=OTHER),
                                dict(task="embed", text="a", error='does not support the task "embed"'),
                                dict(task="classify", text="a", dimensions=2, error='task "classify" does not take "dimensions"'),
-                               dict(task="classify", text="a", long_input="chunk", error='long_input "chunk" is for')]),
+                               dict(task="classify", text="a", long_input="chunk", error='long_input "chunk" is supported only for')]),
     "qwen2_score": dict(**classifier("qwen2", ["LABEL_0"]), tasks="classify, score, reward", amplifies=3, raw=["reward"],
                         cases=texts("classify") + texts("reward") + [dict(task="score", text=TEXT, pair=OTHER)]),
     "mistral_classify": dict(**classifier("mistral", ["toxic", "rude", "kind", "LABEL_3"], "multi_label_classification"),

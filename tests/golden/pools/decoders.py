@@ -91,7 +91,7 @@ POOLS = {
             dict(task="embed", text="a", truncate=81, error="truncate 81 is larger"),
             dict(task="classify", text="a", error='does not support the task "classify"'),
             dict(task="embed", text="a", step_tag=3, error='does not take "step_tag_id"'),
-            dict(task="score", text="a", pair="b", long_input="chunk", error='long_input "chunk" is for')]),
+            dict(task="score", text="a", pair="b", long_input="chunk", error='long_input "chunk" is supported only for')]),
     "e5_mistral": dict(
         amplifies=3,
         config=dict(model_type="mistral", sliding_window=20), post=bos_eos,
