@@ -64,7 +64,7 @@ sources = $(sort $(shell find $(1) -name '*.c'))
 ENGINE_SRC := $(call sources,$(addprefix src/,base ipc ipc_server quant text tokenizer template grammar parsers loader \
 	model runtime core backend server))
 KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
-# of the HTTP door what needs no library: for its unit test
+# files of the HTTP server that need no library: for its unit tests
 HTTP_PURE = $(patsubst %,src/httpd/%.c,http_error httpd_settings httpd_syscalls router) \
 	$(patsubst %,src/httpd/conn/%.c,body_memory client_shares key_guard request_head)
 # of the remote program everything but what talks to libcurl: for its unit tests
@@ -79,7 +79,7 @@ release: all
 
 engine: $(ENGINE)
 
-# ---- the HTTP door, where its libraries are ----
+# ---- the HTTP server, if its libraries are installed ----
 
 PQ_CONFIG = $(or $(shell command -v pg_config),$(PG_CONFIG))
 HTTP_CPPFLAGS = -I$(shell $(PQ_CONFIG) --includedir)
