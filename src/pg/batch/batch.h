@@ -115,6 +115,17 @@ bool		batch_calls_engine(Oid funcid);
 /* Return true if this aggregate asks the engine for each row, not for each group. */
 bool		batch_asks_for_rows(Oid aggfnoid);
 
+/* What a plan node that evaluates an aggregate asks the engine for. */
+typedef enum AggregateCalls
+{
+	AGGREGATE_NO_CALLS, AGGREGATE_ROW_CALLS, AGGREGATE_GROUP_CALLS
+} AggregateCalls;
+/*
+ * A parallel aggregate calls its final function where the partial results are combined, and its
+ * transition function where they are made.
+ */
+AggregateCalls batch_aggregate_calls(const Aggref *agg);
+
 /* ---- plan.c ---- */
 
 /*

@@ -231,8 +231,7 @@ count_calls(Node *node, int *n)
 		return false;
 	if (IsA(node, FuncExpr) && batch_calls_engine(((FuncExpr *) node)->funcid))
 		(*n)++;
-	if (IsA(node, Aggref) && batch_asks_for_rows(((Aggref *) node)->aggfnoid) &&
-		!DO_AGGSPLIT_COMBINE(((Aggref *) node)->aggsplit))
+	if (IsA(node, Aggref) && batch_aggregate_calls((Aggref *) node) == AGGREGATE_ROW_CALLS)
 		(*n)++;
 	return expression_tree_walker(node, count_calls, n);
 }
@@ -243,9 +242,7 @@ count_groups(Node *node, int *n)
 {
 	if (node == NULL)
 		return false;
-	if (IsA(node, Aggref) && batch_calls_engine(((Aggref *) node)->aggfnoid) &&
-		!batch_asks_for_rows(((Aggref *) node)->aggfnoid) &&
-		!DO_AGGSPLIT_SKIPFINAL(((Aggref *) node)->aggsplit))
+	if (IsA(node, Aggref) && batch_aggregate_calls((Aggref *) node) == AGGREGATE_GROUP_CALLS)
 		(*n)++;
 	return expression_tree_walker(node, count_groups, n);
 }

@@ -127,16 +127,10 @@ reason_of_aggregate(Oid aggfnoid, const char *otherwise)
 	return vllm_batch ? otherwise : "vllm.batch is off";
 }
 
-/*
- * A parallel aggregate calls its final function where the partial results are combined, and its
- * transition function where they are made.
- */
 static bool
 look_aggref(CallLook *l, Aggref *agg)
 {
-	if (batch_calls_engine(agg->aggfnoid) &&
-		(batch_asks_for_rows(agg->aggfnoid) ? !DO_AGGSPLIT_COMBINE(agg->aggsplit) :
-		 !DO_AGGSPLIT_SKIPFINAL(agg->aggsplit)))
+	if (batch_aggregate_calls(agg) != AGGREGATE_NO_CALLS)
 		found(l, (Node *) agg,
 			  reason_of_aggregate(agg->aggfnoid, "the aggregate sends requests one group at a time"));
 	(void) look_operand(l, (Node *) agg->aggdirectargs, "a direct argument of an aggregate");

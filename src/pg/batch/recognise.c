@@ -174,3 +174,13 @@ batch_asks_for_rows(Oid aggfnoid)
 	}
 	return batch_calls_engine(trans);
 }
+
+AggregateCalls
+batch_aggregate_calls(const Aggref *agg)
+{
+	if (!batch_calls_engine(agg->aggfnoid))
+		return AGGREGATE_NO_CALLS;
+	if (batch_asks_for_rows(agg->aggfnoid))
+		return DO_AGGSPLIT_COMBINE(agg->aggsplit) ? AGGREGATE_NO_CALLS : AGGREGATE_ROW_CALLS;
+	return DO_AGGSPLIT_SKIPFINAL(agg->aggsplit) ? AGGREGATE_NO_CALLS : AGGREGATE_GROUP_CALLS;
+}
