@@ -62,12 +62,24 @@ for my $fault (qw(wrong_count extra_count nan empty garbage html))
 	like(fails("SELECT llm_embed('a [[$fault]]', model => 'once')"), qr/ERROR:  08P01/, "a vector: $fault");
 	recover();
 }
-for my $fault (qw(wrong_count extra_count same_index wrong_dim nan))
+for my $fault (qw(wrong_count extra_count same_index nan))
 {
 	my $err = fails("SELECT llm_embed('text ' || i || ' [[$fault]]', model => 'once') FROM generate_series(1, 20) i");
 	like($err, qr/ERROR:  08P01/, "20 vectors: $fault");
 	recover();
 }
+
+# lengths can only be compared within one call: the rows wait until the model's only call has ended, so
+# that they are sent together
+model('single', $e->url, '{"dialect": "vllm", "max_retries": 0, "timeout": 30000, "max_concurrent_requests": 1}');
+$node->safe_psql('postgres', "SELECT llm_set_secret('single', '$secret')");
+my $held = bg($node, q{SELECT llm_generate('a b [[hold]]', model => 'single')});
+ok($e->wait_for(sub { grep { ($_->{body}{prompt} // '') =~ /hold/ } @_ }), 'a call is held');
+my $shorter = bg($node, q{SELECT llm_embed('text ' || i || ' [[wrong_dim]]', model => 'single') FROM generate_series(1, 20) i});
+ok(until_sql($node, q{SELECT count(*) = 21 FROM llm_requests WHERE model = 'single'}), '... and 20 rows wait');
+$e->release;
+is(finish($held), 'b a', 'the call ends');
+like((finish($shorter))[1], qr/ERROR:  08P01/, '20 vectors: wrong_dim');
 
 # a row that breaks the endpoint down fails alone; if vectors differ in length, it is unknown which are
 # wrong
