@@ -44,32 +44,37 @@ sub batch_setup
 
 sub script
 {
-	my ($lines, $settings, $reset, $clear) = @_;
+	my ($lines, $settings, $reset, $begin, $clear) = @_;
 	my $s = "\\set VERBOSITY verbose\n\\pset null ~\n\\pset format unaligned\n\\pset tuples_only on\n\\set QUIET on\n$settings\n$clear\n";
 
 	for my $l (@$lines)
 	{
+		my $undone = $l->{writes} && !$l->{commits} && $begin ne '';
+
+		$s .= "$begin\n" if $undone;
 		$s .= "\\echo \@\@\@line $l->{at}\n\\warn \@\@\@line $l->{at}\n\\set QUIET off\n$l->{sql}\n;\n\\set QUIET on\n\\echo \@\@\@log $l->{at}\n\\warn \@\@\@end\n";
-		$s .= "ROLLBACK;\nDISCARD ALL;\nSELECT left_behind();\nSELECT * FROM request_log();\nSELECT vllm.control('log-clear') \\gset\n";
-		$s .= "$reset\n" if $l->{writes};
-		$s .= "$settings\n\\echo \@\@\@end\n";
+		$s .= "ROLLBACK;\nDISCARD ALL;\nSELECT left_behind();\nSELECT * FROM request_log();\nSELECT vllm.control('log-clear') \\gset\n\\echo \@\@\@end\n";
+		$s .= "$reset\n" if $l->{writes} && !$undone;
+		$s .= "$settings\n";
 	}
 	return $s;
 }
 
-# Run lines ({ at => number, sql => text, writes => does it change the tables? }) in one psql; $settings go
-# before each, $reset after one that writes.  Returns number -> { out, err, log, left }.  A line that ends
-# the connection is marked lost and the rest runs in a new one.
+# Run lines in one psql: { at => number, sql => text, writes => does it change the tables?, commits => does it
+# begin or end transactions? }.  $settings go before each, $reset after one that writes.  If $begin is given,
+# it goes before a line that writes and doesn't commit: it begins a transaction, which is rolled back after
+# the line, and the line needs no $reset.  Returns number -> { out, err, log, left }.  A line that ends the
+# connection is marked lost and the rest runs in a new one.
 sub run_lines
 {
-	my ($node, $lines, $settings, $reset) = @_;
+	my ($node, $lines, $settings, $reset, $begin) = @_;
 	my @todo = @$lines;
 	my %got;
 
 	while (@todo)
 	{
 		my ($out, $err) = ('', '');
-		my $in = script(\@todo, $settings, $reset, "$reset\nSELECT vllm.control('log-clear') \\gset");
+		my $in = script(\@todo, $settings, $reset, $begin // '', "$reset\nSELECT vllm.control('log-clear') \\gset");
 		my $h = IPC::Run::start([ 'psql', '-X', '-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \$err, IPC::Run::timeout(500));
 		$h->finish;
 		while ($out =~ /^\@\@\@line (\d+)\n(.*?)^\@\@\@log \g1\n(.*?)\n(.*?)^\@\@\@end\n/msg)
