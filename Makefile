@@ -118,11 +118,12 @@ $(ENGINE): $(BUILD)/src/server/main.o $(LIB)
 $(LIB): $(LIB_OBJ)
 	rm -f $@ && ar rcs $@ $^
 
-# Kernels that sanitizers and fuzz targets take from the plain build, as each of these files takes sanitizers up to a
-# minute to compile: fuzz targets run the reference implementation, and sanitizers watch that and the portable one; with
-# FULL=1 whatever this machine's CPU can run.  All kernels run between guard pages in tests/unit/kernels/test_moat.c.
+# Kernels that other builds take from the plain one, as each of these files takes up to a minute to compile.  A release
+# takes all: they hold no ASSERT, so the objects are the same.  Fuzz targets run the reference implementation, and
+# sanitizers watch that and the portable one; with FULL=1 whatever this machine's CPU can run.  All kernels run between
+# guard pages in tests/unit/kernels/test_moat.c.
 CPU_FLAGS := $(if $(SAN),$(shell grep -m 1 ^flags /proc/cpuinfo))
-LINKED_KERNELS = $(if $(FUZZ),$(basename $(notdir $(wildcard kernels/cpu/*.c)))) \
+LINKED_KERNELS = $(if $(FUZZ)$(RELEASE),$(basename $(notdir $(wildcard kernels/cpu/*.c)))) \
 	$(if $(SAN),$(if $(and $(FULL),$(filter avx512f,$(CPU_FLAGS))),,avx512 avx512_vnni avx512_bf16) \
 	$(if $(and $(FULL),$(filter avx_vnni,$(CPU_FLAGS))),,avx2_vnni) $(if $(and $(FULL),$(filter avx2,$(CPU_FLAGS))),,avx2))
 
