@@ -442,6 +442,25 @@ bf16_to_float(const uint8_t *p, int64_t n, float *out)
 	}
 }
 
+/* the same for kf16_to_f32() */
+static void
+f16_to_float(const uint8_t *p, int64_t n, float *out)
+{
+	for (int64_t i = 0; i < n; i++)
+	{
+		uint16_t	h;
+		uint32_t	mag,
+					u;
+
+		memcpy(&h, p + 2 * i, sizeof(h));
+		mag = h & 0x7fff;
+		u = k_bits(k_float(mag << 13) * 0x1p112f);
+		u = mag < 0x7c00 ? u : 0x7f800000u | (mag & 0x3ff) << 13 | (uint32_t) (mag > 0x7c00) << 22;
+		u |= (uint32_t) (h & 0x8000) << 16;
+		memcpy(out + i, &u, sizeof(u));
+	}
+}
+
 void
 kblock_to_float(KType t, const void *src, int64_t n, float *out)
 {
@@ -455,6 +474,8 @@ kblock_to_float(KType t, const void *src, int64_t n, float *out)
 		fp8_to_float(p, n, out);
 	else if (t == KT_BF16)
 		bf16_to_float(p, n, out);
+	else if (t == KT_F16)
+		f16_to_float(p, n, out);
 	else if (!ktype_grouped(t))
 		for (int64_t i = 0; i < n; i++)
 			out[i] = kelem_get(t, p, (size_t) i);

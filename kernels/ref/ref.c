@@ -42,15 +42,6 @@ ref_mat_row(const KMat *m, int j, float *out)
 	kblock_to_float(m->type, mat_rowp(m, j), m->k, out);
 }
 
-static size_t
-ref_mm_scratch(KType type, int rows, int k)
-{
-	(void) type;
-	(void) rows;
-	(void) k;
-	return 0;
-}
-
 /* the largest |x[i]|, as its bit pattern (NaN and Inf are above all numbers) */
 static uint32_t
 abs_max(const float *x, int n)
@@ -63,41 +54,70 @@ abs_max(const float *x, int n)
 	return amax;
 }
 
+/* 32 activations, rounded: d * q */
+typedef struct XGroup
+{
+	float		d;
+	int8_t		q[KGROUP];
+} XGroup;
+
+static void
+xgroup_make(const float *x, XGroup *g)
+{
+	float		inv;
+
+	g->d = q8_scale(abs_max(x, KGROUP), &inv);
+	for (int i = 0; i < KGROUP; i++)
+		g->q[i] = (int8_t) (inv == 0.0f ? 0 : (int) rintf(x[i] * inv));
+}
+
 /* one group of weights with 32 activations: the definition in docs/internals/kernels.md */
 static float
-dot_group(KType t, const KGroup *g, const float *x, float acc)
+dot_group(KType t, const KGroup *g, const XGroup *x, float acc)
 {
 	int			dot = 0,
 				min = 0;
-	float		inv,
-				d = q8_scale(abs_max(x, KGROUP), &inv);
 
-	for (int i = 0; inv != 0.0f && i < KGROUP; i++)
+	for (int half = 0; half < 2; half++)
 	{
-		int			q = (int) rintf(x[i] * inv);
+		int			products = 0,
+					sum = 0;
 
-		dot += g->sc[i / 16] * g->q[i] * q;
-		min += g->mn[i / 16] * q;
+		for (int i = half * 16; i < half * 16 + 16; i++)
+		{
+			products += g->q[i] * x->q[i];
+			sum += x->q[i];
+		}
+		dot += g->sc[half] * products;
+		min += g->mn[half] * sum;
 	}
-	acc = fmaf(g->d * d, (float) dot, acc);
-	return ktype_has_min(t) ? fmaf(g->m * d, (float) min, acc) : acc;
+	acc = fmaf(g->d * x->d, (float) dot, acc);
+	return ktype_has_min(t) ? fmaf(g->m * x->d, (float) min, acc) : acc;
 }
 
-/* one row of blocks with one row of activations */
-static float
-dot_groups(KType t, const uint8_t *w, const float *x, int k)
+/* one row of blocks with each row of activations, which are k / KGROUP groups: y[i * ldy] */
+static void
+dot_groups(KType t, const uint8_t *w, const XGroup *x, int rows, int k, float *y, int ldy)
 {
 	KGroup		groups[QK_BLOCK / KGROUP];
 	int			block = ktype_block(t);
-	float		acc = 0.0f;
+	size_t		bytes = ktype_row_bytes(t, block);
 
-	for (int at = 0; at < k; at += block, w += ktype_row_bytes(t, block))
+	for (int i = 0; i < rows; i++)
+		y[(size_t) i * ldy] = 0.0f;
+	for (int at = 0; at < k; at += block, w += bytes)
 	{
 		kgroup_get(t, w, groups);
-		for (int i = 0; i < block; i += KGROUP)
-			acc = dot_group(t, &groups[i / KGROUP], x + at + i, acc);
+		for (int i = 0; i < rows; i++)
+		{
+			const XGroup *xi = x + (size_t) i * (k / KGROUP) + at / KGROUP;
+			float		acc = y[(size_t) i * ldy];
+
+			for (int g = 0; g < block / KGROUP; g++)
+				acc = dot_group(t, &groups[g], &xi[g], acc);
+			y[(size_t) i * ldy] = acc;
+		}
 	}
-	return acc;
 }
 
 /* the same for INT8: n codes with a row's scale, n activations with a zero point */
@@ -137,74 +157,62 @@ dot_int8(const uint8_t *w, const float *x, int k)
 	return acc * d;
 }
 
+/* numbers, with activations as they are */
 static float
-dot_float(KType t, const uint8_t *w, const float *x, int k)
+dot_float(const float *w, const float *x, int k)
 {
 	float		acc = 0.0f;
 
 	for (int i = 0; i < k; i++)
-		acc = fmaf(x[i], kelem_get(t, w, i), acc);
+		acc = fmaf(x[i], w[i], acc);
 	return acc;
 }
 
-/* the same for FP8: the numbers themselves, as floats */
-static float
-dot_fp8(const uint8_t *w, const float *x, int k)
+/* Return true if activations are rounded in groups of 32. */
+static bool
+rounds_groups(KType type)
 {
-	const uint8_t *codes = w + (ktype_row_bytes(KT_FP8, k) - (size_t) k);
-	float		acc = 0.0f,
-				d = 0.0f;
-
-	for (int i = 0; i < k; i++)
-	{
-		if (i % FP8_GROUP == 0)
-			memcpy(&d, w + (size_t) (i / FP8_GROUP) * sizeof(d), sizeof(d));
-		acc = fmaf(x[i], d * kf8_to_f32(KT_F8_E4M3, codes[i]), acc);
-	}
-	return acc;
+	return ktype_grouped(type) && type != KT_Q4_0F && type != KT_Q4_1F;
 }
 
-/* the same for 4 bits and float activations */
-static float
-dot_w4(KType t, const uint8_t *w, const float *x, int k)
+/* either the groups of all rows of activations, or a row of weights as floats */
+static size_t
+ref_mm_scratch(KType type, int rows, int k)
 {
-	float		acc = 0.0f,
-				wide[KGROUP];
-	size_t		bytes = ktype_row_bytes(t, KGROUP);
-
-	for (int at = 0; at < k; at += KGROUP, w += bytes)
-	{
-		kblock_to_float(t, w, KGROUP, wide);
-		for (int i = 0; i < KGROUP; i++)
-			acc = fmaf(x[at + i], wide[i], acc);
-	}
-	return acc;
+	if (rounds_groups(type))
+		return (size_t) rows * (size_t) (k / KGROUP) * sizeof(XGroup);
+	return type == KT_INT8 ? 0 : (size_t) k * sizeof(float);
 }
 
 static void
 ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	   float *y, int ldy, const float *bias, void *ws)
 {
+	bool		grouped = rounds_groups(w->type);
+	XGroup	   *groups = ws;
+	float	   *wide = ws;
+
 	(void) pool;
-	(void) ws;
-	for (int i = 0; i < rows; i++)
-		for (int j = 0; j < w->n; j++)
+	for (int i = 0; grouped && i < rows; i++)
+		for (int at = 0; at < w->k; at += KGROUP)
+			xgroup_make(x + (size_t) i * ldx + at, groups++);
+	for (int j = 0; j < w->n; j++)
+	{
+		if (grouped)
+			dot_groups(w->type, mat_rowp(w, j), ws, rows, w->k, y + j, ldy);
+		else if (w->type != KT_INT8)
+			ref_mat_row(w, j, wide);
+		for (int i = 0; i < rows; i++)
 		{
 			const float *xi = x + (size_t) i * ldx;
-			float		acc;
+			float	   *out = y + (size_t) i * ldy + j;
 
-			if (w->type == KT_INT8)
-				acc = dot_int8(mat_rowp(w, j), xi, w->k);
-			else if (w->type == KT_FP8)
-				acc = dot_fp8(mat_rowp(w, j), xi, w->k);
-			else if (w->type == KT_Q4_0F || w->type == KT_Q4_1F)
-				acc = dot_w4(w->type, mat_rowp(w, j), xi, w->k);
-			else if (ktype_grouped(w->type))
-				acc = dot_groups(w->type, mat_rowp(w, j), xi, w->k);
-			else
-				acc = dot_float(w->type, mat_rowp(w, j), xi, w->k);
-			y[(size_t) i * ldy + j] = bias ? acc + bias[j] : acc;
+			if (!grouped)
+				*out = w->type == KT_INT8 ? dot_int8(mat_rowp(w, j), xi, w->k) : dot_float(wide, xi, w->k);
+			if (bias)
+				*out += bias[j];
 		}
+	}
 }
 
 static size_t
@@ -514,26 +522,28 @@ ref_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
 	(void) n_heads;
 	(void) rows;
 	(void) nthreads;
-	return (size_t) kv->n_blocks * kv->block_size * sizeof(float);
+	return (size_t) kv_vwidth(kv) * sizeof(double) + (size_t) kv->n_blocks * kv->block_size * sizeof(float);
 }
 
-/* Compute one row at position pos, over lo .. hi-1, for one head; p: scratch for a score per
- * position. */
+/* Compute one row at position pos, over lo .. hi-1, for one head; sums: scratch for the sums of a row
+ * of values, then for a score per position. */
 static void
 attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float *q,
-		 const KAttn *a, int head, int pos, int lo, int hi, float *out, float *p)
+		 const KAttn *a, int head, int pos, int lo, int hi, float *out, double *sums)
 {
 	int			bs = kv->block_size;
+	float	   *p = (float *) (sums + kv_vwidth(kv));
 	float		max = a->sinks ? a->sinks[head] : -INFINITY;
 	double		sum = 0.0;
 
 	for (int t = lo; t < hi; t++)
 	{
 		uint8_t    *kc = kv_cell(kv, layer, table[t / bs], kvh);
+		float		scale = kv_k_scale(kv, layer, kc, t % bs);
 		float		s = 0.0f;
 
 		for (int d = 0; d < kv->head_dim; d++)
-			s = fmaf(q[d], kv_get(kv, kc, (size_t) d * bs + t % bs, kv_k_scale(kv, layer, kc, t % bs)), s);
+			s = fmaf(q[d], kv_get(kv, kc, (size_t) d * bs + t % bs, scale), s);
 		p[t] = s * a->scale;
 		if (a->softcap > 0)
 			p[t] = a->softcap * tanhf(p[t] / a->softcap);
@@ -551,18 +561,17 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 	if (a->sinks)
 		sum += exp((double) a->sinks[head] - max);
 	for (int d = 0; d < kv_vwidth(kv); d++)
+		sums[d] = 0.0;
+	for (int t = lo; t < hi; t++)
 	{
-		double		o = 0.0;
+		uint8_t    *kc = kv_cell(kv, layer, table[t / bs], kvh);
+		float		scale = kv_v_scale(kv, layer, kc, t % bs);
 
-		for (int t = lo; t < hi; t++)
-		{
-			uint8_t    *kc = kv_cell(kv, layer, table[t / bs], kvh);
-
-			o += (double) p[t] * kv_get(kv, kv_cell_v(kv, kc), (size_t) (t % bs) * kv_vdim(kv) + d,
-										kv_v_scale(kv, layer, kc, t % bs));
-		}
-		out[d] = (float) (o / sum);
+		for (int d = 0; d < kv_vwidth(kv); d++)
+			sums[d] += (double) p[t] * kv_get(kv, kv_cell_v(kv, kc), (size_t) (t % bs) * kv_vdim(kv) + d, scale);
 	}
+	for (int d = 0; d < kv_vwidth(kv); d++)
+		out[d] = (float) (sums[d] / sum);
 }
 
 static void

@@ -228,10 +228,14 @@ test_conversions(void)
 	int			bad16 = 0,
 				badb = 0,
 				near16 = 0,
-				nearb = 0;
+				nearb = 0,
+				loops = 0;
 
 	for (uint32_t h = 0; h < 65536; h++)
 	{
+		uint16_t	row[4] = {(uint16_t) h, 1, (uint16_t) h, 2};
+		float		wide[4],
+					narrow = kf16_to_f32((uint16_t) h);
 		bool		nan16 = (h & 0x7fff) > 0x7c00,
 					nanb = (h & 0x7fff) > 0x7f80;
 
@@ -239,7 +243,13 @@ test_conversions(void)
 			: kf32_to_f16(kf16_to_f32(h)) != h;
 		badb += nanb ? !isnan(kbf16_to_f32(kf32_to_bf16(kbf16_to_f32(h))))
 			: kf32_to_bf16(kbf16_to_f32(h)) != h;
+		kblock_to_float(KT_F16, row, 4, wide);
+		loops += memcmp(&wide[2], &narrow, sizeof(narrow)) != 0;
+		narrow = kbf16_to_f32((uint16_t) h);
+		kblock_to_float(KT_BF16, row, 4, wide);
+		loops += memcmp(&wide[2], &narrow, sizeof(narrow)) != 0;
 	}
+	CHECK(loops == 0, "%d patterns differ in loops over rows", loops);
 	CHECK(bad16 == 0, "%d half patterns don't survive", bad16);
 	CHECK(badb == 0, "%d bfloat16 patterns don't survive", badb);
 	for (int i = 0; i < 200000; i++)

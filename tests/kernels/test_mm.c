@@ -272,8 +272,10 @@ check_all(const Impl *im, Mats *m, const float *bias)
 	bool		is_float = m->type <= KT_BF16 || m->type >= KT_FP8;
 	bool		exact = !is_float || (im->fused && !(im->pairs && m->type == KT_BF16));
 	double		bound = im->pairs ? 2e-5 : 1e-12;
+	void	   *ws = xalloc(ref->mm_scratch(m->type, MAX_ROWS, m->k));
 
-	ref->mm(pools[1], &m->ref, m->x, MAX_ROWS, m->ldx, m->want, m->ldy, bias, NULL);
+	ref->mm(pools[1], &m->ref, m->x, MAX_ROWS, m->ldx, m->want, m->ldy, bias, ws);
+	free(ws);
 	im->k->mm(pools[1], &m->mat, m->x, MAX_ROWS, m->ldx, m->all, m->ldy, bias, m->ws);
 	if (exact)
 		EXPECT(rows_same(m, m->want, m->all, MAX_ROWS), "%s mm %s [%d][%d]: not ref's bits",
@@ -456,7 +458,8 @@ check_extremes(const Impl *im, KType type, int rows)
 	float	   *x,
 			   *want,
 			   *y;
-	void	   *ws;
+	void	   *ws,
+			   *ref_ws;
 
 	make_mats(&m, im, type, 40, 512, false);
 	make_extremes(&m);
@@ -468,9 +471,10 @@ check_extremes(const Impl *im, KType type, int rows)
 	want = xalloc((size_t) rows * m.ldy * 4);
 	y = xalloc((size_t) rows * m.ldy * 4);
 	ws = xalloc(im->k->mm_scratch(type, rows, m.k));
+	ref_ws = xalloc(ref->mm_scratch(type, rows, m.k));
 	for (int i = 0; i < rows * m.k; i++)
 		x[i] = i / m.k % 3 == 0 ? 1.0f : i / m.k % 3 == 1 ? -1.0f : rnd_float(1.0f);
-	ref->mm(pools[1], &m.ref, x, rows, m.k, want, m.ldy, NULL, NULL);
+	ref->mm(pools[1], &m.ref, x, rows, m.k, want, m.ldy, NULL, ref_ws);
 	im->k->mm(pools[2], &m.mat, x, rows, m.k, y, m.ldy, NULL, ws);
 	EXPECT(rows_same(&m, want, y, rows), "%s mm %s: %d rows of extremes: not ref's bits", im->k->name,
 		   ktype_name(type), rows);
@@ -478,6 +482,7 @@ check_extremes(const Impl *im, KType type, int rows)
 	free(want);
 	free(y);
 	free(ws);
+	free(ref_ws);
 	free_mats(&m);
 }
 
