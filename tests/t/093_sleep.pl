@@ -28,8 +28,11 @@ sub cached { return sql("SELECT (r.usage).cached_tokens FROM llm_generate_full($
 cmp_ok(cached(), '>', 5, 'the prompt is cached');
 
 # memory: the KV cache is filled, then freed
-sql(q{SELECT count(llm_generate(repeat(md5(i::text) || ' ', 12), max_tokens => 1)) FROM generate_series(1, 1200) i});
 my ($kv, $total) = split /\|/, sql("SELECT kv_bytes, kv_blocks_total FROM vllm.model_list() WHERE kv_bytes IS NOT NULL");
+my $fill = q{repeat(md5(i::text) || ' ', 12)};
+my $blocks = sql("SELECT min(llm_count_tokens($fill)) / 16 FROM generate_series(1, 20) i");
+sql("SELECT count(llm_generate($fill, max_tokens => 1)) FROM generate_series(1, 3 * $total / (2 * $blocks)) i");
+note("$total blocks, $blocks a prompt");
 my $full = rss();
 sql('SELECT llm_sleep(1)');
 my $slept = rss();
