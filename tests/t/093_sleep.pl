@@ -353,8 +353,8 @@ for my $files (0, 1)
 	until_ready($node, $pid);
 	for my $level (1, 2)
 	{
-		sql(q{SELECT count(llm_generate(repeat(md5(i::text) || ' ', 12), max_tokens => 1)) FROM generate_series(1, 400) i});
-		my $long = "SELECT (r.usage).cached_tokens FROM llm_generate_full(repeat(md5('400') || ' ', 12), max_tokens => 1) r";
+		sql(q{SELECT count(llm_generate(repeat(md5(i::text) || ' ', 12), max_tokens => 1)) FROM generate_series(1, 160) i});
+		my $long = "SELECT (r.usage).cached_tokens FROM llm_generate_full(repeat(md5('160') || ' ', 12), max_tokens => 1) r";
 		my $before = rss();
 		sql("SELECT llm_sleep($level)");
 		my $slept = rss();
