@@ -211,7 +211,7 @@ is($requests, 130, "the role's have not lost any");
 
 my $trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 my $at = -s $node->logfile;
-sub log_since { return substr(slurp_file($node->logfile), $at); }
+sub log_since { return slurp_file($node->logfile, $at); }
 sql("SELECT llm_generate('secret quick')");
 sql("SET vllm.log_min_duration = 0; SET vllm.traceparent = '$trace'; SET vllm.tracestate = 'a=b'; SELECT llm_generate('secret words go here')");
 my $log = log_since();

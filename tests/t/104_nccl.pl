@@ -32,7 +32,7 @@ sub ranks { return engine_ranks($node); }
 # log lines from here on
 my $mark;
 sub mark { return $mark = -s $node->logfile; }
-sub logged { my $what = shift; return until_true(sub { substr(slurp_file($node->logfile), $mark) =~ $what }, 5); }
+sub logged { my $what = shift; return until_true(sub { slurp_file($node->logfile, $mark) =~ $what }, 5); }
 
 sql("SELECT llm_create_model('experts', '$fixtures/models/qwen3_moe_f16')");
 

@@ -93,8 +93,9 @@ sub set_to
 	my ($node, $name, $value) = @_;
 	my $at = -s $node->logfile;
 	$node->safe_psql('postgres', "ALTER SYSTEM SET $name = '$value'");
+	return if $node->safe_psql('postgres', "SELECT current_setting('$name')") eq $value;
 	$node->reload;
-	until_true(sub { substr(slurp_file($node->logfile), $at) =~ /parameter "\Q$name\E" changed/ });
+	until_true(sub { slurp_file($node->logfile, $at) =~ /parameter "\Q$name\E" changed/ });
 	$node->safe_psql('postgres', 'SELECT pg_sleep(0.2)');
 	return;
 }
@@ -151,10 +152,12 @@ sub until_true
 {
 	my ($f, $seconds) = @_;
 	my $end = time + ($seconds // 30);
+	my $pause = 2000;
 	while (time < $end)
 	{
 		return 1 if $f->();
-		usleep(2000);
+		usleep($pause);
+		$pause *= 1.2 if $pause < 20_000;
 	}
 	return 0;
 }
