@@ -195,6 +195,25 @@ float_of(CemuMma kind, uint32_t word, int i)
 	return kind == CEMU_F16 ? halves[h] : as_float((uint32_t) h << 16);
 }
 
+/* d += a * b, each product and sum rounded, in the order of k; loops that the compiler can vectorize */
+static void
+add_products(float d[16][8], float a[16][32], float b[32][8], int n)
+{
+	for (int row = 0; row < 16; row++)
+		for (int k = 0; k < n; k++)
+			for (int col = 0; col < 8; col++)
+				d[row][col] += a[row][k] * b[k][col];
+}
+
+static void
+add_products_int(uint32_t d[16][8], int32_t a[16][32], int32_t b[32][8])
+{
+	for (int row = 0; row < 16; row++)
+		for (int k = 0; k < 32; k++)
+			for (int col = 0; col < 8; col++)
+				d[row][col] += (uint32_t) (a[row][k] * b[k][col]);
+}
+
 /*
  * elements of a register: 2 halves or 4 bytes; registers of A: (g, low k), (g + 8, low k), (g, high k),
  * (g + 8, high k)
@@ -243,13 +262,10 @@ mma_compute(void **args, uint32_t mask)
 			fd[row][l % 4 * 2 + r % 2] = as_float(m->c[r]);
 		}
 	}
-	for (int row = 0; row < 16; row++)
-		for (int k = 0; k < 8 * per; k++)
-			for (int col = 0; col < 8; col++)
-				if (kind == CEMU_S8)
-					id[row][col] += (uint32_t) (ia[row][k] * ib[k][col]);
-				else
-					fd[row][col] += fa[row][k] * fb[k][col];
+	if (kind == CEMU_S8)
+		add_products_int(id, ia, ib);
+	else
+		add_products(fd, fa, fb, 8 * per);
 	for (int l = 0; l < CEMU_WARP; l++)
 		for (int r = 0; r < 4; r++)
 		{

@@ -15,7 +15,7 @@ CXXFLAGS_EMU = -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -fno
 
 $(EMU_DIR)/%.c.o: kernels/emu/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -fno-sanitize=all -MMD -MP -c -o $@ $<
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -fno-sanitize=all -O3 -MMD -MP -c -o $@ $<
 
 $(EMU_DIR)/%.S.o: kernels/emu/%.S
 	@mkdir -p $(@D)
@@ -68,7 +68,7 @@ EMU_LIB_OBJ = $(patsubst $(EMU_DIR)/%.o,$(EMU_DIR)/lib/%.o,$(EMU_OBJ) $(filter %
 
 $(EMU_DIR)/lib/%.c.o: kernels/emu/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -fno-sanitize=all -O3 $(EMU_LIB_FLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -fno-sanitize=all $(EMU_LIB_FLAGS) -O3 -MMD -MP -c -o $@ $<
 
 $(EMU_DIR)/lib/%.S.o: kernels/emu/%.S
 	@mkdir -p $(@D)
