@@ -311,11 +311,22 @@ fs_widen_w4(FsBlock *b, int col, int nv)
 	}
 }
 
-/* Return true if the weights are widened to b->w before the first tile. */
+/*
+ * Widen the block of nv vectors from col on to b->w, before the first tile.  Returns false for types that
+ * the first tile widens.
+ */
 static inline bool
-fs_widens_first(KType t)
+fs_widen(FsBlock *b, int col, int nv)
 {
-	return t == KT_FP8 || is_w4(t);
+	KType		t = b->j->w->type;
+
+	if (t == KT_FP8)
+		fs_widen_fp8(b, col, nv);
+	else if (is_w4(t))
+		fs_widen_w4(b, col, nv);
+	else
+		return false;
+	return true;
 }
 
 /* multiply tile number t by the block of nv vectors from col on */
@@ -343,11 +354,7 @@ fs_tile(FsBlock *b, int t, int col, int nv)
 		for (int r = 0; b->k0 > 0 && r < r1 - r0; r++)
 			memcpy(edge + r * FS_COLS, y + (size_t) r * j->ldy, cols * sizeof(float));
 	}
-	if (t == b->t0 && j->w->type == KT_FP8)
-		fs_widen_fp8(b, col, nv);
-	if (t == b->t0 && is_w4(j->w->type))
-		fs_widen_w4(b, col, nv);
-	if (t == b->t0 && !fs_widens_first(j->w->type))
+	if (t == b->t0 && !fs_widen(b, col, nv))
 	{
 		fs_sources(b, col, nv, tile.src);
 		first[j->w->type][nv] (&tile);
