@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocks.h"
-
 #define MOST_BYTES	((1 << 20) - 1)	/* most bytes that a phase can expect */
 #define GROUP		128
 #define MOST_PRODUCTS 256			/* products of a warp before its wait */
@@ -291,15 +289,7 @@ half_at(CemuMma kind, const char *p)
 	uint16_t	h;
 
 	memcpy(&h, p, 2);
-	return kind == CEMU_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
-}
-
-static float
-half_of(CemuMma kind, uint32_t w, int i)
-{
-	uint16_t	h = (uint16_t) (w >> 16 * i);
-
-	return kind == CEMU_F16 ? kf16_to_f32(h) : kbf16_to_f32(h);
+	return cemu_operand(kind, h, 0);
 }
 
 /* address of a matrix of 8 x 8 halves, 16 bytes per row, at 8 k and 8 columns (for A rows) */
@@ -342,7 +332,7 @@ wgmma_make(const Wgmma *w, int warp)
 	for (int l = 0; w->a != NULL && l < CEMU_WARP; l++)
 		for (int r = 0; r < 4; r++)
 			for (int i = 0; i < 2; i++)
-				a[l / 4 + r % 2 * 8][l % 4 * 2 + r / 2 * 8 + i] = half_of(w->kind, w->all_a[l][r], i);
+				a[l / 4 + r % 2 * 8][l % 4 * 2 + r / 2 * 8 + i] = cemu_operand(w->kind, w->all_a[l][r], i);
 	for (int l = 0; l < CEMU_WARP; l++)
 		for (int i = 0; i < w->n / 2; i++)
 		{

@@ -167,7 +167,7 @@ typedef struct Mma
 /* kf16_to_f32() of all halves */
 static float halves[65536];
 
-static void
+static inline void
 halves_make(void)
 {
 	if (halves[1] != 0)
@@ -185,13 +185,14 @@ as_float(uint32_t u)
 	return f;
 }
 
-static inline float
-float_of(CemuMma kind, uint32_t word, int i)
+float
+cemu_operand(CemuMma kind, uint32_t word, int i)
 {
 	uint16_t	h = (uint16_t) (word >> 16 * i);
 
 	if (kind == CEMU_E4M3)
 		return kf8_to_f32(KT_F8_E4M3, (uint8_t) (word >> 8 * i));
+	halves_make();
 	return kind == CEMU_F16 ? halves[h] : as_float((uint32_t) h << 16);
 }
 
@@ -231,7 +232,6 @@ mma_compute(void **args, uint32_t mask)
 	int			per = kind == CEMU_S8 || kind == CEMU_E4M3 ? 4 : 2;
 
 	(void) mask;
-	halves_make();
 	for (int l = 0; l < CEMU_WARP; l++)
 	{
 		Mma		   *m = args[l];
@@ -247,14 +247,14 @@ mma_compute(void **args, uint32_t mask)
 				if (kind == CEMU_S8)
 					ia[row][k] = (int8_t) (m->a[r] >> 8 * i);
 				else
-					fa[row][k] = float_of(kind, m->a[r], i);
+					fa[row][k] = cemu_operand(kind, m->a[r], i);
 				if (r < 2)
 				{
 					k = l % 4 * per + r * 4 * per + i;
 					if (kind == CEMU_S8)
 						ib[k][l / 4] = (int8_t) (m->b[r] >> 8 * i);
 					else
-						fb[k][l / 4] = float_of(kind, m->b[r], i);
+						fb[k][l / 4] = cemu_operand(kind, m->b[r], i);
 				}
 			}
 			row = l / 4 + r / 2 * 8;
