@@ -862,7 +862,13 @@ models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 
 /* ---- making entries ---- */
 
-/* Count the answered requests that server_try_free() has not freed yet: they still refer to en. */
+/*
+ * Count the answered requests that server_try_free() has not freed yet: they still refer to en.
+ *
+ * A call can't drop its reference when it closes.  The step thread often closes it, with the final frame,
+ * but references belong to the server thread.  And a call that the server thread has closed, because its
+ * client cancelled, uses the entry's counters and name until the request's last event.
+ */
 static int
 answered(const ModelEntry *en)
 {
