@@ -22,6 +22,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/json/json_reader.h"
 #include "base/json/json_writer.h"
@@ -95,6 +96,8 @@ add_cors(const ClientRequest *q, Buf *h)
 void
 serve_headers(ClientRequest *q, int status, const char *type, Buf *h)
 {
+	/* a second response would be taken for that of the client's next request */
+	ASSERT(!q->answered);
 	if (type != NULL)
 		buf_printf(h, "Content-Type: %s\r\n", type);
 	if (status == 401)
@@ -661,6 +664,7 @@ serve_finish(ClientRequest *q)
 {
 	char		message[128];
 
+	ASSERT(q->route != NULL);
 	if (q->memory > q->body.len && q->body.len > 0)
 	{
 		bodies_give(BODIES_REQUEST, q->key, q->memory - q->body.len);

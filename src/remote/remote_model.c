@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "remote/dispatcher_internal.h"
 #include "ipc/host_allowlist.h"
@@ -36,19 +37,20 @@ static void
 unlink_model(RModel *m)
 {
 	Dispatcher *l = m->l;
+	RModel	  **at = &l->models;
 
-	for (RModel **at = &l->models; *at != NULL; at = &(*at)->next)
-		if (*at == m)
-		{
-			*at = m->next;
-			break;
-		}
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
 	l->n_models--;
 }
 
 static void
 rmodel_free(RModel *m)
 {
+	/* a CallGroup or a call would still point to it */
+	ALWAYS(m->n_requests == 0 && m->n_calls == 0 && m->pending == NULL && m->sizer == NULL &&
+		   rqueue_count(m->queue) == 0);
 	check_forget(m);
 	rqueue_free(m->queue);
 	lb_free(&m->lb);
@@ -192,6 +194,7 @@ choose(RModel *m, const UpstreamCall *c, int64_t *when, int *url)
 	LbLimit    *limits = mem_alloc((size_t) m->lb.n * sizeof(*limits));
 	LbResult	r;
 
+	ASSERT(c == NULL || (c->state == CALL_PENDING && c->i >= 0 && c->i < c->job->calls.n));
 	for (int i = 0; i < m->lb.n; i++)
 	{
 		Rate	   *rate = &m->u[i].rate;

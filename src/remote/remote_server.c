@@ -23,6 +23,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/machine/cpus.h"
 #include "base/log.h"
@@ -72,8 +73,10 @@ struct RemoteServer
 static void
 forget_request(RemoteServerCall *v)
 {
-	if (v->request != NULL)
-		v->d->n_requests--;
+	if (v->request == NULL)
+		return;
+	ASSERT(v->d->n_requests > 0);
+	v->d->n_requests--;
 	v->request = NULL;
 }
 
@@ -92,6 +95,8 @@ sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 {
 	RemoteServerCall *v = owner;
 
+	/* after the final frame the dispatcher has no request for v */
+	ASSERT(!v->answered);
 	if (final)
 	{
 		forget_request(v);
@@ -139,6 +144,7 @@ send_lasts(RemoteServer *d)
 	for (RemoteServerCall *next; v != NULL; v = next)
 	{
 		next = v->next_last;
+		ASSERT(v->answered && v->request == NULL);
 		chan_end(&v->ch, v->last_kind, &v->last);
 		buf_free(&v->last);
 	}
@@ -272,6 +278,7 @@ take(RemoteServerCall *v)
 			chan_end_error(&v->ch, &e);
 		return;
 	}
+	ASSERT(!v->answered);
 	v->request = a;
 	d->n_requests++;
 	if (!chan_is_open(&v->ch))
@@ -303,6 +310,7 @@ retire(RemoteServer *d, uint32_t slot)
 {
 	RemoteServerCall *v = d->table[slot];
 
+	ALWAYS(v != NULL && v->d == d && v->ch.slot == slot);
 	d->table[slot] = NULL;
 	cancel_call(v);
 	forget_last(v);
@@ -502,6 +510,7 @@ remote_server_free(RemoteServer *d)
 	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
 		if (d->table[i] != NULL)
 			retire(d, i);
+	ASSERT(d->n_requests == 0 && d->lasts == NULL);
 	dispatcher_free(d->line);
 	doorbell_free(d->bell);
 	if (d->epoll >= 0)

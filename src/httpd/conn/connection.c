@@ -24,6 +24,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "httpd/httpd_settings.h"
@@ -159,6 +160,7 @@ conn_piece(Conn *c, const char *data, size_t len)
 	Buf			out = {0};
 	bool		ok;
 
+	ASSERT(c->answered);
 	/* an empty chunk would end the response */
 	if (len == 0)
 		return !c->broken;
@@ -175,6 +177,7 @@ conn_piece(Conn *c, const char *data, size_t len)
 void
 conn_stream_end(Conn *c)
 {
+	ASSERT(c->answered);
 	if (c->chunked)
 		(void) put(c, "0\r\n\r\n", 5);
 }

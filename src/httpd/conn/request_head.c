@@ -22,6 +22,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/assert.h"
+
 #define CHUNK_DIGITS	8		/* of a chunk's size */
 #define CHUNK_EXTRA		(16 * 1024) /* bytes of extensions and trailers of one body */
 
@@ -369,6 +371,8 @@ head_parse(char *s, size_t n, HttpHead *h, const char **why)
 	size_t		host_len = 0;
 	int			status = 0;
 
+	/* head_scan() has found the empty line: every line ends with CR LF */
+	ALWAYS(n >= 4 && memcmp(end - 2, "\r\n\r\n", 4) == 0);
 	memset(h, 0, sizeof(*h));
 	for (char *line = s; line < end && status == 0;)
 	{

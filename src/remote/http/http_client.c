@@ -25,6 +25,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "remote/http/http_internal.h"
@@ -73,6 +74,7 @@ action(Http *h, curl_socket_t s, int mask)
 {
 	int			running;
 
+	ASSERT(!h->inside);
 	h->inside = true;
 	curl_multi_socket_action(h->multi, s, mask, &running);
 	h->inside = false;
@@ -163,6 +165,7 @@ push_out(Http *h)
 	if (!h->push)
 		return false;
 	h->push = false;
+	ASSERT(!h->inside);
 	h->inside = true;
 	for (HttpCall *c = h->calls; c != NULL; c = c->next)
 	{
@@ -190,11 +193,14 @@ detach(HttpCall *c, bool broken)
 			curl_easy_setopt(c->easy, CURLOPT_FORBID_REUSE, 1L);
 			h->push |= c->https;
 		}
+		/* libcurl can't remove a transfer while it runs */
+		ALWAYS(!h->inside);
 		h->inside = true;
 		curl_multi_remove_handle(h->multi, c->easy);
 		h->inside = false;
 		c->added = false;
 	}
+	ALWAYS(h->stats.calls > 0 && (c->prev != NULL ? c->prev->next : h->calls) == c);
 	if (c->prev != NULL)
 		c->prev->next = c->next;
 	else
@@ -231,6 +237,7 @@ add(HttpCall *c, Err *e)
 {
 	CURLMcode	code;
 
+	ALWAYS(!c->h->inside && !c->added);
 	c->h->inside = true;
 	code = curl_multi_add_handle(c->h->multi, c->easy);
 	c->h->inside = false;
@@ -426,6 +433,8 @@ http_poll(Http *h)
 {
 	int64_t		end_us = clock_us() + POLL_US;
 
+	/* callbacks must not poll */
+	ASSERT(!h->inside);
 	for (int round = 0; round < POLL_ROUNDS && clock_us() < end_us; round++)
 	{
 		struct epoll_event ev[POLL_EVENTS];

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "remote/http/http_internal.h"
@@ -35,6 +36,7 @@ on_read(char *to, size_t size, size_t n, void *arg)
 	/* the body is the caller's, who may have freed it */
 	if (c->cancelled)
 		return CURL_READFUNC_ABORT;
+	ALWAYS(c->at <= c->len);
 	n *= size;
 	if (n > c->len - c->at)
 		n = c->len - c->at;
@@ -119,6 +121,7 @@ on_data(char *s, size_t size, size_t n, void *arg)
 	n *= size;
 	if (c->cancelled || c->stopped || c->too_large)
 		return give_up(c);
+	ALWAYS(c->answer <= c->max_answer);
 	if (n > c->max_answer - c->answer)
 	{
 		c->too_large = true;
@@ -337,6 +340,8 @@ http_call_prepare(HttpCall *c, const HttpRequest *r, Err *e)
 void
 http_call_free(HttpCall *c)
 {
+	/* neither libcurl nor http_poll() still refers to it */
+	ALWAYS(!c->added && !c->todo && c->easy == NULL);
 	/* a header may contain a secret */
 	for (struct curl_slist *h = c->headers; h != NULL; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
