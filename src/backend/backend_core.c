@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "core/device_budget.h"
@@ -693,11 +694,14 @@ lora_load(const BackendModel *in, const char *path, const LoraLimits *limits, Er
 	for (LoraAdapter *its = a->next; its != NULL; its = its->next)
 		its->shared = a->shared;
 	for (const BackendModel *r = in; r != NULL; r = r->next)
+	{
+		ASSERT(r->ranks != NULL);	/* replicas have ranks if the first one has */
 		if (!ranks_lora(r->ranks, a->shared, path, limits->max_rank, limits->dtype, e))
 		{
 			lora_free(a);
 			return NULL;
 		}
+	}
 	return a;
 }
 

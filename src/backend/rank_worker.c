@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "runtime/cpu_threads.h"
@@ -110,6 +111,7 @@ note_device(int ordinal, int models)
 {
 	pthread_mutex_lock(&me.lock);
 	me.on_device += models;
+	ASSERT(me.on_device >= 0);
 	groupmem_publish(&me.mem, me.on_device > 0 ? ordinal + 1 : 0);
 	pthread_mutex_unlock(&me.lock);
 }
@@ -218,6 +220,7 @@ load_main(void *arg)
 		l->err = (Err) {.cls = ERR_NONE};
 		snprintf(l->err.msg, sizeof(l->err.msg), "%s", l->digest);
 		pthread_mutex_lock(&me.lock);
+		ASSERT(idmap_get(&me.models, l->id) == NULL);
 		idmap_put(&me.models, l->id, h);
 		pthread_mutex_unlock(&me.lock);
 	}
@@ -250,8 +253,7 @@ begin_load(uint32_t id, const void *body, size_t size)
 {
 	Loading    *l = mem_zalloc(sizeof(Loading));
 
-	if (size != sizeof(RankLoad))
-		abort();
+	ALWAYS(size == sizeof(RankLoad));
 	memcpy(&l->what, body, sizeof(RankLoad));
 	l->id = id;
 	l->held = mem_zalloc(sizeof(RankWorkerHeld));
@@ -284,6 +286,7 @@ lora_main(void *arg)
 	{
 		e.cls = ERR_NONE;
 		pthread_mutex_lock(&me.lock);
+		ASSERT(idmap_get(&me.loras, l->what.id) == NULL);
 		idmap_put(&me.loras, l->what.id, a);
 		pthread_mutex_unlock(&me.lock);
 	}
@@ -421,12 +424,10 @@ begin_move(RankCmdKind kind, RankWorkerHeld *h, const void *body, size_t size)
 		snprintf(m->dir, sizeof(m->dir), "%.*s", (int) size, (const char *) body);
 	else if (kind == RC_ADOPT)
 	{
-		if (size != sizeof(from))
-			abort();
+		ALWAYS(size == sizeof(from));
 		memcpy(&from, body, sizeof(from));
 		m->from = held(from);
-		if (m->from == NULL)
-			abort();
+		ALWAYS(m->from != NULL);
 	}
 	begin_thread(move_main, m);
 }
@@ -557,8 +558,7 @@ take_scales(RankWorkerHeld *h, Cut c)
 
 	if (all->stage != me.mem.rank / me.set.tensor_parallel_size)
 		return;
-	if (all->layers != h->kv.n_layers)
-		abort();
+	ALWAYS(all->layers == h->kv.n_layers);
 	mem_free(h->scales);
 	h->scales = mem_alloc((2 * (size_t) all->layers + 1) * sizeof(float));
 	for (int l = 0; l < all->layers; l++)
@@ -580,8 +580,7 @@ cut_tables(Cut *c, const RankWorkerHeld *h, int n_seqs)
 
 		h->tables[s] = cut_ints(c, n);
 		for (int i = 0; i < n; i++)
-			if (h->tables[s][i] < 0 || h->tables[s][i] >= h->kv.n_blocks)
-				abort();
+			ALWAYS(h->tables[s][i] >= 0 && h->tables[s][i] < h->kv.n_blocks);
 	}
 }
 
@@ -602,8 +601,7 @@ cut_loras(Cut *c, const RankWorkerHeld *h, int n)
 	for (int i = 0; i < n; i++)
 	{
 		h->loras[i] = ids[i] != 0 ? lora((uint32_t) ids[i]) : NULL;
-		if (ids[i] != 0 && h->loras[i] == NULL)
-			abort();
+		ALWAYS(ids[i] == 0 || h->loras[i] != NULL);
 	}
 }
 
@@ -622,9 +620,8 @@ forward(RankWorkerHeld *h, Cut c)
 	need_back(h);
 	b.taps = s->tapped ? &taps : NULL;
 	b.state = (float *) h->state_area.base;
-	if (s->n_rows < 0 || s->n_rows > h->max_rows || s->n_seqs < 0 || s->n_seqs > s->n_rows || s->n_out < 0 ||
-		s->n_out > s->n_rows)
-		abort();
+	ALWAYS(s->n_rows >= 0 && s->n_rows <= h->max_rows && s->n_seqs >= 0 && s->n_seqs <= s->n_rows &&
+		   s->n_out >= 0 && s->n_out <= s->n_rows);
 	b.rows.seq_start = cut_ints(&c, s->n_seqs + 1);
 	b.rows.pos = cut_ints(&c, s->n_rows);
 	b.tokens = cut_ints(&c, s->n_rows);
@@ -655,8 +652,7 @@ logits(RankWorkerHeld *h, Cut c)
 	const RankLogits *l = cut(&c, 1, sizeof(RankLogits));
 	const float *hidden;
 
-	if (l->n < 0 || l->n > h->max_out)
-		abort();
+	ALWAYS(l->n >= 0 && l->n <= h->max_out);
 	hidden = cut(&c, (size_t) l->n * width, sizeof(float));
 	if (l->adapted)
 		cut_loras(&c, h, l->n);
@@ -699,9 +695,8 @@ copy(RankWorkerHeld *h, Cut c)
 	const BlockCopy *copies = cut(&c, n, sizeof(BlockCopy));
 
 	for (size_t i = 0; i < n; i++)
-		if (copies[i].from < 0 || copies[i].from >= h->kv.n_blocks || copies[i].to < 0 ||
-			copies[i].to >= h->kv.n_blocks)
-			abort();
+		ALWAYS(copies[i].from >= 0 && copies[i].from < h->kv.n_blocks && copies[i].to >= 0 &&
+			   copies[i].to < h->kv.n_blocks);
 	need_back(h);
 	h->kernels->kv_copy(h->pool, &h->kv, (const int32_t *) copies, (int) n);
 }
@@ -751,6 +746,7 @@ execute(const RankCmd *cmd, const uint8_t *body)
 		begin_lora(h, cut(&c, 1, sizeof(RankLora)));
 	else
 	{
+		ALWAYS(cmd->kind == RC_FREE);
 		pthread_mutex_lock(&me.lock);
 		idmap_del(&me.models, cmd->model);
 		pthread_mutex_unlock(&me.lock);

@@ -10,6 +10,7 @@
  *
  * Tested by tests/unit/model/parallel/test_comm.c.
  */
+#include "base/assert.h"
 #include "base/shared_memory.h"
 
 #include <errno.h>
@@ -287,6 +288,7 @@ groupmem_write(GroupMem *g, const void *data, size_t n)
 {
 	const uint8_t *from = data;
 
+	ALWAYS(g->rank == 0);		/* the stream has one writer */
 	while (n > 0)
 	{
 		size_t		room = GROUP_STREAM;
@@ -300,6 +302,7 @@ groupmem_write(GroupMem *g, const void *data, size_t n)
 				   (read = atomic_load_explicit(&g->head->read[r].v, memory_order_acquire)) == GROUP_STREAM)
 				if (!groupmem_wait(g, &g->head->read[r].v, read))
 					return false;
+			ALWAYS((uint32_t) g->at - read <= GROUP_STREAM);
 			if (GROUP_STREAM - ((uint32_t) g->at - read) < room)
 				room = GROUP_STREAM - ((uint32_t) g->at - read);
 		}
@@ -329,6 +332,7 @@ groupmem_read(GroupMem *g, void *data, size_t n)
 			if (!groupmem_wait(g, &g->head->written.v, written))
 				return false;
 		part = written - (uint32_t) g->at;
+		ALWAYS(part <= GROUP_STREAM);
 		part = until_end(g, n < part ? n : part);
 		memcpy(to, stream_at(g), part);
 		to += part;
@@ -351,6 +355,7 @@ groupmem_answer(GroupMem *g, const Err *e)
 bool
 groupmem_receive(GroupMem *g, int rank, Err *e)
 {
+	ALWAYS(rank >= 0 && rank < g->world);
 	if (!groupmem_wait(g, &g->head->answered[rank].v, g->received[rank]))
 		return false;
 	g->received[rank]++;
@@ -363,12 +368,15 @@ groupmem_receive(GroupMem *g, int rank, Err *e)
 GroupRoom *
 groupmem_room(const GroupMem *g, int room)
 {
+	/* groupmem_open() maps as many */
+	ALWAYS(room >= 0 && room <= 2 * g->world);
 	return (GroupRoom *) ((uint8_t *) (g->head + 1) + (size_t) room * room_size(g->world));
 }
 
 void *
 groupmem_slot(const GroupMem *g, int room, int member, int which)
 {
+	ALWAYS(member >= 0 && member < g->world && (which == 0 || which == 1));
 	return (uint8_t *) (groupmem_room(g, room) + 1) + ((size_t) which * (size_t) g->world + (size_t) member) *
 		GROUP_SLOT;
 }

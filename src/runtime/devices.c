@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "hostdev.h"
@@ -203,6 +204,7 @@ devices_n(void)
 void
 devices_info(int i, KDevInfo *out)
 {
+	ALWAYS(i >= 0 && i < WIRE_MAX_DEVICES);
 	*out = infos[i];
 }
 
@@ -465,6 +467,7 @@ end(const Dev *dev)
 	Opened	  **at = &opened;
 	Opened	   *n;
 
+	ALWAYS(atomic_load(&dev->life->refs) == 0);
 	pthread_mutex_lock(&list_lock);
 	while (&(*at)->dev != dev)
 		at = &(*at)->next;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/machine/cpus.h"
 #include "base/alloc.h"
@@ -66,6 +67,7 @@ static void
 look_at_devices(Stats *s)
 {
 	s->n_devices = devices_n();
+	ALWAYS(s->n_devices >= 0 && s->n_devices <= WIRE_MAX_DEVICES);
 	for (int i = 0; i < s->n_devices; i++)
 	{
 		WireDevice *d = &s->devices[i];
@@ -227,6 +229,16 @@ add_hists(WireHist *to, const WireHist *h)
 	}
 }
 
+/* Return the instance's index among those that are attached; -1 = none. */
+static int
+attached_at(const Stats *s, const BackendModel *in)
+{
+	for (int i = 0; i < s->n_instances; i++)
+		if (s->instances[i] == in)
+			return i;
+	return -1;
+}
+
 /* A model's instance is about to go.  Its counters stay with the first of the models that shared it. */
 static void
 keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
@@ -247,6 +259,7 @@ keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
 void
 stats_rows(Stats *s, const StatsRow *rows, int n)
 {
+	ALWAYS(n >= 0 && n <= WIRE_MAX_MODELS);
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < s->n_rows; i++)
 	{
@@ -266,6 +279,8 @@ void
 stats_attach(Stats *s, const BackendModel *in, const StepShare *share)
 {
 	pthread_mutex_lock(&s->lock);
+	/* a second time its counters would be added twice */
+	ASSERT(attached_at(s, in) < 0);
 	if (s->n_instances < MAX_INSTANCES)
 	{
 		s->share[s->n_instances] = share;
@@ -279,19 +294,19 @@ void
 stats_detach(Stats *s, const BackendModel *in)
 {
 	CoreStats	cs;
+	int			i;
 
 	pthread_mutex_lock(&s->lock);
-	for (int i = 0; i < s->n_instances; i++)
-		if (s->instances[i] == in)
-		{
-			s->be->control->stats(in, &cs);
-			/* requests that are live now will be aborted */
-			cs.cancelled += cs.live;
-			accumulate(&s->freed, &cs.fig, 1);
-			s->instances[i] = s->instances[--s->n_instances];
-			s->share[i] = s->share[s->n_instances];
-			break;
-		}
+	i = attached_at(s, in);
+	if (i >= 0)
+	{
+		s->be->control->stats(in, &cs);
+		/* requests that are live now will be aborted */
+		cs.cancelled += cs.live;
+		accumulate(&s->freed, &cs.fig, 1);
+		s->instances[i] = s->instances[--s->n_instances];
+		s->share[i] = s->share[s->n_instances];
+	}
 	look_again(s);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -353,20 +368,20 @@ row_of(const Stats *s, const BackendModel *in)
 static void
 fill_share(const Stats *s, WireModelStat *to, const BackendModel *in)
 {
+	int			i = attached_at(s, in);
+	const StepShare *h;
+
 	to->scheduling_weight = MODEL_WEIGHT;
 	to->waits_for = -1;
-	for (int i = 0; i < s->n_instances; i++)
-		if (s->instances[i] == in)
-		{
-			const StepShare *h = s->share[i];
-
-			to->scheduling_weight = atomic_load(h->weight);
-			to->work = atomic_load(&h->work);
-			to->waits_for = row_of(s, atomic_load(&h->waits_for));
-			to->compute_us = atomic_load(&h->compute_us);
-			to->wait_us = atomic_load(&h->wait_us);
-			to->paused_us = atomic_load(&h->paused_us);
-		}
+	if (i < 0)
+		return;
+	h = s->share[i];
+	to->scheduling_weight = atomic_load(h->weight);
+	to->work = atomic_load(&h->work);
+	to->waits_for = row_of(s, atomic_load(&h->waits_for));
+	to->compute_us = atomic_load(&h->compute_us);
+	to->wait_us = atomic_load(&h->wait_us);
+	to->paused_us = atomic_load(&h->paused_us);
 }
 
 static void

@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "runtime/engine_settings.h"
@@ -391,6 +392,7 @@ send_event(BackendModel *in, FakeReq *r, size_t upto, ReqFinish finish, const Er
 	Logprobs   *prompt_lp = NULL;
 	ReqEvent	ev = {.finish = finish,.ended = finish,.err = err,.reasoning_tokens = -1};
 
+	ALWAYS(upto >= r->sent && upto <= r->cuts.len);
 	for (size_t i = r->sent; i < upto; i++)
 		intvec_push(&ids, 256 + (int32_t) i);
 	ev.ids = ids.data;
@@ -935,6 +937,7 @@ retire(BackendModel *in, FakeReq *r, bool cancelled)
 	*pp = r->next;
 	if (r->next == NULL)
 		in->tail = pp;
+	ASSERT(in->st.running > 0 && in->st.kv_blocks_used >= r->blocks);
 	in->st.running--;
 	in->st.kv_blocks_used -= r->blocks;
 	in->st.prompt_tokens += r->n_prompt;

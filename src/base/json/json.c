@@ -6,6 +6,7 @@
  *
  * Tested by tests/unit/base/json/test_json.c.
  */
+#include "base/assert.h"
 #include "base/json/json.h"
 
 #include <limits.h>
@@ -199,6 +200,8 @@ json_free(Json *root)
 
 	if (t == NULL)
 		return;
+	/* a value within a tree is freed with its tree */
+	ALWAYS(root == &t->root);
 	for (JsonTreePiece *p = t->pieces, *next; p != NULL; p = next)
 	{
 		next = p->next;
@@ -301,8 +304,11 @@ json_new(JsonType type)
 Json *
 json_add(Json *to, const char *key, JsonType type)
 {
-	Json	   *v = append(to);
+	Json	   *v;
 
+	/* members have keys, items have none */
+	ASSERT(to->type == (key != NULL ? JSON_IS_OBJECT : JSON_IS_ARRAY));
+	v = append(to);
 	v->type = type;
 	if (key != NULL)
 	{

@@ -9,6 +9,7 @@
  *
  * Tested by tests/unit/base/json/test_jsoncheck.c.
  */
+#include "base/assert.h"
 #include "base/json/json_reader.h"
 
 #include <string.h>
@@ -27,6 +28,7 @@ enum
 void
 json_begin(JsonReader *r, const char *s, size_t n, int depth)
 {
+	ALWAYS(depth >= 0 && depth <= JSON_DEPTH_MOST);
 	memset(r, 0, sizeof(*r));
 	r->p = s;
 	r->end = s + n;
@@ -200,6 +202,7 @@ scalar(JsonReader *r)
 static bool
 in_object(const JsonReader *r)
 {
+	ASSERT(r->depth > 0);
 	return (r->open[(r->depth - 1) / 64] >> ((r->depth - 1) % 64) & 1) != 0;
 }
 

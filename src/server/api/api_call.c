@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "server/request/request.h"
 
@@ -393,6 +394,7 @@ api_free(ApiCall *a)
 		}
 	if (atomic_load_explicit(&a->mail, memory_order_acquire) > 0)
 		return false;
+	ALWAYS(!a->c->job_busy);
 	if (a->ep != NULL && a->ep->drop != NULL)
 		a->ep->drop(a);
 	for (int i = 0; i < a->n_items; i++)
@@ -441,6 +443,7 @@ item_done(ApiCall *a, ApiItem *it, Buf *fields)
 {
 	ApiReply	r;
 
+	ASSERT(!it->done && a->n_done < a->n_items);
 	it->reply = *fields;
 	memset(fields, 0, sizeof(*fields));
 	it->done = true;
@@ -475,6 +478,7 @@ mail_done(Job *j)
 	ApiCall    *a = m->a;
 	ApiItem    *it = &a->items[m->item];
 
+	ALWAYS(m->item >= 0 && m->item < a->n_items);
 	if (!a->over && !scall_is_active(a->c))
 		a->over = true;
 	if (!a->over)
@@ -534,6 +538,8 @@ launch(ApiCall *a)
 	int			from = a->n_items;
 	int			to = from + a->n_fresh;
 
+	/* each round begins when the items of the earlier ones have ended */
+	ASSERT(a->n_done == a->n_items);
 	scall_phase(a->c, WP_WAITING);
 	a->items = mem_realloc(a->items, (size_t) to * sizeof(ApiItem));
 	memcpy(a->items + from, a->fresh, (size_t) a->n_fresh * sizeof(ApiItem));
@@ -680,6 +686,7 @@ work(ApiCall *a, bool writes, size_t size, size_t at_once)
 	ApiJob		now = {.j = {.run = job_run,.done = job_done},.a = a,.writes = writes};
 	ApiJob	   *job;
 
+	ALWAYS(!a->c->job_busy);	/* one job at a time uses the call */
 	a->c->job_busy = true;
 	if (size <= at_once)
 	{

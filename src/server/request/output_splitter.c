@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/alloc.h"
 #include "base/json/json_writer.h"
@@ -107,6 +108,7 @@ drop_call(Answer *a)
 		a->index++;
 	else
 	{
+		ALWAYS(a->begun <= a->calls.len && a->begun_at <= a->at.len);
 		a->calls.len = a->begun;
 		a->at.len = a->begun_at;
 	}
@@ -257,6 +259,8 @@ answer_fork(const Answer *a, int index)
 {
 	Answer	   *r = mem_zalloc(sizeof(*r));
 
+	/* all choices begin with the same state */
+	ASSERT(!answer_has(a) && a->n_calls == 0);
 	r->spec = a->spec;
 	r->spec.key += (uint64_t) index;
 	r->spec.named = copy(a->spec.named, a->spec.named != NULL ? strlen(a->spec.named) : 0);
