@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "model/parallel/expert_migration.h"
@@ -448,6 +449,7 @@ work_pieces(Decoder *d, ModelPiece *p)
 	n += moe_pieces(d, p + n);
 	n += mla_pieces(d, p + n);
 	p[n++] = (ModelPiece) {&d->ranks.part, 1, split_part(d), PIECE_FLOATS};
+	ALWAYS(n <= MAX_PIECES);
 	return n;
 }
 
@@ -830,6 +832,7 @@ model_token_row(const Model *m, int32_t token, float *out)
 	const KComm *tp = m->d.ranks.tp;
 	KMat		mat = dec_host_mat(&m->d, &table->mat[0]);
 
+	ALWAYS(model_token_rank(m, token) == (tp != NULL ? tp->rank : 0));
 	m->d.k->mat_row(&mat, table->all > 0 ? token - split_at(table->all, tp->size, tp->rank) : token, out);
 }
 
@@ -870,6 +873,7 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 
 	if (n == 0)
 		return;
+	ALWAYS(n <= d->max_rows);
 	if (m->ranks != NULL && m->ranks->logits != NULL)
 		m->ranks->logits(m->ranks->ctx, split_hidden(d, hidden, n), lora, n);
 	if (!split_is_last(d))
@@ -985,6 +989,8 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *out)
 				 b->rows.n_rows, b->n_out, d->max_rows, m->max_out);
 		abort();
 	}
+	/* each row belongs to a sequence */
+	ASSERT(b->rows.seq_start[0] == 0 && b->rows.seq_start[b->rows.n_seqs] == b->rows.n_rows);
 	/* replayed ops don't show in a profile */
 	padded = d->profile == NULL ? stepgraphs_pad(m->graphs, b, kv, out, &key) : NULL;
 	b = padded != NULL ? padded : b;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "model/draft/draft_internal.h"
 
@@ -534,6 +535,8 @@ draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, 
 
 	if (n == 0)
 		return;
+	/* rows and found have as much room */
+	ALWAYS(n <= d->max_out && k <= DRAFT_MOST);
 	m->b = &none;
 	m->rows = n;
 	m->stopped = false;
@@ -586,6 +589,7 @@ draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *
 	Batch		own = *b;
 	bool		other = d->from.base != NULL;
 
+	ALWAYS(b->n_out <= d->max_out);
 	if (d->type->kind == DRAFT_MODEL)
 	{
 		model_forward(d->m, b, kv, other ? d->logits.base : logits);

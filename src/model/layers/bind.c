@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 bool
@@ -398,6 +399,7 @@ bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 		return err_set(b->e, ERR_INTERNAL, "too many parts of a matrix");
 	if (p == 0)
 		add_linear(b, l);
+	ASSERT(l->n_mats == 0);		/* parts are packed later */
 	l->n_parts++;
 	l->w[p] = t = offered(b, l, t, n);
 	if (!choose_type(b, l, t, &l->as[p]))
@@ -619,6 +621,7 @@ bind_stack(Binder *b, Stack *s, int n, int per_row)
 {
 	Decoder    *d = b->d;
 
+	ASSERT(s->of == NULL);		/* a matrix is bound once */
 	d->stacks = room_for_one(d->stacks, (size_t) d->n_stacks, sizeof(*d->stacks));
 	d->stacks[d->n_stacks++] = s;
 	s->n = n;

@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 static int
@@ -24,8 +25,10 @@ qkv_width(const Decoder *d)
 void
 linear_gain(Linear *l, int from, int n, float by)
 {
-	if (by != 1)
-		l->gains[l->n_gains++] = (Gain) {from, n, by};
+	if (by == 1)
+		return;
+	ALWAYS(l->n_gains < (int) (sizeof(l->gains) / sizeof(l->gains[0])));
+	l->gains[l->n_gains++] = (Gain) {from, n, by};
 }
 
 static void
@@ -538,6 +541,8 @@ dec_attn(Decoder *d, const Layer *l)
 		d->rotate = NULL;
 		return;
 	}
+	/* with parts, n_layers counts the layers of a page */
+	ASSERT(layer >= 0 && (d->kv->parts != NULL || layer < d->kv->n_layers));
 	store_kv(d, layer, k, v);
 	if (d->b->stop != NULL && d->ends != NULL &&
 		(d->b->rows.n_seqs == 1 || attn_pairs(&d->b->rows) > STOP_PAIRS))
@@ -557,10 +562,20 @@ out_of(const Layer *l)
 	return l->o.n > 0 ? &l->o : &l->ssm.out;
 }
 
+static bool
+ascend(const int32_t *rows, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (rows[i] <= rows[i - 1])
+			return false;
+	return true;
+}
+
 /* rows[i] = rows[out_rows[i]].  Row numbers ascend, so rows can be moved in place. */
 static void
 keep_wanted(const Decoder *d, void *rows, int size, int width)
 {
+	ASSERT(ascend(d->b->out_rows, d->b->n_out));
 	d->k->keep_rows(d->pool, rows, size, d->b->out_rows, d->b->n_out, width);
 }
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "model/weights/device_placement.h"
 
@@ -150,6 +151,7 @@ bind_classifier_norm(Binder *b, const char *hf, const char *gguf)
 	HeadLayer  *l = &h->layers[h->n - 1];
 	char		name[2][160];
 
+	ALWAYS(h->n > 0);
 	snprintf(name[0], sizeof(name[0]), "%s.weight", hf);
 	snprintf(name[1], sizeof(name[1]), "%s.weight", gguf);
 	if (!bind_vector(b, &l->norm.w, name[0], name[1], l->dense.n))

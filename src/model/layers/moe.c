@@ -11,6 +11,7 @@
  */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "model/parallel/expert_migration.h"
 #include "model/layers/bind.h"
 #include "model/parallel/shard.h"
@@ -318,6 +319,7 @@ dec_moe(Decoder *d, const Layer *l)
 {
 	MoeStep		s = {.d = d, .m = &l->moe, .layer = (int) (l - d->layers)};
 
+	ALWAYS(d->moe.rows > 0);	/* else the loop would not end */
 	shared_expert(d, &l->moe);
 	for (; s.row0 < d->rows; s.row0 += s.rows)
 	{

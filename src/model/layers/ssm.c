@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "model/layers/bind.h"
 
 #define SSM_MAX_STATE	4096
@@ -214,6 +215,7 @@ bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf)
 static KState
 state_of(const Decoder *d, const Layer *l, size_t offset)
 {
+	ASSERT(l->c->recurrent && d->b->state != NULL && l->c->state_at + offset < d->state_floats);
 	return (KState) {d->b->state + l->c->state_at + offset, d->state_floats};
 }
 

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "model/decoder.h"
@@ -349,6 +350,8 @@ fill(LoraMaking *u, LoraAdapter *a)
 		}
 		a->width = to->width > a->width ? to->width : a->width;
 	}
+	/* each match is in one target, and the data have the size that was allocated */
+	ALWAYS(n == u->n && (size_t) (at - (char *) a->data) == u->bytes);
 	return true;
 }
 

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 /* Working data of one layer.  A node's experts are numbered from 0 in the order in which it got its
@@ -92,6 +93,7 @@ deal(ExpertBalanceLayer *l, const double *weight, int n, int m, int *pack, int *
 {
 	int			room = n / m;
 
+	ASSERT(n % m == 0);
 	if (room == 1)
 	{
 		for (int i = 0; i < n; i++)
@@ -115,6 +117,7 @@ deal(ExpertBalanceLayer *l, const double *weight, int n, int m, int *pack, int *
 		for (int p = 0; p < m; p++)
 			if (l->taken[p] < room && (best < 0 || l->full[p] < l->full[best]))
 				best = p;
+		ALWAYS(best >= 0);
 		pack[item] = best;
 		place[item] = l->taken[best]++;
 		l->full[best] += weight[item];
@@ -226,6 +229,7 @@ layer_new(ExpertBalanceLayer *l, const EplbShape *s)
 	l->slot_of = piece(&at, phy * sizeof(int));
 	l->order = piece(&at, phy * sizeof(int));
 	l->taken = piece(&at, phy * sizeof(int));
+	ALWAYS((size_t) (at - all) <= 16 * (phy + 1) * sizeof(double));
 	return all;
 }
 

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "base/machine/system_memory.h"
@@ -309,6 +310,7 @@ moving(Decoder *d)
 	size_t		at = (size_t) b->round.layer * (size_t) b->shape.physical;
 	const Layer *l = &d->layers[b->layer[b->round.layer]];
 
+	ASSERT(b->round.on && b->round.layer < b->shape.layers);
 	return (ExpertMigrationMoving) {d, b, l, b->now.expert + at, b->next.expert + at, expert_bytes(d, l)};
 }
 
@@ -328,7 +330,10 @@ first_holder(const ExpertMigrationMoving *m, int expert)
 	int			r = 0;
 
 	while (held_by(m, r, expert) < 0)
+	{
 		r++;
+		ALWAYS(r < m->b->shape.ranks);	/* every expert has a slot */
+	}
 	return r;
 }
 
@@ -382,6 +387,7 @@ bring_piece(const ExpertMigrationMoving *m, int holder)
 	uint8_t    *at;
 	int			held;
 
+	ALWAYS(r->have < m->bytes && (mine < 0 || r->brought != NULL));
 	/* pieces end where a part ends, which is the same on all ranks */
 	(void) byte_of(m->d, m->l, 0, r->have, &left);
 	left = left < PIECE ? left : PIECE;
@@ -481,6 +487,8 @@ switch_layer(const ExpertMigrationMoving *m)
 	size_t		width = (size_t) eplb_width(&b->shape);
 	Err			e;
 
+	/* all experts were sent to the ranks that need them */
+	ASSERT(b->round.open && b->round.expert == b->shape.logical);
 	for (int i = 0; i < b->each; i++)
 	{
 		const uint8_t *from = m->next[b->first + i] != m->now[b->first + i] ? brought_for(m, i) : NULL;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/blake2.h"
 #include "base/alloc.h"
 #include "model/parallel/expert_migration.h"
@@ -33,6 +34,7 @@ split_owner(int total, int ranks, int i)
 {
 	int			r = 0;
 
+	ASSERT(i >= 0 && i < total);
 	while (i >= split_at(total, ranks, r + 1))
 		r++;
 	return r;
@@ -155,6 +157,7 @@ shard_outputs(Decoder *d, Linear *l, const ShardRange *r, int n)
 		l->b[parts] = l->b[p] != NULL ? some_rows(d, l->b[p], which, kept) : NULL;
 		l->w[parts++] = some_rows(d, l->w[p], which, kept);
 	}
+	ASSERT(first == l->n);
 	for (int i = 0; i < l->n_gains; i++)
 		l->gains[i] = (Gain) {in_ranges(r, n, 0, l->gains[i].from, NULL),
 							  in_ranges(r, n, l->gains[i].from, l->gains[i].n, NULL),
@@ -722,6 +725,7 @@ split_stages(Decoder *d, Err *e)
 		d->head.n = 0;
 	}
 	memmove(d->c.layers, d->c.layers + first, (size_t) (end - first) * sizeof(LayerConf));
+	ASSERT(d->ranks.first_layer == 0);	/* decoder_clear() subtracts it once */
 	d->layers += first;
 	d->ranks.first_layer = first;
 	d->c.n_layers = end - first;
