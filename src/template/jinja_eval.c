@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 
 JScope *
@@ -638,6 +639,7 @@ static void
 render(Jin *j, void *arg)
 {
 	Render	   *r = arg;
+	int			depth = j->depth;
 
 	if (j->vars == NULL)
 		j->vars = jin_dict(j);
@@ -645,6 +647,8 @@ render(Jin *j, void *arg)
 	j->globals = jin_scope(j, NULL);
 	jin_undefine(j, j->globals, j->tpl->body->undef);
 	jin_exec(j, j->tpl->body, j->globals);
+	/* every jin_enter() had its jin_leave(), and every captured block has ended */
+	ASSERT(j->depth == depth && j->out == &r->b);
 }
 
 bool

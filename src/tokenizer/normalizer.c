@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "tokenizer/word_marker.h"
 #include "tokenizer/tokenizer_internal.h"
@@ -23,6 +24,7 @@ tok_replace(const char *s, size_t n, const char *from, const char *to, Buf *out)
 	const char *end = s + n;
 	const char *hit;
 
+	ALWAYS(flen > 0);			/* an empty text is found for ever */
 	buf_reserve(out, n);
 	while ((hit = memmem(s, (size_t) (end - s), from, flen)) != NULL)
 	{

@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "tokenizer/word_marker.h"
 #include "tokenizer/offsets.h"
@@ -104,6 +105,7 @@ encode_piece(Enc *c, size_t step, const char *s, size_t n, bool at_start)
 
 	if (n == 0)
 		return true;
+	ALWAYS(step <= c->t->n_pre);
 	if (step == c->t->n_pre)
 		return encode_word(c, s, n);
 	switch (p->kind)
@@ -431,6 +433,7 @@ tok_offsets(const Tok *t, const char *s, size_t n, IntVec *ids, IntVec *offsets,
 	ok = encode_bytes(&c, s, n);
 	if (ok)
 	{
+		ALWAYS(offsets->len == 2 * ids->len);
 		for (size_t i = 0; t->trim_offsets && i < ids->len; i++)
 			trim_span(t, s, ids->data[i], offsets->data + 2 * i);
 		spans_to_chars(s, n, offsets);

@@ -10,6 +10,7 @@
  * Tested by tests/unit/parsers/test_parse.c with the cases of tests/parse/.
  */
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "parsers/harmony.h"
@@ -157,6 +158,7 @@ send(ReasonParser *p, ParseKind kind, const char *s, size_t n)
 static void
 pass(ReasonParser *p, ParseKind kind, size_t n, size_t drop)
 {
+	ALWAYS(n <= p->text.len && drop <= p->text.len - n);
 	send(p, kind, p->text.data, n);
 	buf_consume(&p->text, n + drop);
 	p->scan = 0;
@@ -232,6 +234,8 @@ reason_parser_fork(const ReasonParser *p, ParseSink sink, void *ctx)
 {
 	ReasonParser *r = mem_alloc(sizeof(*r));
 
+	/* all choices begin with the same state, before any text */
+	ASSERT(p->text.len == 0 && !p->begun);
 	*r = *p;
 	r->sink = sink;
 	r->ctx = ctx;
@@ -366,7 +370,10 @@ thought(ReasonParser *p)
 	else if (p->f->also_ends != NULL && !p->tag_only)
 		lits[n++] = p->f->also_ends;
 	else if (p->f->lines)
+	{
+		ALWAYS(strlen(p->f->end) < sizeof(line) - 1);
 		lits[n++] = strcat(line, p->f->end);
+	}
 	if (!look(p, lits, n, &at, &which))
 	{
 		pass(p, PARSE_REASONING, at, 0);
@@ -429,6 +436,7 @@ content(ReasonParser *p)
 
 	if (p->f->close != NULL)
 	{
+		ALWAYS(strlen(p->f->close) < sizeof(line) - 1);
 		strcat(line, p->f->close);
 		if (look(p, lits, 2, &at, &which))
 		{

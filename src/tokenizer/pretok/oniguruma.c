@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "text/utf8.h"
 
 #define SPACE	"\\x09-\\x0D\\x{85}\\p{Z}"
@@ -551,5 +552,6 @@ rx_translate(const char *pattern, Buf *out, Err *e)
 		return false;
 	if (*r.p != '\0')
 		return refuse(&r, "an unmatched parenthesis");
+	ASSERT(r.depth == 0);
 	return true;
 }

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "tokenizer/pretok/oniguruma.h"
 #include "text/unicode.h"
@@ -70,7 +71,10 @@ cat_index(uint32_t cp)
 	int			i = 0;
 
 	while (strcmp(cats[i], c) != 0)
+	{
 		i++;
+		ALWAYS(i < N_CATS);
+	}
 	return i;
 }
 
@@ -299,6 +303,8 @@ attempt(const PcrePattern *r, RxWork *w, size_t from, uint32_t options, uint32_t
 		size_t *end,
 		int *code)
 {
+	/* PCRE2_NO_UTF_CHECK: it would read before or after the text */
+	ASSERT(from <= w->n && (from == w->n || ((unsigned char) w->s[from] & 0xC0) != 0x80));
 	pcre2_set_match_limit(w->limits, steps);
 	pcre2_set_heap_limit(w->limits, MAX_HEAP_KB);
 	*code = pcre2_match(r->code, (PCRE2_SPTR) w->s, w->n, from, options | PCRE2_NO_UTF_CHECK, w->match,
