@@ -29,6 +29,7 @@
 #include "utils/hsearch.h"
 #include "utils/tuplestore.h"
 
+#include "base/assert.h"
 #include "pg/batch/node.h"
 
 /* The pairs of one outer row. */
@@ -69,6 +70,7 @@ is_right(const BatchNode *n)
 static void
 unref(MatchGroup *g)
 {
+	ASSERT(g->refs > 0);
 	if (--g->refs == 0)
 		pfree(g);
 }
@@ -111,6 +113,7 @@ batch_match_end(BatchNode *n)
 static int64
 place_in_group(const BatchRow *row)
 {
+	ASSERT(row->group != NULL && row->number >= row->group->first);
 	return row->number - row->group->first;
 }
 
@@ -174,6 +177,7 @@ left_decided(BatchNode *n, const BatchRow *row, bool passed)
 {
 	bool		found;
 
+	ASSERT(n->match.left != NULL && n->match.left->undecided > 0);
 	left_row(n, row->slot, HASH_FIND, &found)->matched |= passed;
 	n->match.left->undecided--;
 }

@@ -21,6 +21,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "base/assert.h"
 #include "pg/batch/node.h"
 
 #define RING_MAX	4096		/* rows */
@@ -41,6 +42,7 @@ batch_ring_init(BatchNode *n)
 static inline BatchRow *
 row_at(const BatchNode *n, int i)
 {
+	ASSERT(i >= 0 && i < n->count);
 	return n->ring[(n->first + i) & (n->ring_size - 1)];
 }
 
@@ -101,6 +103,7 @@ empty_row(BatchNode *n, BatchRow *row)
 			n->sites[i].pending = NULL;
 	}
 	ExecClearTuple(row->slot);
+	ASSERT(n->ring_bytes >= row->bytes);
 	n->ring_bytes -= row->bytes;
 	row->bytes = 0;
 }
@@ -251,6 +254,8 @@ convert_early(BatchNode *n, const BatchSite *s, RowCall *rc)
 static void
 land(BatchNode *n, const BatchSite *s, RowCall *rc)
 {
+	/* FAILED: its arguments were refused, so that nothing was sent */
+	ASSERT(rc->request != NULL && (rc->phase == CALL_FLIGHT || rc->phase == CALL_FAILED));
 	if (n->timed)
 	{
 		INSTR_TIME_SET_CURRENT(n->busy);
@@ -296,6 +301,7 @@ have_room(BatchNode *n)
 static void
 set_flying(BatchNode *n, BatchSite *s, RowCall *rc, BatchRequest *request)
 {
+	ASSERT(rc->phase == CALL_WAIT && rc->request == NULL);
 	n->room--;
 	rc->request = request;
 	rc->phase = CALL_FLIGHT;
@@ -414,6 +420,7 @@ qual_passes(BatchNode *n, BatchRow *row)
 static void
 reject(BatchNode *n, BatchRow *row)
 {
+	ASSERT(row->state == ROW_OPEN || row->state == ROW_FAILED);
 	row->state = ROW_REJECTED;
 	empty_row(n, row);
 	n->consumed++;
@@ -424,6 +431,7 @@ pass_or_reject(BatchNode *n, BatchRow *row)
 {
 	bool		wanted;
 
+	ASSERT(row->stage < n->n_quals);
 	if (qual_passes(n, row))
 	{
 		row->stage++;
@@ -680,6 +688,7 @@ batch_ring_emit(BatchNode *n)
 	BatchRow   *row = batch_ring_head(n);
 	MemoryContext old;
 
+	ASSERT(row != NULL && (row->state == ROW_READY || row->state == ROW_FAILED));
 	if (row->state == ROW_FAILED)
 		throw_first_error(n, row);
 	n->consumed++;

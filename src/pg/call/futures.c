@@ -44,6 +44,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/call/cascade.h"
 #include "pg/client/client.h"
 #include "pg/call/engine_func.h"
@@ -108,6 +109,7 @@ finish(Future *f)
 	const StringInfoData *body = &f->request.body;
 	char		surer[NAMEDATALEN];
 
+	ASSERT(!f->finished && n_running > 0);
 	f->finished = true;
 	dlist_delete(&f->node);
 	n_running--;
@@ -214,6 +216,7 @@ forget(Future *f)
 {
 	if (!f->finished)
 	{
+		ASSERT(n_running > 0);
 		dlist_delete(&f->node);
 		n_running--;
 	}
@@ -401,6 +404,7 @@ submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 	MemoryContext cxt;
 	Future	   *f;
 	FutureEntry *e;
+	bool		found;
 
 	if (PG_ARGISNULL(GEN_ARG_PROMPT))
 		PG_RETURN_NULL();
@@ -419,7 +423,9 @@ submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 	check_number();
 	if (!find_kept(f))
 		begin(f);
-	e = hash_search(futures, &f->id, HASH_ENTER, NULL);
+	e = hash_search(futures, &f->id, HASH_ENTER, &found);
+	/* request ids are unique; the other future could never be found again */
+	ASSERT(!found);
 	e->future = f;
 	if (!f->finished)
 	{
@@ -485,6 +491,7 @@ call_fallbacks(Future *f)
 	Oid			user;
 	int			sec_context;
 
+	ASSERT(f->finished && f->error != NULL);
 	if (r.timeout_ms > 0)
 		r.timeout_ms = Max(f->left_ms, 1);
 	GetUserIdAndSecContext(&user, &sec_context);
@@ -511,6 +518,7 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 						f->rettype == TEXTOID ? "an answer" : "an embedding"),
 				 errhint("Use %s().", f->rettype == TEXTOID ? "llm_result" : "llm_result_embedding")));
 	(void) wait_for(&f, 1, INT_MAX, 0);
+	ASSERT(f->finished);
 	if (f->rerouted)
 		call_fallbacks(f);
 	/* on any error from here on, the future ends with the statement */

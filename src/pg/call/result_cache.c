@@ -48,6 +48,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/catalog/caller_options.h"
 #include "pg/catalog/model_catalog.h"
 #include "pg/client/client.h"
@@ -288,6 +289,7 @@ result_cache_find(const CacheKey *k, Size *len)
 	HeapTuple	t;
 	char	   *reply = NULL;
 
+	ASSERT(k->on);
 	ScanKeyInit(&key, COL_KEY, BTEqualStrategyNumber, F_BYTEAEQ, PointerGetDatum(digest));
 	scan = systable_beginscan(rel, catalog_relation("result_cache_key"), true, NULL, 1, &key);
 	while (reply == NULL && HeapTupleIsValid(t = systable_getnext(scan)))
@@ -411,6 +413,7 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	HeapTuple	t;
 	int64		bytes = len + 128;	/* with the overhead of a row */
 
+	ASSERT(k->on);
 	if (XactReadOnly || RecoveryInProgress() || IsInParallelMode() || IsolationIsSerializable() ||
 		k->cleared != result_cache_cleared(k->model) || !is_there() || !has_room(k, bytes))
 	{

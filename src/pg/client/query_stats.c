@@ -36,6 +36,7 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/client/query_stats.h"
 #include "pg/vllm_pg.h"
 
@@ -261,6 +262,7 @@ new_entry(const StatKey *key, bool may_drop)
 	StatEntry  *e;
 	bool		found;
 
+	ASSERT(LWLockHeldByMeInMode(shared->lock, LW_EXCLUSIVE));
 	if (hash_get_num_entries(table) >= vllm_stat_max)
 	{
 		if (hash_search(table, key, HASH_FIND, NULL) == NULL && !may_drop)

@@ -41,6 +41,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/client/client.h"
 #include "pg/client/spend.h"
 #include "pg/client/query_stats.h"
@@ -191,7 +192,10 @@ account(const CostKey *key)
 	a = hash_search(accounts, key, hash_get_num_entries(accounts) < vllm_stat_max
 					? HASH_ENTER_NULL : HASH_FIND, &found);
 	if (a == NULL)
+	{
 		a = hash_search(accounts, &others, HASH_FIND, NULL);
+		ASSERT(a != NULL);
+	}
 	else if (!found)
 	{
 		memset((char *) a + sizeof(CostKey), 0, sizeof(*a) - sizeof(CostKey));
@@ -208,6 +212,7 @@ role_spend(Oid role)
 	RoleSpend  *p = hash_search(role_spends, &role, hash_get_num_entries(role_spends) < vllm_stat_max
 								? HASH_ENTER_NULL : HASH_FIND, &found);
 
+	ASSERT(LWLockHeldByMeInMode(shared->lock, LW_EXCLUSIVE));
 	if (p != NULL && !found)
 		memset((char *) p + sizeof(Oid), 0, sizeof(*p) - sizeof(Oid));
 	for (int w = 0; p != NULL && w < COST_WINDOWS; w++)
@@ -638,6 +643,8 @@ cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait)
 
 	if (!n->priced || shared == NULL)
 		return true;
+	/* an earlier reservation could not be released any more */
+	ASSERT(n->reserved == 0 && !n->role_reserved);
 	role = vclient_cost_limits(n->role, &most, &w);
 	refused = false;
 	if (!OidIsValid(n->role))
@@ -670,6 +677,8 @@ cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait)
 static void
 give_back(SpendRecord *n, RoleSpend *p)
 {
+	ASSERT(p == NULL || LWLockHeldByMeInMode(shared->lock, LW_EXCLUSIVE));
+	ASSERT(n->statement != statement.began || statement.reserved >= n->reserved);
 	if (n->role_reserved && p != NULL)
 		p->reserved = Max(p->reserved - n->reserved, 0);
 	if (n->statement == statement.began)

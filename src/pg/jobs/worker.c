@@ -50,6 +50,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/jobs/job_launcher.h"
 #include "pg/jobs/job_worker.h"
 #include "pg/client/client.h"
@@ -124,6 +125,7 @@ drop_items(JobRun *j)
 
 		jobs_item_free(item);
 	}
+	ASSERT(j->n_items == 0 && j->bytes == 0);
 }
 
 static int
@@ -138,6 +140,7 @@ add_run(JobDef *def)
 	MemoryContext cxt = AllocSetContextCreate(w.cxt, "job", ALLOCSET_DEFAULT_SIZES);
 	JobRun	   *j = MemoryContextAllocZero(cxt, sizeof(JobRun));
 
+	ASSERT(find_run(def->id) == NULL);
 	j->cxt = cxt;
 	j->call_cxt = AllocSetContextCreate(cxt, "job call", ALLOCSET_DEFAULT_SIZES);
 	j->def = def;
@@ -671,6 +674,7 @@ retry_item(JobItem *it, const ErrorData *e)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
+	ASSERT(it->state == ITEM_RUNNING);
 	/* the budget of another role, at a fallback model */
 	if (e->sqlerrcode == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
 		it->job->endpoint_at = TimestampTzPlusMilliseconds(now, BUDGET_RETRY);
@@ -699,6 +703,7 @@ look_at_answers(JobItem *it)
 
 	for (int i = 0; i < it->n_started; i++)
 	{
+		ASSERT(it->pieces[i].request != NULL);
 		if (!batch_request_poll(it->pieces[i].request))
 			return;
 		if (error == NULL)

@@ -34,6 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/jobs/job_worker.h"
 #include "pg/call/result_cache.h"
 #include "pg/vllm_pg.h"
@@ -201,6 +202,7 @@ jobs_item_forget_requests(JobItem *it)
 void
 jobs_item_free(JobItem *it)
 {
+	ASSERT(it->job->n_items > 0 && it->job->bytes >= it->bytes);
 	if (jobs_alone == it)
 		jobs_alone = NULL;
 	jobs_item_forget_requests(it);
@@ -468,7 +470,11 @@ jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types)
 	for (int k = 0; k < j->n_key; k++)
 	{
 		for (int i = 0; i < n; i++)
+		{
+			/* an item without a key is no row of the source */
+			ASSERT(items[i]->key != NULL);
 			elems[i] = CStringGetTextDatum(items[i]->key[k]);
+		}
 		values[k] = PointerGetDatum(construct_array(elems, n, TEXTOID, -1, false, TYPALIGN_INT));
 		types[k] = TEXTARRAYOID;
 	}
@@ -692,6 +698,7 @@ find_kept(JobRun *j, JobItem *it, BatchPool *pool)
 static void
 take_look(JobRun *j, JobItem *it, const Look *l, BatchPool *pool)
 {
+	ASSERT(it->state == ITEM_CLAIMED);
 	it->look = *l;
 	it->look.version = l->version ? MemoryContextStrdup(it->cxt, l->version) : NULL;
 	it->error = l->error ? keep_error(it, l->error) : NULL;

@@ -39,6 +39,7 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/jobs/job_worker.h"
 #include "pg/vllm_pg.h"
 
@@ -245,6 +246,7 @@ store_column(Write *w, JobItem *it)
 	bool		isnull = true;
 
 	memset(nulls, ' ', sizeof(nulls));
+	ASSERT(it->n_pieces == 0 || (it->n_pieces == 1 && it->pieces[0].request != NULL));
 	if (it->n_pieces > 0)
 		values[0] = batch_request_value(it->pieces[0].request, w->job->call->rettype, &isnull);
 	nulls[0] = isnull ? 'n' : ' ';
@@ -267,6 +269,7 @@ store_chunks(Write *w, JobItem *it)
 		const Piece *p = &it->pieces[i];
 		bool		isnull;
 
+		ASSERT(p->request != NULL);
 		values[k] = Int32GetDatum(p->seq);
 		values[k + 1] = CStringGetTextDatum(p->text);
 		values[k + 2] = batch_request_value(p->request, w->job->call->rettype, &isnull);
@@ -495,6 +498,7 @@ settle_all(Write *w)
 						   " WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM " QUEUE_ROWS "))", GIVEN_BACK), ids);
 	for (int i = 0; i < r->n; i++)
 	{
+		ASSERT(w->error[i] != NULL || (w->out[i] != OUT_RETRY && w->out[i] != OUT_FAILED));
 		if (w->out[i] == OUT_RETRY || w->out[i] == OUT_FAILED)
 			settle_error(j, r->items[i], w->error[i], w->out[i] == OUT_FAILED);
 		if (w->error[i])

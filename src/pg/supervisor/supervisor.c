@@ -40,6 +40,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/supervisor/http_process.h"
 #include "pg/supervisor/remote_process.h"
 #include "pg/supervisor/spawn.h"
@@ -100,6 +101,7 @@ set_state(VllmEngineState st, const char *error)
 {
 	VllmShared *s = vllm_shared;
 
+	ASSERT(sup.e.proc.pid != 0 || (st != VLLM_STARTING && st != VLLM_LOADING && st != VLLM_READY));
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	s->serving = st == VLLM_READY;
 	pg_atomic_write_u32(&s->state, st);
@@ -146,6 +148,8 @@ drop_wait_set(void)
 static void
 engine_has_ended(VllmEngineState next, int delay_ms, const char *error)
 {
+	/* else its conversations would not be marked lost */
+	ASSERT(sup.e.proc.pid == 0);
 	drop_wait_set();
 	sup.next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
 	set_state(next, error);
@@ -156,6 +160,8 @@ start_engine(void)
 {
 	char	   *why = NULL;
 
+	/* two engines would write to one arena */
+	ASSERT(sup.e.proc.pid == 0);
 	drop_wait_set();
 	childlog_reset(sup.e.proc.log);
 	sup.e.ctl_len = 0;
