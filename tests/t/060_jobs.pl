@@ -73,6 +73,30 @@ ok(until_sql($node, q{SELECT answer = 'LATE' FROM late}), 'the worker reads the 
 $node->safe_psql('postgres', q{SELECT llm_drop_job('late'); DROP TABLE late});
 ok(settled(), 'settled');
 
+# the engine stands still while the worker has texts split into chunks, until the worker is cancelled
+$node->safe_psql('postgres', q{CREATE TABLE split (id int PRIMARY KEY, body text);
+	SELECT llm_create_embedding_job('split', 'body', target_table => v || '_chunks', chunking => 'tokens', chunk_size => 20, name => v) FROM unnest('{many_rows,one_row}'::text[]) v;
+	SELECT llm_alter_job('one_row', batch_size => 1), llm_pause_job('one_row'), llm_pause_job('many_rows');
+	INSERT INTO split SELECT i, 'row ' || i FROM generate_series(1, 3) i});
+my $log = -s $node->logfile;
+$node->append_conf('postgresql.conf', 'vllm.job_transaction_time = 500ms');
+$node->reload;
+my $stopped = engine_pid($node);
+kill 'STOP', $stopped;
+$node->safe_psql('postgres', q{SELECT llm_resume_job('one_row'), llm_resume_job('many_rows')});
+usleep(1_500_000);
+kill 'CONT', $stopped;
+for my $job ('many_rows', 'one_row')
+{
+	ok(until_sql($node, qq{SELECT string_agg(id::text, ',' ORDER BY id) = '1,2,3' FROM ${job}_chunks}), "$job: each row has its chunks")
+		or diag($node->safe_psql('postgres', "SELECT id FROM ${job}_chunks; SELECT * FROM llm_job_failures"));
+}
+unlike(slurp_file($node->logfile, $log), qr/job worker.*terminated by signal/, 'the worker lives');
+$node->append_conf('postgresql.conf', 'vllm.job_transaction_time = 5s');
+$node->reload;
+$node->safe_psql('postgres', q{SELECT llm_drop_job('many_rows'), llm_drop_job('one_row')});
+ok(settled(), 'settled');
+
 # writers at any isolation level, subtransactions, prepared transactions
 $node->safe_psql('postgres', q{
 	BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE docs SET body = 'serializable' WHERE id = 2; COMMIT;

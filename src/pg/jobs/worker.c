@@ -478,6 +478,7 @@ static void
 read_inputs(JobRun *j)
 {
 	ErrorData  *e = jobs_transaction(jobs_read, j, w.pool, "read");
+	JobItem    *claimed = first_of(j, ITEM_CLAIMED);
 
 	if (e == NULL)
 	{
@@ -493,8 +494,9 @@ read_inputs(JobRun *j)
 	}
 	else if (j->batch > 1)
 		j->batch = Max(j->batch / 4, 1);
-	else
-		too_slow(j, first_of(j, ITEM_CLAIMED), e);
+	/* NULL: it was the queue row of a TRUNCATE, which has nothing to read */
+	else if (claimed != NULL)
+		too_slow(j, claimed, e);
 }
 
 /* ---- requests ---- */

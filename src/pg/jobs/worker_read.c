@@ -699,26 +699,29 @@ static void
 take_look(JobRun *j, JobItem *it, const Look *l, BatchPool *pool)
 {
 	ASSERT(it->state == ITEM_CLAIMED);
+	/* what a read left that was cancelled */
+	jobs_item_forget_requests(it);
+	it->n_pieces = 0;
 	it->look = *l;
 	it->look.version = l->version ? MemoryContextStrdup(it->cxt, l->version) : NULL;
 	it->error = l->error ? keep_error(it, l->error) : NULL;
 	it->look.error = NULL;
-	it->state = ITEM_DONE;
-	it->done_at = GetCurrentTimestamp();
-	if (it->look.input == NULL || it->error != NULL)
-		return;
-	if (j->sql.chunks)
-	{
-		ErrorData  *e = jobs_attempt(chunk_step, j, it);
-
-		if (e != NULL)
-			it->error = keep_error(it, e);
-	}
-	else
-		one_piece(it);
-	if (it->error == NULL && it->n_pieces > 0 && !find_kept(j, it, pool))
-		it->state = ITEM_READY;
 	it->bytes = 0;
+	if (it->look.input != NULL && it->error == NULL)
+	{
+		if (j->sql.chunks)
+		{
+			ErrorData  *e = jobs_attempt(chunk_step, j, it);
+
+			if (e != NULL)
+				it->error = keep_error(it, e);
+		}
+		else
+			one_piece(it);
+	}
+	/* last, since a cancel leaves this function, and the item must be read again then */
+	it->state = it->error == NULL && it->n_pieces > 0 && !find_kept(j, it, pool) ? ITEM_READY : ITEM_DONE;
+	it->done_at = GetCurrentTimestamp();
 	for (int i = 0; i < it->n_pieces; i++)
 		it->bytes += strlen(it->pieces[i].text) + PIECE_BYTES;
 	j->bytes += it->bytes;
