@@ -214,7 +214,7 @@ TEST_BIN = $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 FUZZ_BIN = $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 # most of their time is spent in the library: to compile them with less optimization takes half as long
-TEST_OPT = $(if $(SAN),-O0,$(if $(FUZZ)$(COV),,-O1 -Wno-maybe-uninitialized))
+TEST_OPT = $(if $(FUZZ)$(COV),,$(if $(SAN),-O0,-O1) -Wno-maybe-uninitialized -Wno-format-truncation)
 
 $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 	@mkdir -p $(@D)
