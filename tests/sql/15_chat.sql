@@ -63,8 +63,14 @@ SELECT fails($$SELECT llm_chat('[{"role":"user","content":"x"}]', add_generation
 SELECT llm_detokenize(llm_tokenize_chat('[{"role":"user","content":"Hi"}]'));
 SELECT llm_chat('[{"role":"user","content":"say \"it\""}]'), llm_chat('[{"role":"user","content":"a b c"}]', max_tokens => 2)->>'finish_reason' AS reason;
 SELECT llm_chat_text('[{"role":"user","content":"a b c"}]', 2), llm_chat_text('[{"role":"user","content":"x"}]', chat_template => '{{ messages|length }} m');
--- without the space that templates leave to the model
-SELECT llm_ask(E'@say: \n\tneutral x@end') = 'neutral x' AS trimmed, llm_chat_text('[{"role": "user", "content": "@say: neutral@end"}]') = ' neutral' AS as_it_is, llm_ask('@say:  @end') = '' AS nothing;
+-- without the space that templates leave to the model, unless the answer continues a message
+SELECT llm_ask(E'@say: \n\tneutral x@end') = 'neutral x' AS trimmed, llm_chat_text('[{"role": "user", "content": "@say: neutral@end"}]') = 'neutral' AS chat, llm_ask('@say:  @end') = '' AS nothing,
+       llm_reduce(ARRAY['@say: neutral@end'], 'I') = 'neutral' AS reduce, llm_result(llm_submit_chat('[{"role": "user", "content": "@say: neutral@end"}]')) = 'neutral' AS submit,
+       llm_agg(x, 'I') = 'neutral' AS agg, llm_summarize_agg(x) = 'neutral' AS summarize, llm_generate(min(x)) = ' neutral' AS plain FROM (VALUES ('@say: neutral@end')) v(x);
+SELECT count(*) FILTER (WHERE llm_chat_text(json_build_array(json_build_object('role', 'user', 'content', '@say: ' || i || '@end'))) = i::text) AS batched,
+       count(*) FILTER (WHERE llm_reduce(ARRAY['@say: ' || i || '@end'], 'I') = i::text) AS reduced FROM generate_series(1, 20) i;
+SELECT quote_literal(llm_chat_text(m, continue_final_message => true)) AS text, quote_literal(llm_result(llm_submit_chat(m, continue_final_message => true))) AS submit, quote_literal(llm_chat(m)->>'content') AS message
+  FROM (VALUES ('[{"role": "user", "content": "x"}, {"role": "assistant", "content": "@say: more@end"}]')) v(m);
 SELECT llm_ask('why', 'be brief'), llm_ask('why'), llm_ask('why', NULL, 1), llm_ask('a "q" \ ', chat_template => '{{ messages[0].content }}', params => '{"stop":"Q"}');
 SELECT string_agg(text, '|' ORDER BY seq), max(finish_reason) FROM llm_chat_stream('[{"role":"user","content":"one two"}]');
 SELECT count(*) FROM llm_chat_stream(NULL);

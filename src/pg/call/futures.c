@@ -52,6 +52,7 @@
 #include "pg/call/options.h"
 #include "pg/call/result_cache.h"
 #include "pg/call/fallback.h"
+#include "pg/call/generate.h"
 #include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
@@ -122,7 +123,8 @@ finish(Future *f)
 		f->cache.on = false;
 	/* the reply is complete, or the request has failed */
 	vcall_end(f->call);
-	if (f->rerouted)
+	/* an answer's text depends on its request */
+	if (f->rerouted || f->func->result == answer_result)
 		return;
 	pfree(f->request.body.data);
 	f->request.body.data = NULL;
@@ -536,6 +538,11 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 	if (f->cache.on)
 		result_cache_keep(&f->cache, f->frame.data, f->frame.len);
 	reply_read(&reply, &f->frame);
+	if (f->request.body.data != NULL)
+	{
+		reply.request = f->request.body.data;
+		reply.request_len = f->request.body.len;
+	}
 	value = f->func->result(&reply, rettype, &isnull);
 	MemoryContextDelete(f->cxt);
 	if (isnull)

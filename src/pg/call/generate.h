@@ -119,8 +119,8 @@ void		tokenize_chat_head(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *chat_input(SqlRequest *r, FunctionCallInfo fcinfo);
 ErrorData  *ask_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		chat_result(const Reply *reply, Oid rettype, bool *isnull);
-Datum		ask_result(const Reply *reply, Oid rettype, bool *isnull);
-
+/* the text without the white space at its beginning: llm_chat_text, llm_ask, llm_reduce */
+Datum		answer_result(const Reply *reply, Oid rettype, bool *isnull);
 
 /* generate_as.c */
 void		generate_json_head(SqlRequest *r, FunctionCallInfo fcinfo);

@@ -118,17 +118,32 @@ append_json_string(StringInfo s, const text *t)
 	pfree(c);
 }
 
+/* Return true if the output continues a message, so that its white space belongs between the two. */
+static bool
+continues_message(const Reply *reply)
+{
+	WireIn		in = {reply->request, reply->request + reply->request_len};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_CONTINUE_FINAL)
+			return f.i != 0;
+	return false;
+}
+
 /*
- * With many models the output after a chat template begins with white space, which must not take part
- * in comparisons: llm_ask(...) = 'yes'.
+ * Return an answer's text.  With many models the output after a chat template begins with white space,
+ * which must not take part in comparisons: llm_ask(...) = 'yes'.
  */
 Datum
-ask_result(const Reply *reply, Oid rettype, bool *isnull)
+answer_result(const Reply *reply, Oid rettype, bool *isnull)
 {
 	const char *s = reply->text;
 	size_t		n = reply->text_len;
 
 	*isnull = false;
+	if (continues_message(reply))
+		return PointerGetDatum(reply_text(reply));
 	while (n > 0 && strchr(" \t\r\n", *s) != NULL)
 	{
 		s++;
