@@ -166,6 +166,7 @@ typedef struct Prepare
 	bool		text_arguments; /* pass arguments of tool calls as text, not as the object that it contains */
 	bool		parsed;			/* there were such texts */
 	JStr	   *final;			/* continue_final_message: the text to be continued */
+	const char *reads;			/* the parameter that is being read, for errors */
 } Prepare;
 
 static void __attribute__((noreturn, format(printf, 3, 4)))
@@ -399,7 +400,10 @@ tag_final(Jin *j, Prepare *p, JList *messages)
 		jin_fail(j, JE_VALUE, "continue_final_message is set but the last message has no content to "
 							  "continue");
 	if (!jin_source_has(p->t, "content"))
+	{
+		p->reads = "continue_final_message";
 		jin_fail(j, JE_VALUE, "continue_final_message is set but the chat template does not use \"content\"");
+	}
 }
 
 /* Cut the rendered text after the last message's text. */
@@ -442,10 +446,12 @@ cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 /* ---- rendering ---- */
 
 static JVal
-read_list(Jin *j, const StrView *t, const char *what)
+read_list(Jin *j, Prepare *p, const StrView *t, const char *what)
 {
-	JVal		v = t->s != NULL ? jin_json_read(j, t->s, t->n, true) : jin_none();
+	JVal		v;
 
+	p->reads = what;
+	v = t->s != NULL ? jin_json_read(j, t->s, t->n, true) : jin_none();
 	if (v.t != JT_LIST && v.t != JT_NONE)
 		jin_fail(j, JE_VALUE, "%s must be a json array", what);
 	for (size_t i = 0; v.t == JT_LIST && i < v.l->n; i++)
@@ -455,7 +461,7 @@ read_list(Jin *j, const StrView *t, const char *what)
 }
 
 static void
-set_kwargs(Jin *j, const Prepare *p)
+set_kwargs(Jin *j, Prepare *p)
 {
 	static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt",
 									  "continue_final_message"};
@@ -463,6 +469,7 @@ set_kwargs(Jin *j, const Prepare *p)
 
 	if (p->r->kwargs.s == NULL)
 		return;
+	p->reads = "chat_template_kwargs";
 	v = jin_json_read(j, p->r->kwargs.s, p->r->kwargs.n, false);
 	if (v.t == JT_NONE)
 		return;
@@ -481,7 +488,7 @@ static void
 prepare(Jin *j, void *arg)
 {
 	Prepare    *p = arg;
-	JVal		messages = read_list(j, &p->r->messages, "messages");
+	JVal		messages = read_list(j, p, &p->r->messages, "messages");
 
 	if (messages.t != JT_LIST)
 		jin_fail(j, JE_VALUE, "messages must be a json array");
@@ -491,8 +498,8 @@ prepare(Jin *j, void *arg)
 		tag_final(j, p, messages.l);
 	j->vars = jin_dict(j);
 	jin_dict_cput(j, j->vars, "messages", messages);
-	jin_dict_cput(j, j->vars, "tools", read_list(j, &p->r->tools, "tools"));
-	jin_dict_cput(j, j->vars, "documents", read_list(j, &p->r->documents, "documents"));
+	jin_dict_cput(j, j->vars, "tools", read_list(j, p, &p->r->tools, "tools"));
+	jin_dict_cput(j, j->vars, "documents", read_list(j, p, &p->r->documents, "documents"));
 	jin_dict_cput(j, j->vars, "add_generation_prompt", jin_bool(p->r->add_generation_prompt));
 	for (int i = 0; p->model != NULL && i < p->model->n_special; i++)
 	{
@@ -576,7 +583,10 @@ choose_format(Prepare *p, const ChatModel *own)
 	p->keep_strings = uses.string_test;
 }
 
-/* Render.  *rendered: the messages are valid, even if the template fails. */
+/*
+ * Render.  *rendered: the messages are valid, even if the template fails.  A template that fails has
+ * refused these messages, as most do by raise_exception().
+ */
 static bool
 render(Prepare *p, Buf *out, Buf *marks, bool *rendered, Err *e)
 {
@@ -588,6 +598,8 @@ render(Prepare *p, Buf *out, Buf *marks, bool *rendered, Err *e)
 	ok = *rendered && jin_render(j, p->t, out, marks, e);
 	if (ok && p->r->continue_final_message)
 		ok = cut_final(p, out, marks, from, e);
+	if (!ok && (!*rendered || e->cls == ERR_INVALID))
+		err_detail(e, "parameter=%s", *rendered ? "messages" : p->reads);
 	jin_end(j);
 	return ok;
 }
@@ -621,4 +633,13 @@ chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r, 
 	}
 	jin_free(compiled);
 	return ok;
+}
+
+bool
+chat_not_empty(const Buf *text, Err *e)
+{
+	if (text->len > 0)
+		return true;
+	err_set(e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
+	return err_detail(e, "parameter=messages");
 }

@@ -67,5 +67,7 @@ typedef struct ChatRequest
  */
 bool		chat_render(const ChatModel *own, const ChatModel *model, const ChatRequest *r,
 						Buf *out, Buf *marks, Err *e);
+/* ERR_INVALID if a rendered text, from which the model is to generate, is empty. */
+bool		chat_not_empty(const Buf *text, Err *e);
 
 #endif

@@ -155,3 +155,44 @@ SELECT llm_similarity('x', 'y', on_error => '');
 SELECT llm_embed(NULL, on_error => 'ignore') IS NULL AS nothing;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT llm_embed(p, on_error => 'null'), llm_generate(p, on_error => 'null') FROM e;
 DROP TABLE e;
+
+-- an input that is refused with the SQLSTATE of wrong options is still one of its row
+CREATE FUNCTION pg_temp.say(content text) RETURNS json LANGUAGE sql RETURN json_build_array(json_build_object('role', 'user', 'content', content));
+CREATE TABLE m (i int, why text, m json);
+INSERT INTO m VALUES (1, 'good', pg_temp.say('x')), (2, 'no messages', '[]'), (3, 'no array', '{"role": "user"}'), (4, 'no objects', '[1]'), (5, 'no role', '[{"content": "x"}]'),
+    (6, 'an image', '[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]'), (7, 'malformed arguments', '[{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]'),
+    (8, 'refused by the template', pg_temp.say('refuse')), (9, 'good', pg_temp.say('y'));
+\set template '{% for m in messages %}{% if m.content == "refuse" %}{{ raise_exception("not so") }}{% endif %}{{ m.content }}{% endfor %}'
+SET client_min_messages = error;
+SELECT i, why, llm_chat(m, chat_template => :'template', on_error => 'null') IS NULL AS chat, llm_chat_text(m, chat_template => :'template', on_error => 'null') IS NULL AS text,
+       llm_chat_full(m, chat_template => :'template', on_error => 'null') IS NULL AS "full", llm_chat_run(m, '{}', chat_template => :'template', on_error => 'null') IS NULL AS run,
+       llm_result(llm_submit_chat(m, chat_template => :'template', on_error => 'null')) IS NULL AS future
+FROM m ORDER BY i;
+SET vllm.batch = off;
+SELECT i FROM m WHERE llm_chat(m, chat_template => :'template', on_error => 'null') IS NULL ORDER BY i;
+RESET vllm.batch;
+SELECT count(*) FROM llm_chat_batch((SELECT array_agg(m ORDER BY i) FROM m), chat_template => :'template', on_error => 'null');
+-- token ids that the model doesn't have, and futures of inputs that are refused before they are sent
+SELECT llm_generate('{999}'::int[], on_error => 'null') IS NULL AS ids, llm_generate('{1,NULL}'::int[], on_error => 'null') IS NULL AS no_id, llm_output('{-1}'::int[], on_error => 'null') IS NULL AS output,
+       llm_result(llm_submit('', on_error => 'null')) IS NULL AS empty, llm_result(llm_submit('{1,NULL}'::int[], on_error => 'null')) IS NULL AS future, llm_result_embedding(llm_submit_embed('', on_error => 'null')) IS NULL AS embedding;
+SET vllm.enable_prompt_embeds = on;
+SELECT llm_embeds_generate(e, on_error => 'null') IS NULL AS failed FROM (VALUES (1, '{104,0,0,0}'::real[]), (2, '{104,0,0,NaN}'), (3, '{1,2}'), (4, '{}'), (5, '{NULL,1,1,1}')) v (i, e) ORDER BY i;
+RESET vllm.enable_prompt_embeds;
+RESET client_min_messages;
+SELECT llm_submit_embed('');
+-- what is wrong in the call stays an error: of these each is one for every row
+SELECT fails(format('SELECT llm_chat(m, %s, on_error => ''null'') FROM m WHERE i = 1', a)) FROM unnest('{"chat_template => ''{% if %}''","chat_template => ''{% include \"x\" %}''","tools => ''{}''","documents => ''{}''","chat_template_kwargs => ''[]''",
+    "add_generation_prompt => true, continue_final_message => true","continue_final_message => true, chat_template => ''x''","tool_choice => ''\"auto\"''"}'::text[]) a;
+DROP TABLE m;
+-- texts that can't be sent
+CREATE DATABASE regress_vllm_ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';
+\set this :DBNAME
+\c regress_vllm_ascii
+SET client_min_messages = error;
+CREATE EXTENSION vllm_pg;
+SELECT llm_generate(p) FROM (VALUES ('fine'), (E'invalid \377')) v (p);
+SELECT llm_generate(p, on_error => 'null') FROM (VALUES ('fine'), (E'invalid \377')) v (p);
+SELECT llm_generate(E'invalid \377', on_error => 'null') IS NULL AS generate, llm_embed(E'invalid \377', on_error => 'null') IS NULL AS embed, llm_result(llm_submit(E'invalid \377', on_error => 'null')) IS NULL AS future;
+SELECT llm_embed_batch(ARRAY['a', E'invalid \377'], on_error => 'null') IS NULL AS failed;
+\c :this
+DROP DATABASE regress_vllm_ascii;

@@ -200,7 +200,7 @@ share_prompt(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 		IntVec	   *ids = &out->seqs[i].ids;
 
 		if (ids->len == n)
-			return bad_input(e, "choice", "a choice adds no token to the prompt");
+			return bad_input(e, "prompt", "a choice adds no token to the prompt");
 		ids->len -= n;
 		memmove(ids->data, ids->data + n, ids->len * sizeof(int32_t));
 	}

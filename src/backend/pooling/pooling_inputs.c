@@ -689,7 +689,7 @@ make_by_template(const PoolingInputsMaking *k, const ChatModel *template, StrVie
 		intvec_free(&ids);
 	}
 	if (ok && s->ids.len > (size_t) k->limit && k->cut)
-		return invalid(k->e, "truncate", "input of %zu tokens, its document left out, does not fit %d tokens",
+		return invalid(k->e, "query", "input of %zu tokens, its document left out, does not fit %d tokens",
 					   s->ids.len, k->limit);
 	if (ok && s->ids.len > (size_t) k->m->max_len)
 		ok = too_long(k, s->ids.len, k->m->max_len);

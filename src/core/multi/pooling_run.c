@@ -866,6 +866,13 @@ finish_rows(const Pooled *p, float *rows, int n)
 	return left;
 }
 
+static bool
+no_token_left(Err *e)
+{
+	err_set(e, ERR_INVALID, "no token of the text is left after the model's skiplist");
+	return err_detail(e, "parameter=input");
+}
+
 bool
 pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 {
@@ -883,7 +890,7 @@ pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 		rows += (size_t) p->n_rows[s];
 	*space = out = mem_alloc(rows * (size_t) p->width * sizeof(float));
 	if (p->by_token && p->spec.join == PJ_MAXSIM && (p->n_rows[0] == 0 || p->n_rows[1] == 0))
-		return err_set(e, ERR_INVALID, "no token of the text is left after the model's skiplist");
+		return no_token_left(e);
 	if (p->spec.join == PJ_COSINE || p->spec.join == PJ_MAXSIM)
 	{
 		out[0] = p->spec.join == PJ_COSINE ? cosine(p) : max_sim(p);
@@ -903,11 +910,11 @@ pooled_finish(Pooled *p, ReqEvent *ev, float **space, Err *e)
 		else
 			n = concatenate(p, out);
 		if (n == 0 && p->spec.step_tag < 0)
-			return err_set(e, ERR_INVALID, "no token of the text is left after the model's skiplist");
+			return no_token_left(e);
 		if (n == 0)
 		{
 			err_set(e, ERR_INVALID, "the input has no token %d, which ends a step", p->spec.step_tag);
-			return err_detail(e, "parameter=step_tag_id");
+			return err_detail(e, "parameter=input");
 		}
 		width = finish_rows(p, out, n);
 	}

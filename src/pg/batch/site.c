@@ -253,7 +253,7 @@ take_input(BatchNode *n, BatchSite *s, bool *forgiven)
 
 	reset_buffer(n, &s->input);
 	r.body = s->input;
-	refused = s->engine->input(&r, s->fcinfo);
+	refused = engine_func_input(s->engine, &r, s->fcinfo);
 	s->input = r.body;
 	if (refused != NULL && (!s->have_head || (s->fixed_head && !settings_fit(&s->head_settings))))
 		wrong = make_head(n, s);

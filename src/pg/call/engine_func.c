@@ -136,6 +136,29 @@ engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo)
 	return refused;
 }
 
+/* As above: where input() finds wrong data, it holds nothing that a subtransaction would release. */
+ErrorData *
+engine_func_input(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile refused = NULL;
+
+	PG_TRY();
+	{
+		refused = f->input(r, fcinfo);
+	}
+	PG_CATCH();
+	{
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(cxt);
+		refused = compat_caught_error();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return refused;
+}
+
 /* For a polymorphic function, the call's expression gives the type. */
 static Oid
 result_type(FunctionCallInfo fcinfo)
@@ -258,7 +281,7 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 			PG_RETURN_NULL();
 	initStringInfo(&r.body);
 	f->head(&r, fcinfo);
-	refused = f->input(&r, fcinfo);
+	refused = engine_func_input(f, &r, fcinfo);
 	if (refused && !on_error_forgives_input(r.on_error, refused))
 		ThrowErrorData(refused);
 	if (refused)

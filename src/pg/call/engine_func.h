@@ -75,6 +75,12 @@ bool		engine_func_is_ours(HeapTuple proc);
 ErrorData  *engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo);
 
 /*
+ * Append the input's fields, as EngineFunc's input() does.  An error of the input that input() throws,
+ * as of a text that can't be converted to UTF-8, is returned, too.
+ */
+ErrorData  *engine_func_input(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo);
+
+/*
  * If the program that serves the request's model does not run, change the request to one for another
  * model whose program runs (fallback.h).
  */

@@ -80,6 +80,7 @@ typedef struct Future
 	bool		finished;
 	CallFrame	frame;			/* finished without error: the reply */
 	ErrorData  *error;			/* finished with an error */
+	bool		refused;		/* the error is of its input: no request was made */
 	Oid			userid;			/* the role that submitted it */
 	CacheKey	cache;			/* on: its result goes into the result cache */
 	FallbackRoute route;			/* the models asked so far; n = 0: only the first one */
@@ -347,18 +348,32 @@ make_room(void)
 				 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
 }
 
-/* Make the request of a row of engine_func.def from the function's arguments, which are the row's. */
+/*
+ * Make the request of a row of engine_func.def from the function's arguments, which are the row's.  With
+ * an input whose error is to be NULL, the future has finished.
+ */
 static void
 make_request(Future *f, const char *func, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused;
+	MemoryContext old;
 
 	f->func = engine_func_find(func);
 	f->func->head(&f->request, fcinfo);
-	refused = f->func->input(&f->request, fcinfo);
-	if (refused)
+	refused = engine_func_input(f->func, &f->request, fcinfo);
+	if (refused && !on_error_forgives_input(f->request.on_error, refused))
 		ThrowErrorData(refused);
-	f->request.model = MemoryContextStrdup(f->cxt, f->request.model);
+	old = MemoryContextSwitchTo(f->cxt);
+	f->request.model = pstrdup(f->request.model);
+	if (refused)
+	{
+		/* what on_error_count() reads */
+		f->error = palloc0(sizeof(ErrorData));
+		f->error->sqlerrcode = refused->sqlerrcode;
+		f->error->message = refused->message ? pstrdup(refused->message) : NULL;
+		f->refused = true;
+	}
+	MemoryContextSwitchTo(old);
 }
 
 /* Finish the future at once if its result is cached. */
@@ -423,7 +438,12 @@ submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 	f->submitted = GetCurrentTimestamp();
 	make_request(f, func, fcinfo);
 	check_number();
-	if (!find_kept(f))
+	if (f->refused)
+	{
+		f->finished = true;
+		f->id = vslot_new_request_id();
+	}
+	else if (!find_kept(f))
 		begin(f);
 	e = hash_search(futures, &f->id, HASH_ENTER, &found);
 	/* request ids are unique; the other future could never be found again */
@@ -526,7 +546,7 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 	/* on any error from here on, the future ends with the statement */
 	forget(f);
 	MemoryContextSetParent(f->cxt, CurrentMemoryContext);
-	if (f->error != NULL && !on_error_forgives(f->request.on_error, f->error))
+	if (f->error != NULL && !f->refused && !on_error_forgives(f->request.on_error, f->error))
 		ThrowErrorData(f->error);
 	on_error_count(f->error);
 	on_error_check();

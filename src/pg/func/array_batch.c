@@ -161,7 +161,7 @@ start_row(Ahead *a, ArrayBatchRow *row, bool wait)
 	a->request.body.len = a->head_len;
 	a->input->args[0].value = prompt_of(a, row);
 	a->input->args[0].isnull = false;
-	refused = a->func->input(&a->request, a->input);
+	refused = engine_func_input(a->func, &a->request, a->input);
 	row->request = refused ?
 		batch_request_failed(a->pool, refused, on_error_forgives_input(a->request.on_error, refused)) :
 		batch_request_start(a->pool, a->func, &a->request, NULL, wait);

@@ -56,7 +56,8 @@ typedef struct ChatRound
 	bool		read_only;
 	int			n_tools;
 	Tool	  **tools;
-	StringInfoData messages;	/* the conversation, without its closing bracket */
+	StringInfoData messages;	/* the conversation, without its brackets */
+	text	   *malformed;		/* messages that are not an array, for llm_chat() to refuse; or NULL */
 	int			n_messages;
 	int64		prompt_tokens,
 				completion_tokens;
@@ -243,7 +244,8 @@ call_model(ChatRound *run)
 	const JsonNode *tree;
 	const JsonNode *usage;
 
-	run->call->args[run->arg_messages].value = CStringGetTextDatum(psprintf("[%s]", run->messages.data));
+	run->call->args[run->arg_messages].value = run->malformed ? PointerGetDatum(run->malformed) :
+		CStringGetTextDatum(psprintf("[%s]", run->messages.data));
 	run->call->isnull = false;
 	answer = FunctionCallInvoke(run->call);
 	if (run->call->isnull)
@@ -448,10 +450,10 @@ read_messages(ChatRound *run, text *messages)
 	JsonNode   *tree = json_tree(messages);
 
 	if (tree->kind != JSON_ARRAY)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("messages must be an array, not %s", json_kind_name(tree->kind))));
+		run->malformed = messages;
 	initStringInfo(&run->messages);
+	if (run->malformed)
+		return;
 	for (const JsonNode *m = tree->first; m != NULL; m = m->next)
 	{
 		CHECK_FOR_INTERRUPTS();

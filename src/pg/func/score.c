@@ -126,7 +126,7 @@ start_pair(Scorer *s, Datum query, Datum document, bool wait)
 	s->request.body.len = s->head_len;
 	s->input->args[0] = (NullableDatum) {.value = query};
 	s->input->args[1] = (NullableDatum) {.value = document};
-	refused = s->func->input(&s->request, s->input);
+	refused = engine_func_input(s->func, &s->request, s->input);
 	q = refused ?
 		batch_request_failed(s->pool, refused, on_error_forgives_input(s->request.on_error, refused)) :
 		batch_request_start(s->pool, s->func, &s->request, NULL, wait);

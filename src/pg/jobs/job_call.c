@@ -142,25 +142,6 @@ job_call_make(const char *function, const char *arguments)
 	return c;
 }
 
-/*
- * Called in a PG_CATCH() block: return the error for a text that can't be converted to UTF-8, like
- * other refused inputs.  The conversion holds no resources, so no subtransaction is needed; a worker
- * has none outside of transactions.
- */
-static ErrorData *
-refuse_text(MemoryContext cxt)
-{
-	int			code = geterrcode();
-	ErrorData  *e;
-
-	if (code != ERRCODE_UNTRANSLATABLE_CHARACTER && code != ERRCODE_CHARACTER_NOT_IN_REPERTOIRE)
-		PG_RE_THROW();
-	MemoryContextSwitchTo(cxt);
-	e = CopyErrorData();
-	FlushErrorState();
-	return e;
-}
-
 /* A body that is too long for a slot would wait for ever, and make other jobs wait. */
 static ErrorData *
 check_length(const StringInfoData *body)
@@ -180,21 +161,12 @@ check_length(const StringInfoData *body)
 ErrorData *
 job_call_request(JobCall *c, const char *input)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ErrorData  *volatile refused = NULL;
+	ErrorData  *refused;
 
 	c->request.body.len = c->head_len;
 	c->fcinfo->args[0].value = CStringGetTextDatum(input);
 	c->fcinfo->args[0].isnull = false;
-	PG_TRY();
-	{
-		refused = c->func->input(&c->request, c->fcinfo);
-	}
-	PG_CATCH();
-	{
-		refused = refuse_text(cxt);
-	}
-	PG_END_TRY();
+	refused = engine_func_input(c->func, &c->request, c->fcinfo);
 	return refused != NULL ? refused : check_length(&c->request.body);
 }
 

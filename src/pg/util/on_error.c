@@ -49,14 +49,35 @@ is_null_wanted(OnError how)
 	return how == ON_ERROR_NULL || (how == ON_ERROR_SETTING && vllm_on_error[0] == 'n');
 }
 
+/*
+ * Return true if an error with the SQLSTATE of wrong options concerns the row's input: its detail says
+ * "parameter=NAME" of a field that contains the input.
+ */
+static bool
+is_of_input(const ErrorData *e)
+{
+	static const char *const inputs[] = {"prompt", "prompt_token_ids", "prompt_embeds", "messages", "input",
+	"query", "document"};
+	static const char key[] = "parameter=";
+	const char *name;
+
+	if (e->detail == NULL || strncmp(e->detail, key, strlen(key)) != 0)
+		return false;
+	name = e->detail + strlen(key);
+	for (int i = 0; i < (int) lengthof(inputs); i++)
+		if (strlen(inputs[i]) == strspn(name, "abcdefghijklmnopqrstuvwxyz_") &&
+			strncmp(name, inputs[i], strlen(inputs[i])) == 0)
+			return true;
+	return false;
+}
+
 bool
 on_error_forgives(OnError how, const ErrorData *e)
 {
 	if (!is_null_wanted(how))
 		return false;
-	/* wrong options have the same SQLSTATE */
-	if (e->sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE)
-		return e->message != NULL && strcmp(e->message, WIRE_EMPTY_PROMPT) == 0;
+	if (e->sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE || e->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
+		return is_of_input(e);
 	/* a user who cancels wants the statement to end; a request that was too slow has the same SQLSTATE */
 	if (e->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		return e->message != NULL && strcmp(e->message, WIRE_TIMED_OUT) == 0;

@@ -649,8 +649,8 @@ chat_run(Request *r, Err *e)
 	if (parsing_hides_tools(&r->parse, r->options))
 		seen.tools = (StrView) {0};
 	ok = chat_render(r->own, in != NULL ? gen->chat(in) : NULL, &seen, text, &marks, e);
-	if (ok && kind == WK_GENERATE && text->len == 0)
-		ok = err_set(e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
+	if (ok && kind == WK_GENERATE)
+		ok = chat_not_empty(text, e);
 	if (ok && kind != WK_CHAT_RENDER)
 		ok = gen->encode_marked(in, text->data, (const uint8_t *) marks.data, text->len, &r->spec.prompt, e);
 	if (ok && kind == WK_GENERATE)
@@ -740,8 +740,7 @@ choices_run(Request *r, Err *e)
 	if (r->pool.text.s != NULL && !(r->own != NULL && chat_has_template(r->own)) && !chat_has_template(files))
 		return pool_run(r, e);
 	ok = chat_render(r->own, files, &r->chat, text, &marks, e);
-	if (ok && text->len == 0)
-		ok = err_set(e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
+	ok = ok && chat_not_empty(text, e);
 	r->pool.text = (StrView) {text->data, text->len};
 	r->pool.marks = (const uint8_t *) marks.data;
 	ok = ok && pool_run(r, e);
