@@ -30,20 +30,14 @@
 #define QNAN 0x7e00				/* the bits of a NaN in half precision */
 
 /* each scheme, and after it the same with float activations */
-#define SCHEME(name, matrix, head, is_float) \
-	{name, matrix, head, is_float, false}, {name " x float", matrix, head, is_float, true}
+#define QUANT_SCHEME(name, matrix, head, is_float) \
+	{name, matrix, head, is_float, false}, {name " x float", matrix, head, is_float, true},
 
 static const QuantScheme schemes[] = {
-	SCHEME("int8", KT_INT8, KT_INT8, false),
-	SCHEME("q8_0", KT_Q8_0, KT_Q8_0, false),
-	SCHEME("q6_k", KT_Q6_K, KT_Q6_K, false),
-	SCHEME("q4_0", KT_Q4_0, KT_Q6_K, false),
-	SCHEME("q4_1", KT_Q4_1, KT_Q6_K, false),
-	SCHEME("q4_k", KT_Q4_K, KT_Q6_K, false),
-	SCHEME("float32", KT_F32, KT_F32, true),
-	SCHEME("float16", KT_F16, KT_F16, true),
-	SCHEME("bfloat16", KT_BF16, KT_BF16, true),
+#include "quant/schemes.def"
 };
+
+#undef QUANT_SCHEME
 
 static const QuantScheme *
 find_scheme(const char *name, bool is_float)

@@ -375,3 +375,24 @@ ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "speed": 3}';
 ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "prompt_lookup_max": 3}';
 ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "suffix_decoding_min_token_prob": 1.5}';
 ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "num_speculative_tokens": 1.5}';
+-- methods, and what each of them needs
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "warp", "num_speculative_tokens": 3}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": 7}';
+ALTER SYSTEM SET vllm.speculative_config = '{}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": null, "model": null}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "ngram"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "eagle", "num_speculative_tokens": 3}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 5, "prompt_lookup_max": 2}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "model": "/x"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "deepseek_mtp", "model": "/x"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"model": "/x", "prompt_lookup_max": 3}';
+ALTER SYSTEM SET vllm.speculative_config = '{"model": "Qwen/Qwen3-0.6B"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"model": "/x", "quantization": "warp"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"model": "/x", "quantization": "float16"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"model": "/x", "draft_tensor_parallel_size": 2}';
+-- each of these is right
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "mimo_mtp", "quantization": "int4"}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": "ngram", "num_speculative_tokens": 3, "model": null}';
+ALTER SYSTEM SET vllm.speculative_config = '{"method": null, "model": "/x", "quantization": "q8_0", "draft_tensor_parallel_size": 1}';
+ALTER SYSTEM RESET vllm.speculative_config;

@@ -93,15 +93,22 @@ cmp_ok(figure('by_setting', 'num_drafts_total'), '>', 0, 'the setting holds for 
 is(figure('not', 'num_drafts_total'), 0, '... but for those that say no');
 fails(q{ALTER SYSTEM SET vllm.speculative_config = 'suffix'}, qr/22023.*invalid value.*must be a JSON object/s, 'no object');
 fails(q{ALTER SYSTEM SET vllm.speculative_config = '{"method": "suffix", "speed": 3}'}, qr/22023.*Key "speed" is not known/s, 'a key that nobody knows');
+fails(q{ALTER SYSTEM SET vllm.speculative_config = '{"method": "warp", "num_speculative_tokens": 3}'}, qr/22023.*Key "method" must be ngram, suffix,.* or mtp, got "warp"/s, 'a method that nobody knows');
+# a file with such a value is read without it
 $node->append_conf('postgresql.conf', q{vllm.speculative_config = '{"method": "warp", "num_speculative_tokens": 3}'});
 $node->reload;
-my $wrong = qr/22023.*speculative_config key "method" must be.*vllm\.speculative_config is invalid/s;
-fails(qq{SELECT llm_create_model('late', $path)}, $wrong, 'a method that nobody knows, when a model is made');
+ok(VllmTest::until_sql($node, q{SELECT count(*) = 1 FROM pg_file_settings WHERE name = 'vllm.speculative_config' AND error IS NOT NULL}), '... or in a file');
+is(sql('SHOW vllm.speculative_config'), '{"method": "suffix"}', '... in which case the value before holds');
+# only the load of a model finds out which files there are
+$node->append_conf('postgresql.conf', q{vllm.speculative_config = '{"model": "/nowhere/at/all", "num_speculative_tokens": 3}'});
+$node->reload;
+ok(VllmTest::until_sql($node, q{SELECT setting ~ 'nowhere' FROM pg_settings WHERE name = 'vllm.speculative_config'}), 'a draft model that is not there is taken');
 sql(q{SELECT llm_unload_model('by_setting')});
-fails(q{SELECT llm_load_model('by_setting')}, $wrong, '... or loaded');
+is(answers('by_setting', 'greedy'), answers('tickets-2m', 'greedy'), '... and the model is loaded without it');
+like(slurp_file($node->logfile), qr{no speculative decoding with this model: .*/nowhere/at/all}, '... as the log says');
 
 # the postmaster, which has no encoding, checks the setting when it rereads its files
-sql(q{ALTER SYSTEM SET vllm.speculative_config = '{"method": "caf\u00e9"}'});
+sql(q{ALTER SYSTEM SET vllm.speculative_config = '{"model": "/caf\u00e9"}'});
 $node->reload;
 ok(VllmTest::until_sql($node, q{SELECT setting ~ 'caf' FROM pg_settings WHERE name = 'vllm.speculative_config'}), 'a text beyond ASCII is taken');
 is(sql('SELECT 1'), 1, '... and the server is there');

@@ -28,12 +28,12 @@
 
 /* ---- proposers ---- */
 
-#define PROPOSER(symbol) extern const ProposerType proposer_##symbol;
+#define PROPOSER(symbol, needs) extern const ProposerType proposer_##symbol;
 #include "core/spec/spec.def"
 #undef PROPOSER
 
 static const ProposerType *const types[] = {
-#define PROPOSER(symbol) &proposer_##symbol,
+#define PROPOSER(symbol, needs) &proposer_##symbol,
 #include "core/spec/spec.def"
 #undef PROPOSER
 };
@@ -43,6 +43,11 @@ static const ProposerType *const types[] = {
 const ProposerType *
 proposer_find(const char *name)
 {
+#define PROPOSER_ALIAS(alias, symbol) \
+	if (strcmp(name, #alias) == 0) \
+		return &proposer_##symbol;
+#include "core/spec/spec.def"
+#undef PROPOSER_ALIAS
 	for (size_t i = 0; i < N_TYPES; i++)
 		if (strcmp(types[i]->name, name) == 0)
 			return types[i];

@@ -135,21 +135,6 @@ static const struct
 
 #define N_WEIGHT_KEYS (sizeof(weight_keys) / sizeof(weight_keys[0]))
 
-/* Return true for vLLM's names of MTP methods: layers that a model family's files have after the others. */
-static bool
-is_mtp(const char *method)
-{
-	static const char *const families[] = {
-		"deepseek_mtp", "mimo_mtp", "glm4_moe_mtp", "ernie_mtp", "qwen3_next_mtp", "longcat_flash_mtp",
-		"pangu_ultra_moe_mtp"
-	};
-
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		if (strcmp(method, families[i]) == 0)
-			return true;
-	return false;
-}
-
 static bool
 unknown_key(const char *key, Err *e)
 {
@@ -202,7 +187,7 @@ take_method(const Json *object, SpecConfig *c, Err *e)
 	Buf			names = {0};
 
 	if (json_is_string(v))
-		c->type = proposer_find(is_mtp(v->s) ? "mtp" : v->s);
+		c->type = proposer_find(v->s);
 	/* the files at "model" determine the method */
 	if (c->type != NULL || ((v == NULL || json_is_null(v)) && model != NULL && !json_is_null(model)))
 		return true;

@@ -463,6 +463,35 @@ test_config(void)
 	refused("{\"method\":\"suffix\",\"speed\":4}", "unknown speculative_config key \"speed\"");
 }
 
+/* The server checks the setting by the column "needs" of spec.def. */
+static void
+check_needs(const char *method, const char *needs)
+{
+	SpecConfig	c;
+	Err			e = {0};
+	char		text[200];
+	bool		model = strcmp(needs, "MODEL") == 0;
+
+	snprintf(text, sizeof(text), "{\"method\":\"%s\"%s%s}", method,
+			 strcmp(needs, "TOKENS") == 0 ? ",\"num_speculative_tokens\":3" : "",
+			 model ? ",\"model\":\"/x\"" : "");
+	CHECK(spec_config_parse(text, &c, &e), "%s: %s", text, e.msg);
+	CHECK(((c.type->flags & SPEC_WEIGHTS) != 0) == (model || strcmp(needs, "OWN") == 0), "%s", text);
+	snprintf(text, sizeof(text), "{\"method\":\"%s\"}", method);
+	CHECK(spec_config_parse(text, &c, &e) == (strcmp(needs, "NOTHING") == 0 || strcmp(needs, "OWN") == 0),
+		  "%s", text);
+}
+
+static void
+test_needs(void)
+{
+#define PROPOSER(symbol, needs) check_needs(#symbol, #needs);
+#define PROPOSER_ALIAS(name, symbol) check_needs(#name, "OWN");
+#include "core/spec/spec.def"
+#undef PROPOSER
+#undef PROPOSER_ALIAS
+}
+
 int
 main(void)
 {
@@ -472,5 +501,6 @@ main(void)
 	RUN(test_suffix_answers());
 	RUN(test_suffix_ring());
 	RUN(test_config());
+	RUN(test_needs());
 	return check_done("spec_propose");
 }
