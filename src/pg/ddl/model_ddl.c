@@ -184,12 +184,35 @@ model_check_may_read(const char *denied)
 						 "server.")));
 }
 
+/*
+ * Lock the models that the options name, and warn of those that don't exist.  It is no error, because of
+ * two models that are each other's fallback one is created first.
+ */
+static void
+check_named(const ModelRow *m)
+{
+	ListCell   *lc;
+
+	foreach(lc, caller_options_named(m->options))
+	{
+		const char *name = lfirst(lc);
+
+		catalog_lock_use(name);
+		if (catalog_find(name) == NULL)
+			ereport(WARNING,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("model \"%s\" of option \"%s\" does not exist", name,
+							caller_options_naming(m->options, name)),
+					 lora_find(name) != NULL ? errdetail("\"%s\" is an adapter.", name) : 0,
+					 errhint("Check the name, or create the model; until then no request goes to it.")));
+	}
+}
+
 /* llm_create_model(name text, path text, options json, provider text, url text) */
 Datum
 llm_create_model(PG_FUNCTION_ARGS)
 {
 	ModelRow	m = {0};
-	ListCell   *lc;
 
 	PreventCommandIfReadOnly("llm_create_model()");
 	PreventCommandIfParallelMode("llm_create_model()");
@@ -207,8 +230,6 @@ llm_create_model(PG_FUNCTION_ARGS)
 		canonicalize_path(m.path);
 
 	catalog_lock(m.name);
-	foreach(lc, caller_options_named(m.options))
-		catalog_lock_use(lfirst(lc));
 	if (catalog_find(m.name) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -218,6 +239,7 @@ llm_create_model(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("adapter \"%s\" already exists", m.name),
 				 errdetail("Adapters and models share one name space.")));
+	check_named(&m);
 	release_created(&m);
 	/* an endpoint is not asked, since the transaction must not depend on whether it is reachable */
 	if (!catalog_is_remote(&m))
