@@ -568,6 +568,7 @@ server_run(Server *s)
 		/* before new loads, which may be of models that were unloaded for an update */
 		s->soon |= update_poll(s->models);
 		s->soon |= memory_limit_poll(s->models);
+		s->soon |= place_poll(s->models);
 		memory_limit_tick(s->models);
 		if (s->closed_pending != NULL)
 			sweep_closed(s);

@@ -35,6 +35,7 @@ typedef void (*ServerCallEmit) (ServerCall *c, int kind, const Buf *fields, bool
 typedef enum ServerCallStage
 {
 	SCALL_RECEIVING = 0,
+	SCALL_PLACE,				/* waits until the registry has a place for its model */
 	SCALL_LOADING,				/* waits for its model's load */
 	SCALL_LORA,					/* waits for its adapter's load */
 	SCALL_ASLEEP,				/* waits for its model to wake */
@@ -65,6 +66,7 @@ struct ServerCall
 	int64_t		lora_bytes;		/* size of the adapter's file */
 	int64_t		lora_waiting_us; /* time since when there is no memory for the adapter; 0 = there is */
 	bool		job_busy;		/* a job has a pointer to this call */
+	int64_t		place_us;		/* PLACE: since when it waits */
 	int64_t		progress_us;	/* time of the last WF_PROGRESS */
 	double		progress_sent;	/* its value */
 

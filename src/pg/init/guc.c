@@ -211,7 +211,8 @@ static const IntRow int_rows[] = {
 	"0 means no limit."},
 	{"vllm.memory_timeout", &vllm_memory_timeout, 60000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS,
 	 "memory_timeout_ms",
-	"Sets how long the load of a model waits for memory that other models hold, before it fails."},
+	"Sets how long the load of a model waits for memory that other models hold, and a request for a place "
+	"among vllm.max_models, before it fails."},
 	{"vllm.keep_alive", &vllm_keep_alive, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, "keep_alive",
 	"Sets how long a model without requests stays loaded; -1 means for ever."},
 	{"vllm.step_target", &vllm_step_target, 50, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",

@@ -882,6 +882,13 @@ answered(const ModelEntry *en)
 	return n;
 }
 
+/* Is the entry loaded, and kept by its options? */
+static bool
+entry_pinned(const ModelEntry *en)
+{
+	return en->loaded != NULL && en->opts.has_keep_alive && en->opts.keep_alive < 0;
+}
+
 /* Is the entry idle: no request, no load, and its options don't keep it? */
 static bool
 entry_idle(const ModelEntry *en)
@@ -890,7 +897,7 @@ entry_idle(const ModelEntry *en)
 
 	if (en->state == WM_LOADING || (en->refs > 1 && en->refs - answered(en) > 1))
 		return false;
-	return l == NULL || !(l->updates || l->updated || (en->opts.has_keep_alive && en->opts.keep_alive < 0));
+	return l == NULL || !(l->updates || l->updated || entry_pinned(en));
 }
 
 /*
@@ -920,8 +927,11 @@ evict_entries(Models *m, const char *name, Err *e)
 		ModelEntry *first = NULL;
 
 		for (ModelEntry *en = m->entries; en != NULL; en = en->next)
+		{
+			m->all_busy |= !entry_pinned(en);
 			if (entry_idle(en) && (first == NULL || precedes(en, first)))
 				first = en;
+		}
 		if (first == NULL)
 		{
 			err_set(e, ERR_TOO_LONG, "too many models in use (maximum is %d)", set.max_models);

@@ -86,6 +86,18 @@ void		models_list_loras(const Models *m, uint32_t dboid, JsonOut *j);
  */
 bool		models_attend_loras(Models *m);
 
+/* ---- place_queue.c ---- */
+/*
+ * Set c->entry, with a reference, from its request.  false: c has failed, or waits until a model is idle
+ * and can make room for its own; then request_start_with_model() is called again.
+ */
+bool		place_take(ServerCall *c);
+/*
+ * Continue requests that wait for a place; called on every wake of the server thread.  true: call again
+ * soon.
+ */
+bool		place_poll(Models *m);
+
 /* ---- memory_limit.c ---- */
 typedef enum MemoryVerdict
 {

@@ -108,6 +108,8 @@ struct Models
 	struct Server *srv;
 	ModelEntry *entries;
 	int			n_entries;
+	int			n_placeless;	/* requests that wait for a place (place_queue.c) */
+	bool		all_busy;		/* no place for an entry, but one will be idle (place_queue.c) */
 	StatsRow   *rows;			/* [WIRE_MAX_MODELS], for models_show() */
 	ModelInstance *loaded;
 	int			n_loading;

@@ -1051,16 +1051,8 @@ note(const ServerCall *c)
 void
 request_start_with_model(ServerCall *c)
 {
-	Request    *r = c->req;
-	Err			e;
-
-	c->entry = registry_ensure(c->srv->models, r->dboid, r->model, r->path, r->options, &e);
-	if (c->entry == NULL)
-	{
-		request_fail(c, &e);
+	if (!place_take(c))
 		return;
-	}
-	entry_ref(c->entry);
 	if (request_kind(c->ch.kind)->counted)
 		atomic_fetch_add(&entry_counters(c->entry)->requests, 1);
 	entry_go(c);

@@ -409,6 +409,7 @@ test_evict(void)
 	gen(22, "c", "/fake/c", "{\"keep_alive\": -1}", "x");
 	load = send_model(WK_MODEL_LOAD, 22, "b", "/fake/slow:300", NULL, NULL);
 	usleep(50000);
+	set("config memory_timeout_ms=0\n");
 	r = gen(22, "d", "/fake/d", NULL, "x");
 	CHECK(strncmp(r, "54000|too many models in use (maximum is 3)|Raise vllm.max_models", 64) == 0, "%s", r);
 	CHECK(strncmp(result(load, NULL), "arch fake", 9) == 0, "the load goes on");
@@ -425,6 +426,84 @@ test_evict(void)
 	EVENTUALLY(st->running == 0);
 	r = gen(22, "e", "/fake/e", NULL, "two");
 	CHECK(strcmp(r, "TWO") == 0 && rows_of(22) == 2 && row(22, "c") >= 0, "%s", r);
+	set("config max_models=64\n");
+	set("config memory_timeout_ms=60000\n");
+	act(WK_MODEL_FORGET, 22, NULL);
+}
+
+static bool
+is_open(Talk *t)
+{
+	Frame		f;
+
+	while (talk_wait(t, &f, 100))
+		if (f.final)
+			return false;
+	return true;
+}
+
+/* With all models busy a request waits, in the order of arrival, until one is idle. */
+static void
+test_wait_for_place(void)
+{
+	Talk	   *run[2];
+	Talk	   *wait[4];
+	const char *r;
+
+	act(WK_MODEL_FORGET, 1, NULL);
+	set("config max_models=2\n");
+	run[0] = send_model(WK_GENERATE, 22, "a", "/fake/a", NULL, "@hang");
+	run[1] = send_model(WK_GENERATE, 22, "b", "/fake/b", NULL, "@hang");
+	EVENTUALLY(st->running == 2);
+	for (int i = 0; i < 4; i++)
+	{
+		wait[i] = send_model(WK_GENERATE, 22, i == 0 ? "c" : i == 3 ? "e" : "d", i == 0 ? "/fake/c" : i == 3 ?
+							 "/fake/e" : "/fake/d", NULL, i == 0 ? "@hang" : "x");
+		CHECK(is_open(wait[i]), "%d waits", i);
+	}
+	r = gen(22, "a", "/fake/a", NULL, "has its place");
+	CHECK(strcmp(r, "HAS ITS PLACE") == 0, "%s", r);
+	/* one that gives up is gone at once, and the others move up */
+	talk_cancel(wait[3]);
+	CHECK(talk_wait_closed(wait[3], 1000), "the request ends");
+	talk_free(wait[3]);
+	talk_cancel(run[0]);
+	CHECK(talk_wait_closed(run[0], 3000), "the request ends");
+	talk_free(run[0]);
+	EVENTUALLY(row(22, "c") >= 0 && row(22, "a") < 0);
+	CHECK(is_open(wait[1]) && is_open(wait[2]) && row(22, "d") < 0, "the first one has the place");
+	talk_cancel(run[1]);
+	CHECK(talk_wait_closed(run[1], 3000), "the request ends");
+	talk_free(run[1]);
+	r = result(wait[1], NULL);
+	CHECK(strcmp(r, "X") == 0, "%s", r);
+	r = result(wait[2], NULL);
+	CHECK(strcmp(r, "X") == 0, "%s", r);
+	/* no longer than memory_timeout */
+	run[1] = send_model(WK_GENERATE, 22, "d", "/fake/d", NULL, "@hang");
+	EVENTUALLY(st->running == 2);
+	set("config memory_timeout_ms=300\n");
+	r = gen(22, "e", "/fake/e", NULL, "x");
+	CHECK(strncmp(r, "54000|too many models in use (maximum is 2)", 43) == 0, "%s", r);
+	set("config memory_timeout_ms=60000\n");
+	/* a raised limit is a place */
+	wait[1] = send_model(WK_GENERATE, 22, "e", "/fake/e", NULL, "x");
+	CHECK(is_open(wait[1]), "waits");
+	set("config max_models=3\n");
+	r = result(wait[1], NULL);
+	CHECK(strcmp(r, "X") == 0, "%s", r);
+	talk_cancel(run[1]);
+	talk_cancel(wait[0]);
+	CHECK(talk_wait_closed(run[1], 3000) && talk_wait_closed(wait[0], 3000), "the requests end");
+	talk_free(run[1]);
+	talk_free(wait[0]);
+	EVENTUALLY(st->running == 0);
+	act(WK_MODEL_FORGET, 22, NULL);
+	/* models that are kept never make room */
+	set("config max_models=1\n");
+	gen(22, "a", "/fake/a", "{\"keep_alive\": -1}", "x");
+	r = gen(22, "b", "/fake/b", NULL, "x");
+	CHECK(strncmp(r, "54000|", 6) == 0, "%s", r);
 	set("config max_models=64\n");
 	act(WK_MODEL_FORGET, 22, NULL);
 }
@@ -519,6 +598,7 @@ main(int argc, char **argv)
 		RUN(test_forget_version());
 		RUN(test_many_entries());
 		RUN(test_evict());
+	RUN(test_wait_for_place());
 		RUN(test_evict_at_once());
 		RUN(test_check());
 		RUN(test_random());
