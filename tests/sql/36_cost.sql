@@ -84,14 +84,29 @@ SELECT llm_rerank_agg('q', i, p) IS NULL AS no_ranks FROM calls;
 SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
 SELECT llm_rerank_agg('q', i, p) IS NULL AS no_ranks FROM calls;
 RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size;
+-- what a function does is not seen from outside; a query in it is a statement
+CREATE FUNCTION pg_temp.ask(p text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN llm_generate(p, model => 'free'); END $$;
+SELECT count(pg_temp.ask(p)) FROM calls;
+DO $$ BEGIN PERFORM llm_generate(p, model => 'free') FROM calls; END $$;
 SET vllm.max_rows = 100;
 SELECT count(llm_generate(p, model => 'free')) FROM calls;
 RESET vllm.max_rows;
 SET vllm.max_tokens_per_statement = 300;
 SELECT count(llm_generate(p, model => 'free', max_tokens => 1)) FROM calls;
 SELECT count(llm_generate(p, model => 'free', max_tokens => 1)) FROM calls WHERE i <= 10;
+-- calls outside of batch nodes have the same tokens: of a column by its table's statistics, with a volatile input, in joins
+SET vllm.batch = off;
+SELECT count(llm_generate(p, model => 'free', max_tokens => 1)) FROM calls;
+SELECT count(llm_generate(p, model => 'free', max_tokens => 1)) FROM calls WHERE i <= 10;
+SELECT count(*) FROM calls c LEFT JOIN calls d ON c.i = d.i AND llm_filter('ok', d.p, model => 'free');
+RESET vllm.batch;
+SELECT count(llm_generate(p || random(), model => 'free', max_tokens => 1)) FROM calls;
+SELECT count(*) FROM calls c FULL JOIN calls d ON c.i = d.i AND llm_filter('ok', d.p, model => 'free');
+-- with options of each row only their number is known
+SELECT count(llm_generate(p || random(), model => 'free', max_tokens => 1 + i % 2)) FROM calls;
 RESET vllm.max_tokens_per_statement;
 SET vllm.max_cost = 0.001;
+SELECT count(llm_generate(p || repeat(random()::text, 9), model => 'paid', max_tokens => 200)) FROM calls;
 SELECT count(llm_generate(p, model => 'paid', max_tokens => 200)) FROM calls;
 SELECT count(llm_generate(p, model => 'free')) FROM calls;
 RESET vllm.max_cost;
@@ -126,7 +141,7 @@ SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls WHERE
 SELECT requests BETWEEN 5 AND 20 AS some, cost <= 0.001 AS kept FROM llm_stat_cost;
 SET vllm.batch = off;
 SELECT llm_cost_reset() > 0 AS reset;
-SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls;
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls WHERE i % 1 = 0;
 SELECT requests BETWEEN 5 AND 20 AS some, cost <= 0.001 AS kept FROM llm_stat_cost;
 RESET vllm.batch;
 SET vllm.max_cost = 1;

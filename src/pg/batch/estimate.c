@@ -15,7 +15,9 @@
  *
  * LIMITS.  A statement's estimate counts each node as often as the planner expects the node to be
  * scanned, and only the part of it that a Limit, or a FETCH, above it is expected to read.  A call
- * outside of any batch node counts once for each row of its plan node; its tokens are not known.
+ * outside of any batch node counts once for each row of its plan node.  Its tokens are known as in a batch
+ * node, if it is one that a batch node could have; those of functions that send their own requests, and of
+ * aggregates, are not.
  *
  * vllm.max_cost also holds while the statement runs (spend.c).  So outputs of unknown length count as
  * 0 there, not as max_tokens: the statement may well cost less.
@@ -48,7 +50,8 @@ int			vllm_max_tokens_per_statement;
 
 typedef struct WidthContext
 {
-	const BatchNode *n;
+	const PlanState *ps;		/* has the expression */
+	int			n_child;		/* of a batch node: number of its child's columns; else 0 */
 	double		bytes;
 } WidthContext;
 
@@ -62,33 +65,36 @@ const_width(const Const *c)
 	return c->constlen == -2 ? strlen(DatumGetCString(c->constvalue)) : c->constlen;
 }
 
+/* Return the expression of a plan's column, NULL if there is none. */
+static const Node *
+column_of(const Plan *plan, int attno)
+{
+	return plan != NULL && attno > 0 && attno <= list_length(plan->targetlist) ?
+		(Node *) ((TargetEntry *) list_nth(plan->targetlist, attno - 1))->expr : NULL;
+}
+
 /*
- * Return the average width of a column of a plan below the node, by the statistics of its table or
- * else by its type.
+ * Return the average width of an expression in a plan: of a column by the statistics of its table, else by
+ * the type.
  */
 static double
-column_width(const BatchNode *n, const Plan *plan, int attno)
+expression_width(EState *estate, const Plan *plan, const Node *e)
 {
-	EState	   *estate = n->css.ss.ps.state;
+	const Var  *v = (const Var *) e;
+	int32		width = 0;
 
-	while (plan != NULL && attno > 0 && attno <= list_length(plan->targetlist))
+	while (e != NULL && IsA(e, Var) && (v->varno == OUTER_VAR || v->varno == INNER_VAR))
 	{
-		const Node *e = (Node *) ((TargetEntry *) list_nth(plan->targetlist, attno - 1))->expr;
-		const Var  *v = (const Var *) e;
-		int32		width = 0;
-
-		if (IsA(e, Var) && (v->varno == OUTER_VAR || v->varno == INNER_VAR))
-		{
-			plan = v->varno == OUTER_VAR ? outerPlan(plan) : innerPlan(plan);
-			attno = v->varattno;
-			continue;
-		}
-		if (IsA(e, Var) && v->varno > 0 && v->varno <= list_length(estate->es_range_table) &&
-			v->varattno > 0 && exec_rt_fetch(v->varno, estate)->rtekind == RTE_RELATION)
-			width = get_attavgwidth(exec_rt_fetch(v->varno, estate)->relid, v->varattno);
-		return width > 0 ? width : get_typavgwidth(exprType(e), exprTypmod(e));
+		plan = v->varno == OUTER_VAR ? outerPlan(plan) : innerPlan(plan);
+		e = column_of(plan, v->varattno);
+		v = (const Var *) e;
 	}
-	return 32;
+	if (e == NULL)
+		return 32;
+	if (IsA(e, Var) && v->varno > 0 && v->varno <= list_length(estate->es_range_table) &&
+		v->varattno > 0 && exec_rt_fetch(v->varno, estate)->rtekind == RTE_RELATION)
+		width = get_attavgwidth(exec_rt_fetch(v->varno, estate)->relid, v->varattno);
+	return width > 0 ? width : get_typavgwidth(exprType(e), exprTypmod(e));
 }
 
 static bool
@@ -98,38 +104,54 @@ add_width(Node *node, WidthContext *w)
 		return false;
 	if (IsA(node, Const))
 		w->bytes += const_width((Const *) node);
-	else if (IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR && ((Var *) node)->varattno > 0 &&
-			 ((Var *) node)->varattno <= w->n->n_child)
-		w->bytes += column_width(w->n, outerPlan(w->n->css.ss.ps.plan), ((Var *) node)->varattno);
-	else if (IsA(node, Var) || IsA(node, Param))
+	else if (IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR && ((Var *) node)->varattno <= w->n_child)
+		w->bytes += expression_width(w->ps->state, outerPlan(w->ps->plan),
+									 column_of(outerPlan(w->ps->plan), ((Var *) node)->varattno));
+	else if (IsA(node, Var))
+		w->bytes += expression_width(w->ps->state, w->ps->plan, node);
+	else if (IsA(node, Param))
 		w->bytes += get_typavgwidth(exprType(node), exprTypmod(node));
 	return expression_tree_walker(node, add_width, w);
 }
 
 /*
- * Build the fields of one call's message with a prompt of that width; return false if its head is
- * refused.
+ * Add the tokens and the cost of so many calls whose options are known; return false if the head of their
+ * messages is refused.  w: where the arguments are.
  */
 static bool
-note_of(const BatchNode *n, const BatchSite *s, SpendRecord *note, SqlRequest *r)
+add_tokens(BatchEstimate *e, double rows, const EngineFunc *engine, FunctionCallInfo fcinfo, List *args,
+		   WidthContext w)
 {
-	WidthContext w = {n, 0};
+	SqlRequest	r = {0};
+	SpendRecord	note;
+	CostTokens	t = {0};
+	int64		seen;
 	WireIn		in;
 	WireField	f;
 
-	memset(r, 0, sizeof(*r));
-	initStringInfo(&r->body);
-	if (engine_func_head(s->engine, r, s->fcinfo) != NULL)
+	initStringInfo(&r.body);
+	if (engine_func_head(engine, &r, fcinfo) != NULL)
 		return false;
-	cost_note_begin(note);
-	in = (WireIn) {r->body.data, r->body.data + r->body.len};
+	cost_note_begin(&note);
+	in = (WireIn) {r.body.data, r.body.data + r.body.len};
 	while (wire_next(&in, &f) > 0)
-		cost_note_field(note, &f);
-	for (int i = 0; i < s->engine->n_inputs; i++)
-		(void) add_width(list_nth(s->call->args, i), &w);
-	note->prompt_bytes += (int64) w.bytes;
-	if (r->model != NULL)
-		cost_learn(note, r->model);
+		cost_note_field(&note, &f);
+	for (int i = 0; i < engine->n_inputs; i++)
+		(void) add_width(list_nth(args, i), &w);
+	note.prompt_bytes += (int64) w.bytes;
+	if (r.model != NULL)
+		cost_learn(&note, r.model);
+	t.prompt = cost_prompt_estimate(&note);
+	t.output = cost_output_estimate(&note, r.kind);
+	seen = r.model != NULL ? cost_seen_output(r.model) : -1;
+	if (seen >= 0)
+		t.output = Min(t.output, seen * note.answers);
+	e->prompt_tokens += rows * (double) t.prompt;
+	e->output_tokens += rows * (double) t.output;
+	e->cost += note.priced ? rows * cost_money(&note, &t) : 0;
+	t.output = seen >= 0 ? t.output : 0;
+	e->known_cost += note.priced ? rows * cost_money(&note, &t) : 0;
+	e->priced |= note.priced;
 	return true;
 }
 
@@ -191,31 +213,13 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 	for (int i = 0; i < n->n_sites; i++)
 	{
 		const BatchSite *s = &n->sites[i];
-		SqlRequest	r;
-		SpendRecord	note;
-		CostTokens	t = {0};
-		int64		seen;
 		double		rows = within_limit(n,
 										Max(is_after_quals(n, i)
 											? plan->plan_rows : outerPlan(plan)->plan_rows, 1));
 
 		e->calls += rows;
-		if (!s->fixed_head || !note_of(n, s, &note, &r))
-		{
-			known = false;
-			continue;
-		}
-		t.prompt = cost_prompt_estimate(&note);
-		t.output = cost_output_estimate(&note, r.kind);
-		seen = r.model != NULL ? cost_seen_output(r.model) : -1;
-		if (seen >= 0)
-			t.output = Min(t.output, seen * note.answers);
-		e->prompt_tokens += rows * (double) t.prompt;
-		e->output_tokens += rows * (double) t.output;
-		e->cost += note.priced ? rows * cost_money(&note, &t) : 0;
-		t.output = seen >= 0 ? t.output : 0;
-		e->known_cost += note.priced ? rows * cost_money(&note, &t) : 0;
-		e->priced |= note.priced;
+		known &= s->fixed_head && add_tokens(e, rows, s->engine, s->fcinfo, s->call->args,
+											 (WidthContext) {&n->css.ss.ps, n->n_child, 0});
 	}
 	return known;
 }
@@ -224,16 +228,76 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 
 static void expect_node(PlanState *ps, double times, BatchEstimate *sum);
 
+static void
+add_times(BatchEstimate *sum, double times, const BatchEstimate *e)
+{
+	sum->calls += times * e->calls;
+	sum->prompt_tokens += times * e->prompt_tokens;
+	sum->output_tokens += times * e->output_tokens;
+	sum->cost += times * e->cost;
+	sum->known_cost += times * e->known_cost;
+}
+
+/* The calls in a plan node's expressions, for one row */
+typedef struct InlineContext
+{
+	const PlanState *ps;
+	BatchEstimate one;
+} InlineContext;
+
+/* Add the tokens of a call outside of any batch node, if its options are constants. */
+static void
+add_inline(InlineContext *c, FuncExpr *call)
+{
+	const EngineFunc *engine = batch_recognise(call->funcid);
+	int			nargs = list_length(call->args);
+	FunctionCallInfo fcinfo;
+	FmgrInfo	flinfo;
+	ListCell   *lc;
+	int			i = 0;
+
+	if (engine == NULL)
+		return;
+	fmgr_info(call->funcid, &flinfo);
+	fmgr_info_set_expr((Node *) call, &flinfo);
+	fcinfo = palloc0(SizeForFunctionCallInfo(nargs));
+	InitFunctionCallInfoData(*fcinfo, &flinfo, nargs, call->inputcollid, NULL, NULL);
+	foreach(lc, call->args)
+	{
+		const Const *arg = lfirst(lc);
+
+		if (IsA(arg, Const))
+			fcinfo->args[i] = (NullableDatum) {arg->constvalue, arg->constisnull};
+		else if (i >= engine->n_inputs)
+			return;
+		i++;
+	}
+	(void) add_tokens(&c->one, 1, engine, fcinfo, call->args, (WidthContext) {c->ps, 0, 0});
+}
+
 static bool
-count_calls(Node *node, int *n)
+count_calls(Node *node, InlineContext *c)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, FuncExpr) && batch_calls_engine(((FuncExpr *) node)->funcid))
-		(*n)++;
+	{
+		c->one.calls++;
+		add_inline(c, (FuncExpr *) node);
+	}
 	if (IsA(node, Aggref) && batch_aggregate_calls((Aggref *) node) == AGGREGATE_ROW_CALLS)
-		(*n)++;
-	return expression_tree_walker(node, count_calls, n);
+		c->one.calls++;
+	return expression_tree_walker(node, count_calls, c);
+}
+
+/* Add the calls of an expression, or of a list of them, that is computed for so many rows. */
+static void
+add_calls(BatchEstimate *sum, double rows, const PlanState *ps, Node *node)
+{
+	InlineContext c = {.ps = ps};
+
+	(void) count_calls(node, &c);
+	add_times(sum, rows, &c.one);
 }
 
 /* Count the aggregates that ask for each group. */
@@ -268,16 +332,13 @@ static void
 expect_inline(const PlanState *ps, double times, BatchEstimate *sum)
 {
 	const Plan *plan = ps->plan;
-	int			listed = 0;
-	int			filtered = 0;
 	double		input = Max(outerPlan(plan) != NULL ? outerPlan(plan)->plan_rows : plan->plan_rows, 1);
 	double		output = IsA(plan, FunctionScan) ? 1 : IsA(plan, Agg) ? input : Max(plan->plan_rows, 1);
 
-	(void) count_calls((Node *) plan->targetlist, &listed);
-	(void) count_calls((Node *) plan->qual, &filtered);
+	add_calls(sum, times * output, ps, (Node *) plan->targetlist);
+	add_calls(sum, times * input, ps, (Node *) plan->qual);
 	if (IsA(plan, FunctionScan))
-		(void) count_calls((Node *) ((const FunctionScan *) plan)->functions, &listed);
-	sum->calls += times * (listed * output + filtered * input);
+		add_calls(sum, times * output, ps, (Node *) ((const FunctionScan *) plan)->functions);
 	if (IsA(plan, Agg))
 	{
 		int			grouped = 0;
@@ -287,12 +348,7 @@ expect_inline(const PlanState *ps, double times, BatchEstimate *sum)
 		sum->calls += times * grouped * Max(plan->plan_rows, 1);
 	}
 	if (IsA(plan, NestLoop) || IsA(plan, HashJoin) || IsA(plan, MergeJoin))
-	{
-		int			joined = 0;
-
-		(void) count_calls((Node *) ((const Join *) plan)->joinqual, &joined);
-		sum->calls += times * joined * joined_rows(plan);
-	}
+		add_calls(sum, times * joined_rows(plan), ps, (Node *) ((const Join *) plan)->joinqual);
 }
 
 /* Return true if the plan node reads all of its input before it emits its first row. */
@@ -329,11 +385,7 @@ expect_batch(const BatchNode *n, double times, BatchEstimate *sum)
 	/* the node's own estimate includes the limit already */
 	if (n->plan->bounded && n->plan->limit_count != NULL && times < 1)
 		times = Max(times, part_of(e.calls, rows));
-	sum->calls += times * e.calls;
-	sum->prompt_tokens += times * e.prompt_tokens;
-	sum->output_tokens += times * e.output_tokens;
-	sum->cost += times * e.cost;
-	sum->known_cost += times * e.known_cost;
+	add_times(sum, times, &e);
 }
 
 static void
