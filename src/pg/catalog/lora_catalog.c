@@ -259,6 +259,8 @@ not_found(const char *name)
 			 errdetail("A name with a slash, or that begins with a dot, is not looked up in the directory of "
 					   "vllm.lora_dir.") :
 			 dir ? errdetail("The directory of vllm.lora_dir has no adapter of this name either.") : 0,
+			 catalog_find(name) != NULL ?
+			 errhint("A model has this name; the view llm_loras lists the adapters of this database.") :
 			 errhint("Adapters of this database are listed in the view llm_loras; "
 					 "llm_create_lora() adds one.")));
 }
