@@ -64,14 +64,16 @@ count_regress() {	# count_regress NAME RAW STATUS: count pg_regress's result lin
 	tally "$1" "build/check/$1.out" "$bad" "$(seconds_of "$1")"
 }
 
-# Install the Python clients of the HTTP server into $BASE/clients; without them their tests are skipped.
+# Install Python's clients of the HTTP server, and its database drivers, into $BASE/clients; without them
+# their tests are skipped.
 find_clients() {
-	[ -d "$BASE/clients/anthropic" ] && return
+	[ -d "$BASE/clients/anthropic" ] && [ -d "$BASE/clients/asyncpg" ] && return
 	local w pip
 	w=$(mktemp -d)
 	pip="python3 -m pip"
 	$pip --version >/dev/null 2>&1 || { python3 -m venv "$w/v" && pip="$w/v/bin/pip"; }
-	$pip install -q --target "$w/p" openai==3.54.0 anthropic==2.12.0 >build/check/clients.log 2>&1 &&
+	$pip install -q --target "$w/p" openai==3.54.0 anthropic==2.12.0 "psycopg[binary]==3.3.9" psycopg2-binary==2.9.13 \
+		asyncpg==0.32.0 SQLAlchemy==2.1.9 greenlet==3.5.6 >build/check/clients.log 2>&1 &&
 		rm -rf "$BASE/clients" && mv "$w/p" "$BASE/clients" && chmod -R a+rX "$BASE/clients"
 	rm -rf "$w"
 }
@@ -127,7 +129,7 @@ prepare_tap() {
 	cp tests/upgrade/*.sql "$([ -n "${PG_PREFIX:-}" ] || echo "$BASE/install")$($PG_CONFIG --sharedir)/extension/" || return 1
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
 	make -s fixtures || return 1
-	[ "$PG_MAJOR" != 15 ] || ! wanted_tap 083_http_clients || find_clients
+	[ "$PG_MAJOR" != 15 ] || { ! wanted_tap 083_http_clients && ! wanted_tap 125_drivers; } || find_clients
 	cp -r tests/batch tests/clients tests/remote tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
 	cp -r tests/fixtures/tokenizers tests/fixtures/*.json build/fixtures/*/ "$BASE/work/fixtures/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
