@@ -1,5 +1,5 @@
 # Limits of roles, with the bundled model: settings that only a superuser can set, limits over all sessions
-# of a role, and background requests.
+# of a role, and background requests; and waiting for a place among vllm.max_models (engine --fake).
 use strict;
 use warnings;
 use lib 't';
@@ -170,4 +170,29 @@ sql('ALTER ROLE app RESET vllm.role_tokens_per_minute');
 ok(until_sql($node, q{SELECT slots_free FROM llm_stat_engine}, '8'), 'nothing is left');
 
 $node->stop;
+
+# ---- more models than vllm.max_models: a statement waits for a place, and can be ended meanwhile ----
+
+$node = new_node('places', "vllm.max_models = 1\n");
+$node->safe_psql('postgres', q{SELECT llm_create_model(n, '/fake/' || n) FROM unnest('{a,b,c}'::text[]) n});
+my $first = bg($node, q{SELECT llm_generate('@delay:6000', model => 'a')});
+until_sql($node, q{SELECT count(*) = 1 FROM llm_requests WHERE state = 'running'});
+my @waiting = map { bg($node, "SELECT llm_generate('x', model => '$_')") } qw(b c);
+ok(until_sql($node, q{SELECT count(*) = 2 FROM llm_requests WHERE state = 'waiting'}), 'requests for other models wait while the only place is busy');
+for ([ q{SET statement_timeout = '300ms'; SELECT llm_generate('x', model => 'b')}, 'statement_timeout' ], [ q{SELECT llm_generate('x', model => 'b', timeout_ms => 300)}, 'timeout_ms' ])
+{
+	my $begun = time;
+	like(error_of($node, $_->[0]), qr/57014/, "$_->[1] ends the wait");
+	cmp_ok(time - $begun, '<', 1.5, '... at once');
+}
+is($node->safe_psql('postgres', q{SELECT llm_api('/v1/completions', '{"model": "a", "prompt": "y"}')->'choices'->0->>'text'}), 'Y', 'a model that has its place is asked meanwhile');
+finish($first);
+is(finish($_), 'X', 'then they have their answers') for @waiting;
+set_to($node, 'vllm.memory_timeout', '200ms');
+$first = bg($node, q{SELECT llm_generate('@delay:2000', model => 'a')});
+until_sql($node, q{SELECT count(*) = 1 FROM llm_requests WHERE state = 'running'});
+like(error_of($node, q{SELECT llm_generate('x', model => 'b')}), qr/54000: .*too many models in use \(maximum is 1\).*None of them was idle within 200 ms \(vllm\.memory_timeout\)/s, 'they wait no longer than vllm.memory_timeout');
+finish($first);
+is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+$node->stop('fast');
 done_testing();
