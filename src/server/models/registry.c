@@ -736,22 +736,6 @@ entry_loras(ModelEntry *en, Err *e)
 	return l->loras;
 }
 
-LoraCache *
-models_loras(const Models *m, uint32_t dboid, const char *name)
-{
-	const ModelEntry *en = registry_find(m, dboid, name);
-
-	return en != NULL && en->state == WM_READY ? en->loaded->loras : NULL;
-}
-
-void
-models_list_loras(const Models *m, uint32_t dboid, JsonOut *j)
-{
-	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
-		if (l->loras != NULL)
-			loras_list(l->loras, dboid, j);
-}
-
 /* ---- unloading and forgetting ---- */
 
 typedef struct Fail
