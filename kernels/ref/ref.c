@@ -95,11 +95,14 @@ dot_group(KType t, const KGroup *g, const XGroup *x, float acc)
 	return ktype_has_min(t) ? fmaf(g->m * x->d, (float) min, acc) : acc;
 }
 
-/* one row of blocks with each row of activations, which are k / KGROUP groups: y[i * ldy] */
+/* row j of blocks with each row of activations, which are k / KGROUP groups: y[i * ldy] */
 static void
-dot_groups(KType t, const uint8_t *w, const XGroup *x, int rows, int k, float *y, int ldy)
+dot_groups(const KMat *m, int j, const XGroup *x, int rows, float *y, int ldy)
 {
 	KGroup		groups[QK_BLOCK / KGROUP];
+	const uint8_t *w = mat_rowp(m, j);
+	KType		t = m->type;
+	int			k = m->k;
 	int			block = ktype_block(t);
 	size_t		bytes = ktype_row_bytes(t, block);
 
@@ -199,7 +202,7 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	for (int j = 0; j < w->n; j++)
 	{
 		if (grouped)
-			dot_groups(w->type, mat_rowp(w, j), ws, rows, w->k, y + j, ldy);
+			dot_groups(w, j, ws, rows, y + j, ldy);
 		else if (w->type != KT_INT8)
 			ref_mat_row(w, j, wide);
 		for (int i = 0; i < rows; i++)
@@ -565,10 +568,11 @@ attn_row(const KvView *kv, int layer, const int32_t *table, int kvh, const float
 	for (int t = lo; t < hi; t++)
 	{
 		uint8_t    *kc = kv_cell(kv, layer, table[t / bs], kvh);
+		size_t		first = (size_t) (t % bs) * kv_vdim(kv);
 		float		scale = kv_v_scale(kv, layer, kc, t % bs);
 
 		for (int d = 0; d < kv_vwidth(kv); d++)
-			sums[d] += (double) p[t] * kv_get(kv, kv_cell_v(kv, kc), (size_t) (t % bs) * kv_vdim(kv) + d, scale);
+			sums[d] += (double) p[t] * kv_get(kv, kv_cell_v(kv, kc), first + d, scale);
 	}
 	for (int d = 0; d < kv_vwidth(kv); d++)
 		out[d] = (float) (sums[d] / sum);
