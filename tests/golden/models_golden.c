@@ -36,6 +36,7 @@
 #include "backend/weight_source.h"
 #include "tests/golden/golden.h"
 #include "tests/unit/check.h"
+#include "tests/unit/file_types.h"
 
 #define FIXTURES "build/fixtures/models/"
 #define BLOCK 16
@@ -65,19 +66,6 @@ open_files(const char *name)
 	f = files_open(path, &e);
 	CHECK(f != NULL, "%s: %s", path, e.msg);
 	return f;
-}
-
-/* Can the implementation multiply with all matrix types of a file? */
-static bool
-has_all_types(const Kernels *k, const Files *f)
-{
-	const KTensor *t;
-
-	for (size_t i = 0; (t = files_tensor(f, i)) != NULL; i++)
-		if (t->ndim == 2 && t->type < KT_COUNT && k->mat_bytes(t->type, (int) t->shape[0],
-															   (int) t->shape[1]) == 0)
-			return false;
-	return true;
 }
 
 static Model *

@@ -13,6 +13,7 @@
 
 #include "backend/lora_loader.h"
 #include "backend/weight_source.h"
+#include "tests/unit/file_types.h"
 
 #define MODELS "build/fixtures/models"
 #define LORAS "build/fixtures/lora"
@@ -128,22 +129,6 @@ check_huge(const char *label, const Case *k)
 		rec_free(&rec[i]);
 	}
 	core_free(c);
-}
-
-/* Can the implementation multiply with all matrix types of the model? */
-static bool
-has_all_types(const Case *k)
-{
-	Err			e = {0};
-	Files	   *f = files_open(k->path, &e);
-	const KTensor *t;
-	bool		ok = f != NULL;
-
-	for (size_t i = 0; ok && (t = files_tensor(f, i)) != NULL; i++)
-		ok = t->ndim != 2 || k->kernels->mat_bytes(t->type, (int) t->shape[0], (int) t->shape[1]) != 0;
-	if (f != NULL)
-		files_close(f);
-	return ok;
 }
 
 /*
@@ -275,7 +260,7 @@ main(int argc, char **argv)
 			snprintf(k.path, sizeof(k.path), MODELS "/%s", names[i]->d_name);
 			k.kernels = *kp;
 			RUN(check_float_x(k.path, *kp));
-			if (!has_all_types(&k))
+			if (!path_has_all_types(k.kernels, k.path))
 			{
 				check_skip(1, "not all types of a model");
 				continue;

@@ -11,6 +11,7 @@
 #include "backend/weight_source.h"
 
 #include "tests/unit/core/pooled_util.h"
+#include "tests/unit/file_types.h"
 
 #define MODELS	"build/fixtures/models"
 #define PROMPT	37				/* two full blocks of 16 and a part */
@@ -110,6 +111,9 @@ forward(Model *m, const Case *k, const IntVec *ids, float *out, bool hidden)
 							  .state_slot = &slot},
 		.tokens = ids->data, .n_out = 1, .hidden = hidden, .state = info->state_bytes > 0 ? state : NULL};
 
+	/* an FP8 cache has the checkpoint's scales, as the core gives it */
+	if (k->kv_type == KT_F8_E4M3 || k->kv_type == KT_F8_E5M2)
+		kv.scales = info->kv_scales;
 	kv.base = aligned_alloc(64, (size + 63) / 64 * 64);
 	memset(kv.base, 0, size);
 	for (int i = 0; i <= n; i++)
@@ -263,22 +267,6 @@ check_case(const Case *k, const char *label)
 	poolspec_free(&spec);
 }
 
-/* Can the implementation multiply with all matrix types of the model? */
-static bool
-has_all_types(const Case *k)
-{
-	Err			e = {0};
-	Files	   *f = files_open(k->path, &e);
-	const KTensor *t;
-	bool		ok = f != NULL;
-
-	for (size_t i = 0; ok && (t = files_tensor(f, i)) != NULL; i++)
-		ok = t->ndim != 2 || k->kernels->mat_bytes(t->type, (int) t->shape[0], (int) t->shape[1]) != 0;
-	if (f != NULL)
-		files_close(f);
-	return ok;
-}
-
 static int
 by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -328,7 +316,7 @@ main(void)
 				continue;
 			}
 			/* quantized types that it doesn't support; encoders */
-			if (!has_all_types(&k) || !generates(&k))
+			if (!path_has_all_types(k.kernels, k.path) || !generates(&k))
 				continue;
 			k.kv_type = kv_types[n_models++ % 6];
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name,
