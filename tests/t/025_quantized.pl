@@ -42,6 +42,8 @@ my @models = (
 	[ 'quant_ct_w8a8', 'INT8', 'compressed-tensors' ], [ 'quant_fp8', 'BF16', 'fp8' ], [ 'quant_nf4', 'NF4', 'bitsandbytes' ],
 	[ 'gpt_oss_mxfp4', 'MXFP4', 'mxfp4' ], [ 'quant_nvfp4', 'NVFP4', 'modelopt' ], [ 'quant_quark', 'MXFP4', 'quark' ],
 	[ 'quant_torchao', 'Q8_0', 'torchao' ], [ 'quant_hqq', 'Q4_1', 'hqq' ], [ 'quant_nvfp4_gguf', 'NVFP4', undef ],
+	[ 'tool_autoround_mxfp4', 'MXFP4', 'auto-round' ], [ 'tool_autoround_fp8', 'FP8', 'auto-round' ],
+	[ 'tool_modelopt_int8', 'INT8', 'modelopt' ], [ 'tool_modelopt_w8a16', 'Q8_0', 'modelopt' ],
 );
 my %path = map { $_->[0] => model($_->[0]) } @models;
 

@@ -1,6 +1,10 @@
 /*
  * autoround.c
- *	  AutoRound checkpoints: GPTQ's or AWQ's layout, as "packing_format" says.
+ *	  AutoRound checkpoints: GPTQ's or AWQ's layout for integers, compressed-tensors' for floats, as
+ *	  "packing_format" says.
+ *
+ * Floats are NVFP4, MXFP4, MXFP8 or FP8 with a scale a row; a module's tensors decide.  Activations, which
+ * these formats round, too, stay as they are.
  *
  * "extra_config" has settings of single modules, by their names or by patterns; a module with 16 or more
  * bits stays as it is.
@@ -8,8 +12,10 @@
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_gptq.h"
 
-#define FORMATS "auto_round:auto_gptq auto_round auto_round:gptqmodel auto_round:auto_awq"
+#define FORMATS "auto_round:auto_gptq auto_round auto_round:gptqmodel auto_round:auto_awq " \
+	"auto_round:llm_compressor auto_round:fp8_static"
 #define FORMAT_AWQ 3
+#define FORMAT_FLOATS 4			/* and above */
 
 static bool
 auto_spec(const Ckpt *c, GptqSpec *s, int *format, Err *e)
@@ -34,23 +40,45 @@ autoround_open(Ckpt *c, Err *e)
 		"block_name_to_quantize to_quant_block_names autoround_version train_bs dataset "
 		"static_attention_granularity static_kv_granularity enable_torch_compile modules_to_not_convert "
 		"regex_config quant_lm_head model_dtype provider version damp_percent desc_act true_sequential "
-		"lm_head super_bits";
+		"lm_head super_bits fmt activation_scheme";
+	static const char floats[] = "mx_fp mx_fp4 mx_fp8 mx_fp_rceil nv_fp nv_fp4 fp fp8 fp8_sym";
 	static const char extra[] = "bits group_size sym data_type act_bits act_data_type act_group_size act_sym "
 		"act_dynamic scale_dtype super_bits super_group_size fixed_by_user in_blocks";
 	const Json *extras;
 	const Json *v;
 	GptqSpec	s;
 	int			format;
+	int			word;
 	bool		matches;
 
 	if (!ckpt_map(c->conf, "extra_config", &extras, e) || !ckpt_known(c->conf, known, e) ||
-		!auto_spec(c, &s, &format, e) || !gptq_plain_integers(c->conf, "int int_sym int_asym_dq", e))
+		!auto_spec(c, &s, &format, e))
+		return false;
+	if (format >= FORMAT_FLOATS ? !ckpt_word(c->conf, "data_type", floats, -1, &word, e) ||
+		!ckpt_word(c->conf, "fmt", "e4m3", 0, &word, e) :
+		!gptq_plain_integers(c->conf, "int int_sym int_asym_dq", e))
 		return false;
 	json_each(v, extras)
 		if (!ckpt_known(v, extra, e) || !gptq_settings(v, &s, e) ||
-			!gptq_plain_integers(v, "int float fp int_sym", e) || !ckpt_match(v->key, "", true, &matches, e))
+			(format < FORMAT_FLOATS && !gptq_plain_integers(v, "int float fp int_sym", e)) ||
+			!ckpt_match(v->key, "", true, &matches, e))
 			return false;
 	return true;
+}
+
+/* Describe a module whose weights are floats of 4 or 8 bits. */
+static bool
+floats_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
+{
+	const KTensor *w = ckpt_find(c, module, ".weight");
+	bool		four = ckpt_find(c, module, ".weight_packed") != NULL;
+
+	if (!four && (w == NULL || w->type < KT_COUNT))
+		return true;
+	*out = ckpt_reader(c, module, n, k);
+	ckpt_unused(c, *out, module, ".input_scale");
+	ckpt_unused(c, *out, module, ".input_global_scale");
+	return four ? ckpt_packed_fp4(c, *out, module, e) : ckpt_fp8(c, *out, module, e);
 }
 
 bool
@@ -62,10 +90,12 @@ autoround_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader *
 	GptqSpec	s;
 	int			format;
 
-	if (ckpt_find(c, module, ".qweight") == NULL)
-		return true;
 	if (!auto_spec(c, &s, &format, e))
 		return false;
+	if (format >= FORMAT_FLOATS)
+		return floats_matrix(c, module, n, k, out, e);
+	if (ckpt_find(c, module, ".qweight") == NULL)
+		return true;
 	json_each(v, all)
 	{
 		bool		matches;

@@ -30,7 +30,8 @@ const KType ckpt_floats[] = {KT_F16, KT_BF16, KT_F32, KT_COUNT};
 static const char informational[] = "autoround_version provider optimum:version to_quant_block_names "
 	"quant_block_list iters nsamples seqlen amp duo_scaling enable_minmax_tuning enable_norm_bias_tuning "
 	"enable_quanted_input gradient_accumulate_steps lr minmax_lr low_gpu_mem_usage batch_size train_bs "
-	"dataset scale_dtype supported_types enable_torch_compile model_dtype";
+	"dataset scale_dtype supported_types enable_torch_compile model_dtype "
+	"model_free";
 
 int
 ckpt_word_number(const char *list, const char *word)

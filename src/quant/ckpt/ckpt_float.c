@@ -269,15 +269,44 @@ bool
 ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e)
 {
 	static const KType e4m3[] = {KT_F8_E4M3, KT_COUNT};
-	const KTensor *t;
+	const KTensor *t = ckpt_find(c, module, scale);
+	/* ModelOpt's W4A8_NVFP4_FP8 has a scale for each 32 columns */
+	int			group = t != NULL && t->ndim == 2 && r->k % 32 == 0 && t->shape[1] == r->k / 32 ? 32 : 16;
 
-	if (r->k % 16 != 0)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 16", r->name,
-					   (long long) r->k);
+	if (r->k % group != 0)
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of %d", r->name,
+					   (long long) r->k, group);
 	if ((t = ckpt_part(c, r, module, ending, ckpt_u8, 2, r->n, r->k / 2, e)) == NULL ||
-		(r->scale = ckpt_part(c, r, module, scale, e4m3, 2, r->n, r->k / 16, e)) == NULL)
+		(r->scale = ckpt_part(c, r, module, scale, e4m3, 2, r->n, r->k / group, e)) == NULL)
 		return false;
 	ckpt_fp4(r, t);
-	ckpt_scale_rows(r, r->scale, 16);
+	ckpt_scale_rows(r, r->scale, group);
 	return true;
+}
+
+bool
+ckpt_packed_fp4(Ckpt *c, CkptReader *r, const char *module, Err *e)
+{
+	float		global;
+
+	if (ckpt_find(c, module, ".weight_global_scale") == NULL)
+		return ckpt_mx(c, r, module, ".weight_packed", ".weight_scale", e);
+	if (!ckpt_nvfp4(c, r, module, ".weight_packed", ".weight_scale", e) ||
+		!ckpt_one_float(c, r, module, ".weight_global_scale", &global, e))
+		return false;
+	r->factor = 1.0f / global;
+	return true;
+}
+
+bool
+ckpt_fp8(Ckpt *c, CkptReader *r, const char *module, Err *e)
+{
+	const KTensor *scale;
+	bool		mx;
+
+	if (!ckpt_bytes(c, r, module, ".weight", ckpt_f8, e) ||
+		(scale = ckpt_part(c, r, module, ".weight_scale", ckpt_scales, 0, 0, 0, e)) == NULL)
+		return false;
+	mx = scale->type == KT_U8 || scale->type == KT_F8_E8M0;
+	return ckpt_scale_shape(c, r, scale, mx ? 1 : 128, mx ? 32 : 128, e);
 }

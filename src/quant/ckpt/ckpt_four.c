@@ -4,8 +4,8 @@
  *
  *		NF4, FP4	codes of bitsandbytes' tables, with one scale for whole blocks of 32: they stay, the
  *					scale becomes a half
- *		NV4			codes of E2M1 with a scale for each 16, as NVFP4 has them: they stay, two scales
- *					become a half and two signed bytes
+ *		NV4			codes of E2M1 with a scale for each 16 (or 32), as NVFP4 has them: they stay, two
+ *					scales become a half and two signed bytes
  *
  * Scales s0, s1 of NV4 are d * m0 and d * m1.  The larger m is the one of 64..127 for which the smaller
  * scale needs the least rounding.  Scales of E4M3 are 8..15 times a power of two: if their powers differ
@@ -43,7 +43,7 @@ ckpt_four(const CkptReader *r, float most)
 		return KT_COUNT;
 	/* the largest d must be a normal half */
 	if (r->e2m1)
-		return r->group == HALF && !r->flat && most <= 2 * LEAST_M * 65504 * NV4_D &&
+		return (r->group == HALF || r->group == BLOCK) && !r->flat && most <= 2 * LEAST_M * 65504 * NV4_D &&
 			(most == 0 || most >= 2 * MOST_M * 0x1p-14f * NV4_D) ? KT_NV4 : KT_COUNT;
 	if (!(r->group % BLOCK == 0 || (r->group >= r->k && !r->flat)) || most > 65504 ||
 		(most != 0 && most * FP4_STEP < 0x1p-14f))
@@ -110,7 +110,8 @@ ckpt_put_four(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8
 		{
 			KBlockNV4	b = {0};
 
-			put_scales(ckpt_scale_at(r, row, group), ckpt_scale_at(r, row, group + 1), &b);
+			put_scales(ckpt_scale_at(r, row, group),
+					   ckpt_scale_at(r, row, (before + col + HALF) / r->group), &b);
 			put_codes(codes, b.qs);
 			memcpy(to, &b, sizeof(b));
 		}

@@ -261,11 +261,17 @@ bool		ckpt_bytes(Ckpt *c, CkptReader *r, const char *module, const char *ending,
 /* Describe codes that are nibbles of E2M1, the low one first, k / 2 bytes a row. */
 void		ckpt_fp4(CkptReader *r, const KTensor *t);
 /* Describe a tensor U8 [n][k / 2] with an exponent for each 32 columns, or with an E4M3 scale for each
- * 16. */
+ * 16 or 32. */
 bool		ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale,
 					Err *e);
 bool		ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale,
 					   Err *e);
+/* Describe "weight_packed" and "weight_scale" as compressed-tensors stores FP4: with "weight_global_scale"
+ * NVFP4, else MXFP4. */
+bool		ckpt_packed_fp4(Ckpt *c, CkptReader *r, const char *module, Err *e);
+/* Describe "weight" F8 [n][k] and "weight_scale": exponents of 32 columns, or one scale, or one a row, or
+ * of blocks of 128 x 128. */
+bool		ckpt_fp8(Ckpt *c, CkptReader *r, const char *module, Err *e);
 /* Describe "weight" U8 [n][k * 3 / 4] of E2M3, or E3M2 if wide, the first code in the lowest bits, and
  * "weight_scale", an exponent for each 32 columns. */
 bool		ckpt_mx6(Ckpt *c, CkptReader *r, const char *module, bool wide, Err *e);

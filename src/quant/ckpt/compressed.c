@@ -216,20 +216,6 @@ packed(Ckpt *c, CkptReader *r, const char *module, const Scheme *s, Err *e)
 	return r->zeros != NULL;
 }
 
-static bool
-fp4(Ckpt *c, CkptReader *r, const char *module, Err *e)
-{
-	float		global;
-
-	if (ckpt_find(c, module, ".weight_global_scale") == NULL)
-		return ckpt_mx(c, r, module, ".weight_packed", ".weight_scale", e);
-	if (!ckpt_nvfp4(c, r, module, ".weight_packed", ".weight_scale", e) ||
-		!ckpt_one_float(c, r, module, ".weight_global_scale", &global, e))
-		return false;
-	r->factor = 1.0f / global;
-	return true;
-}
-
 bool
 compressed_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
 {
@@ -254,7 +240,7 @@ compressed_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader 
 					   p != NULL ? p->name : w->name, ckpt_where(c, p != NULL ? p : w),
 					   ktype_name(p != NULL ? p->type : w->type), s.integer ? "int" : "float");
 	if (p != NULL)
-		return s.integer ? packed(c, r, module, &s, e) : fp4(c, r, module, e);
+		return s.integer ? packed(c, r, module, &s, e) : ckpt_packed_fp4(c, r, module, e);
 	return ckpt_bytes(c, r, module, ".weight", s.integer ? ckpt_i8 : ckpt_f8, e) &&
 		scales(c, r, module, &s, e) &&
 		(!s.integer || s.symmetric || ckpt_i8_zeros(c, r, module, ".weight_zero_point", e));

@@ -6,18 +6,19 @@
  *
  *		FP8		weight F8 [N][K]; weight_scale: one, [N], of blocks of 128 x 128, or
  *				exponents of 32 columns (MXFP8)
- *		NVFP4	weight U8 [N][K / 2], weight_scale F8_E4M3 [N][K / 16], weight_scale_2 F32;
- *				w = code * weight_scale * weight_scale_2
+ *		INT8	weight I8 [N][K], weight_scale: one or [N]; for INT8 activations if there is input_scale
+ *		NVFP4	weight U8 [N][K / 2], weight_scale F8_E4M3 [N][K / 16] or [N][K / 32],
+ *				weight_scale_2 F32; w = code * weight_scale * weight_scale_2
  *		MXFP4	weight U8 [N][K / 2], weight_scale U8 [N][K / 32]
  *
- * Scales of activations are not used.  A "pre_quant_scale" would be needed, but the list of algorithms
- * below excludes those that have one.
+ * Scales of activations are not used.  A module with "pre_quant_scale", which must multiply its input, is
+ * refused; the list of algorithms below has those that can do without it.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 #define ALGOS "FP8 fp8 FP8_PER_CHANNEL_PER_TOKEN FP8_PB_WO fp8_pb_wo NVFP4 W4A16_NVFP4 W4A8_NVFP4_FP8 " \
-			  "MXFP4 mxfp4 MXFP8 W4A8_MXFP4_FP8"
+			  "MXFP4 mxfp4 MXFP8 W4A8_MXFP4_FP8 W8A16 W8A8_SQ_PER_CHANNEL"
 
 static bool
 check_algo(const Json *o, Err *e)
@@ -51,18 +52,28 @@ modelopt_open(Ckpt *c, Err *e)
 	return true;
 }
 
-/* Describe FP8 with exponents of 32 columns, or with scales of any other shape. */
 static bool
-fp8(Ckpt *c, CkptReader *r, const char *module, Err *e)
+int8(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {
 	const KTensor *scale;
-	bool		mx;
 
-	if (!ckpt_bytes(c, r, module, ".weight", ckpt_f8, e) ||
-		(scale = ckpt_part(c, r, module, ".weight_scale", ckpt_scales, 0, 0, 0, e)) == NULL)
-		return false;
-	mx = scale->type == KT_U8 || scale->type == KT_F8_E8M0;
-	return ckpt_scale_shape(c, r, scale, mx ? 1 : 128, mx ? 32 : 128, e);
+	r->int8_acts = ckpt_find(c, module, ".input_scale") != NULL;
+	return ckpt_bytes(c, r, module, ".weight", ckpt_i8, e) &&
+		(scale = ckpt_part(c, r, module, ".weight_scale", ckpt_floats, 0, 0, 0, e)) != NULL &&
+		ckpt_scale_shape(c, r, scale, 0, 0, e);
+}
+
+/* Refuse a module whose input must be multiplied first. */
+static bool
+no_input_factors(const Ckpt *c, const char *module, Err *e)
+{
+	const KTensor *t = ckpt_find(c, module, ".pre_quant_scale");
+
+	if (t == NULL)
+		return true;
+	err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" is not supported", t->name, ckpt_where(c, t));
+	err_detail(e, "ModelOpt's AWQ and SmoothQuant multiply the input of this matrix by it.");
+	return err_hint(e, "Export the model by an algorithm without such tensors, for example FP8 or NVFP4.");
 }
 
 bool
@@ -74,10 +85,14 @@ modelopt_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **
 
 	if (w == NULL || w->type < KT_COUNT)
 		return true;
+	if (!no_input_factors(c, module, e))
+		return false;
 	*out = r = ckpt_reader(c, module, n, k);
 	ckpt_unused(c, r, module, ".input_scale");
+	if (w->type == KT_I8)
+		return int8(c, r, module, e);
 	if (w->type != KT_U8)
-		return fp8(c, r, module, e);
+		return ckpt_fp8(c, r, module, e);
 	if (s != NULL && s->type != KT_F8_E4M3)
 		return ckpt_mx(c, r, module, ".weight", ".weight_scale", e);
 	return ckpt_nvfp4(c, r, module, ".weight", ".weight_scale", e) &&
