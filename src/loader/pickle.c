@@ -590,6 +590,29 @@ run(Pickle *k, Err *e)
 	return false;
 }
 
+/*
+ * Name the tensor whose description is wrong: the last key of the outermost dictionary.  Its keys and
+ * values follow the first mark; the value of the last one is not complete.
+ */
+static void
+tell_tensor(const Pickle *k, Err *e)
+{
+	size_t		at = 0;
+
+	while (at < k->n_stack && k->stack[at].kind != PICKLE_MARK)
+		at++;
+	at++;
+	while (at + 2 < k->n_stack && k->stack[at + 1].kind != PICKLE_NAME &&
+		   k->stack[at + 1].kind != PICKLE_MARK)
+		at += 2;
+	if (at >= k->n_stack || k->stack[at].kind != PICKLE_WORD || k->stack[at].word.n > 200)
+		return;
+	for (size_t i = 0; i < k->stack[at].word.n; i++)
+		if (k->stack[at].word.s[i] < ' ' || k->stack[at].word.s[i] > '~')
+			return;
+	err_detail(e, "The reader was at tensor \"%.*s\".", (int) k->stack[at].word.n, k->stack[at].word.s);
+}
+
 Pickle *
 pickle_read(StrView text, bool weights, Err *e)
 {
@@ -601,6 +624,8 @@ pickle_read(StrView text, bool weights, Err *e)
 	k->most = weights ? MOST_OF_WEIGHTS : MOST_OF_TENSOR;
 	if (run(k, e))
 		return k;
+	if (weights)
+		tell_tensor(k, e);
 	pickle_free(k);
 	return NULL;
 }

@@ -125,5 +125,11 @@ torch_tensor_read(const char *s, size_t n, TorchTensor *out, Err *e)
 	ok = ok && read_tensor(&zip, pickle_tensor(k, pickle_top(k)), out, e);
 	pickle_free(k);
 	torchzip_close(&zip);
+	if (!ok && e->cls == ERR_BAD_FILE)
+	{
+		Err			why = *e;
+
+		err_set(e, ERR_BAD_FILE, "not a tensor of torch.save(): %.300s", why.msg);
+	}
 	return ok;
 }

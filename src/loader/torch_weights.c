@@ -35,6 +35,7 @@ typedef struct Weights
 	TorchZip	zip;
 	Pickle	   *k;
 	bool		ok;
+	bool		found;			/* the file is an archive */
 	Err			err;
 } Weights;
 
@@ -43,6 +44,14 @@ no_weights(const Weights *w, const char *why, Err *e)
 {
 	return err_set(e, ERR_UNSUPPORTED, "file \"%s\" has %s, which is not supported", w->f->maps[w->map].path,
 				   why);
+}
+
+/* Report what is wrong with a tensor. */
+static bool
+bad_tensor(const Weights *w, const char *name, ErrClass cls, const char *what, Err *e)
+{
+	return err_set(e, cls, "tensor \"%.*s\" in file \"%s\" %s", FILES_MAX_NAME, name,
+				   w->f->maps[w->map].path, what);
 }
 
 /* ---- tensors ---- */
@@ -77,19 +86,16 @@ add_tensor(Weights *w, const char *name, const PickleTensor *t, Err *e)
 	if (!files_name_ok(name, strlen(name)) || len + strlen(name) >= MAX_NAME)
 		return err_set(e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", m->path);
 	if (t->n_dims > MAX_DIMS || !is_dense(t))
-		return err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" is not stored row by row", name,
-					   m->path);
+		return bad_tensor(w, name, ERR_UNSUPPORTED, "is not stored row by row", e);
 	for (int i = 0; i < t->n_dims; i++)
 		if (t->dim[i] < 0 || __builtin_mul_overflow(n, t->dim[i], &n))
-			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape", name,
-						   m->path);
+			return bad_tensor(w, name, ERR_BAD_FILE, "has an invalid shape", e);
 	if (!torchzip_find(&w->zip, "/data/", t->key, &data, e))
-		return false;
+		return err_detail(e, "The member holds tensor \"%s\".", name);
 	ALWAYS(q->block == 1);
 	if ((uint64_t) t->stored > data.n / (size_t) q->bytes || t->offset < 0 || t->offset > t->stored ||
 		n > t->stored - t->offset)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" lies outside of its storage", name,
-					   m->path);
+		return bad_tensor(w, name, ERR_BAD_FILE, "lies outside of its storage", e);
 	snprintf(full, sizeof(full), "%s%s", w->prefix, name);
 	memcpy(shape, t->dim, (size_t) t->n_dims * sizeof(int64_t));
 	return files_add(w->f, w->map, full, q, t->n_dims > 0 ? t->n_dims : 1, shape,
@@ -121,14 +127,14 @@ add_subclass(Weights *w, const char *name, const PickleValue *v, Err *e)
 	const PickleNode *n = pickle_node(w->k, members->first);
 
 	if (members->n > 2 * PICKLE_MAX_MEMBERS)
-		return torchzip_bad(e, "a tensor is described in another way");
+		return bad_tensor(w, name, ERR_BAD_FILE, "has too many members", e);
 	while (n != NULL)
 	{
 		const PickleNode *value = pickle_node(w->k, n->next);
 		char		part[64];
 
 		if (n->v.kind != PICKLE_WORD || n->v.word.n >= sizeof(part))
-			return torchzip_bad(e, "a tensor has an unsupported description");
+			return bad_tensor(w, name, ERR_BAD_FILE, "has a member with an invalid name", e);
 		snprintf(part, sizeof(part), "%.*s", (int) n->v.word.n, n->v.word.s);
 		if (!add_part(w, name, part, &value->v, e))
 			return false;
@@ -151,10 +157,10 @@ add_affine(Weights *w, const char *name, const PickleValue *v, Err *e)
 	if (impl != NULL && pickle_is_torchao(impl, "Float8AQTTensorImpl"))
 		codes = "float8_data";
 	else if (impl == NULL || !pickle_is_torchao(impl, "PlainAQTTensorImpl"))
-		return no_weights(w, "a matrix in a layout of TorchAO for one kind of hardware", e);
+		return bad_tensor(w, name, ERR_UNSUPPORTED, "is in a layout of TorchAO for one kind of hardware", e);
 	/* domain 2: the zero points are floats, which needs another formula */
 	if (domain != NULL && domain->kind == PICKLE_INT && domain->i == 2)
-		return no_weights(w, "a matrix of TorchAO with zero points that are floats", e);
+		return bad_tensor(w, name, ERR_UNSUPPORTED, "has zero points that are floats", e);
 	return add_part(w, name, "qdata", pickle_member(w->k, impl, codes), e) &&
 		add_part(w, name, "scale", pickle_member(w->k, impl, "scale"), e) &&
 		add_part(w, name, "zero_point", pickle_member(w->k, impl, "zero_point"), e);
@@ -174,8 +180,16 @@ add_object(Weights *w, const char *name, const PickleValue *v, Err *e)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (pickle_is_torchao(v, known[i]) && v->i >= 0)
 			return add_subclass(w, name, v, e);
-	return err_set(e, ERR_UNSUPPORTED, "tensor \"%.*s\" in file \"%s\" is of a class that is not supported",
-				   FILES_MAX_NAME, name, w->f->maps[w->map].path);
+	bad_tensor(w, name, ERR_UNSUPPORTED, "is of a class that is not supported", e);
+	if (v->kind == PICKLE_OBJECT)
+	{
+		const char *line = memchr(v->word.s, '\n', v->word.n);
+		int			n = (int) (line != NULL ? v->word.s + v->word.n - line - 1 : 0);
+
+		return err_detail(e, "The class is %.*s of TorchAO.", n < 60 ? n : 60, n > 0 ? line + 1 : "");
+	}
+	return err_detail(e, v->kind == PICKLE_DICT ? "It is a dictionary, as in a checkpoint of a training." :
+					  "It is not a tensor.");
 }
 
 /* ---- the file ---- */
@@ -225,8 +239,8 @@ read_weights(void *arg)
 	char		little[6] = "";
 	Err			ignored;
 
-	w->ok = torchzip_open((StrView) {m->base != NULL ? (const char *) m->base : "", m->len}, &w->zip, e) &&
-		torchzip_find(&w->zip, "/data.pkl", none, &pkl, e);
+	w->found = torchzip_open((StrView) {m->base != NULL ? (const char *) m->base : "", m->len}, &w->zip, e);
+	w->ok = w->found && torchzip_find(&w->zip, "/data.pkl", none, &pkl, e);
 	if (w->ok && torchzip_find(&w->zip, "/byteorder", none, &order, &ignored))
 	{
 		memcpy(little, order.s, order.n < 6 ? order.n : 6);
@@ -245,6 +259,57 @@ read_weights(void *arg)
 	torchzip_close(&w->zip);
 }
 
+/* Begin of a file of torch.save() before version 1.6: a number in a pickle of its own. */
+static const char old_magic[] = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+
+/* What a file is instead of an archive, if it is one of the usual mistakes; runs as read_weights() does. */
+static void
+tell_kind(void *arg)
+{
+	Weights    *w = arg;
+	const FileMap *m = &w->f->maps[w->map];
+	const void *s = m->base;
+	static const char lfs[] = "version https://git-lfs";
+
+	w->ok = true;
+	if (m->len == 0)
+		err_detail(&w->err, "The file is empty.");
+	else if (m->len >= sizeof(lfs) - 1 && memcmp(s, lfs, sizeof(lfs) - 1) == 0)
+	{
+		err_detail(&w->err, "The file is a pointer of Git LFS, without the weights.");
+		err_hint(&w->err, "Fetch the weights with \"git lfs pull\".");
+	}
+	else if (m->len >= sizeof(old_magic) - 1 && memcmp(s, old_magic, sizeof(old_magic) - 1) == 0)
+	{
+		w->err.cls = ERR_UNSUPPORTED;
+		err_detail(&w->err, "PyTorch before version 1.6 wrote the file.");
+	}
+	else if (m->len >= 4 && memcmp(s, "PK\3\4", 4) == 0)
+		err_detail(&w->err, "The file begins as an archive, but has no directory at its end.");
+}
+
+/* Complete an error: it names the file, and has a hint. */
+static void
+tell_file(Weights *w, const char *path)
+{
+	Err		   *e = &w->err;
+	Err			was = *e;
+
+	if (strstr(was.msg, path) == NULL)
+	{
+		err_set(e, was.cls, "file \"%s\" can't be read: %s", path, was.msg);
+		if (was.detail[0] != '\0')
+			err_detail(e, "%s", was.detail);
+		if (was.hint[0] != '\0')
+			err_hint(e, "%s", was.hint);
+	}
+	if (e->hint[0] == '\0' && e->cls == ERR_BAD_FILE)
+		err_hint(e, "The file is damaged or incomplete: copy or download it again.");
+	else if (e->hint[0] == '\0' && e->cls == ERR_UNSUPPORTED)
+		err_hint(e, "Convert the model once, in Python: "
+				 "AutoModelForCausalLM.from_pretrained(dir).save_pretrained(newdir)");
+}
+
 bool
 torchweights_file(Files *f, const char *path, const char *prefix, Err *e)
 {
@@ -252,11 +317,11 @@ torchweights_file(Files *f, const char *path, const char *prefix, Err *e)
 
 	if (w.map < 0 || !load_read_guard(f, read_weights, &w, e))
 		return false;
-	if (!w.ok)
-	{
-		*e = w.err;
-		if (strstr(e->msg, path) == NULL)
-			err_detail(e, "The file is \"%s\".", path);
-	}
-	return w.ok;
+	if (w.ok)
+		return true;
+	if (!w.found && !load_read_guard(f, tell_kind, &w, e))
+		return false;
+	tell_file(&w, path);
+	*e = w.err;
+	return false;
 }

@@ -9,6 +9,7 @@
  */
 #include "loader/torch_zip.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,7 +157,7 @@ torchzip_open(StrView bytes, TorchZip *out, Err *e)
 	if (!found)
 		return torchzip_bad(e, "no archive");
 	if (from > bytes.n || size > bytes.n - from || size > MAX_DIR)
-		return torchzip_bad(e, "the archive's directory is broken");
+		return torchzip_bad(e, "the archive's directory lies outside of the file");
 	if ((out->dir = mem_try_alloc((size_t) size + 1)) == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory for the directory of an archive");
 	memcpy(out->dir, bytes.s + from, (size_t) size);
@@ -173,19 +174,17 @@ torchzip_close(TorchZip *z)
 	*z = (TorchZip) {0};
 }
 
-bool
-torchzip_find(const TorchZip *z, const char *name, StrView key, StrView *out, Err *e)
+/* Return the member NAME KEY; NULL if there is none. */
+static const TorchMember *
+find_member(const TorchZip *z, const char *name, StrView key)
 {
 	char		path[256];
-	char		local[LOCAL_SIZE];
 	size_t		len = strlen(name);
 	size_t		lo = 0;
 	size_t		hi = z->n;
-	const TorchMember *m;
-	uint64_t	skip;
 
 	if (len + key.n > sizeof(path))
-		return torchzip_bad(e, "a member of the archive is missing or broken");
+		return NULL;
 	memcpy(path, name, len);
 	if (key.n > 0)
 		memcpy(path + len, key.s, key.n);
@@ -198,17 +197,45 @@ torchzip_find(const TorchZip *z, const char *name, StrView key, StrView *out, Er
 		else
 			hi = mid;
 	}
-	m = lo < z->n ? &z->members[lo] : NULL;
-	if (m == NULL || compare(m->path, (StrView) {path, len + key.n}) != 0)
-		return torchzip_bad(e, "a member of the archive is missing or broken");
+	return lo < z->n && compare(z->members[lo].path, (StrView) {path, len + key.n}) == 0 ? &z->members[lo] :
+		NULL;
+}
+
+/* Report what is wrong with a member. */
+static bool
+bad_member(const char *name, StrView key, const char *what, Err *e)
+{
+	char		text[160];
+	size_t		n = key.n < 60 ? key.n : 60;
+
+	/* a key is bytes of the file */
+	snprintf(text, sizeof(text), "its member \"%s", name + 1);
+	for (size_t i = 0, at = strlen(text); i < n; i++)
+	{
+		text[at++] = key.s[i] > ' ' && key.s[i] <= '~' ? key.s[i] : '?';
+		text[at] = '\0';
+	}
+	snprintf(text + strlen(text), sizeof(text) - strlen(text), "\" %s", what);
+	return torchzip_bad(e, text);
+}
+
+bool
+torchzip_find(const TorchZip *z, const char *name, StrView key, StrView *out, Err *e)
+{
+	char		local[LOCAL_SIZE];
+	const TorchMember *m = find_member(z, name, key);
+	uint64_t	skip;
+
+	if (m == NULL)
+		return bad_member(name, key, "is missing", e);
 	if (!m->stored)
-		return torchzip_bad(e, "the archive is compressed");
+		return bad_member(name, key, "is compressed", e);
 	if (z->bytes.n < LOCAL_SIZE || m->local > z->bytes.n - LOCAL_SIZE)
-		return torchzip_bad(e, "a member of the archive is missing or broken");
+		return bad_member(name, key, "lies beyond the end of the file", e);
 	memcpy(local, z->bytes.s + m->local, sizeof(local));
 	skip = m->local + LOCAL_SIZE + torchzip_u16(local + 26) + torchzip_u16(local + 28);
 	if (skip > z->bytes.n || m->size > z->bytes.n - skip)
-		return torchzip_bad(e, "a member of the archive is missing or broken");
+		return bad_member(name, key, "lies beyond the end of the file", e);
 	ALWAYS(skip + m->size <= z->bytes.n);
 	*out = (StrView) {z->bytes.s + skip, (size_t) m->size};
 	return true;

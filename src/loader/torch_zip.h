@@ -49,11 +49,12 @@ torchzip_u32(const char *p)
 	return torchzip_u16(p) | torchzip_u16(p + 2) << 16;
 }
 
-/* Inline, so that compilers see that it always returns false. */
+/* Report what is wrong with an archive or its pickle; the caller says whose.  Inline, so that compilers see
+ * that it always returns false. */
 static inline bool
 torchzip_bad(Err *e, const char *what)
 {
-	err_set(e, ERR_BAD_FILE, "not a tensor of torch.save(): %s", what);
+	err_set(e, ERR_BAD_FILE, "%s", what);
 	return false;
 }
 

@@ -54,6 +54,8 @@ check_file(const char *name, const char *want, const Buf *file)
 		got = listed(f);
 	CHECK(f != NULL ? strcmp(got, want) == 0 : strstr(e.msg, want) != NULL, "%s: \"%s\" instead of \"%s\"",
 		  name, f != NULL ? got : e.msg, want);
+	CHECK(f != NULL || (strstr(e.msg, "/" FILE_NAME "\"") != NULL && e.hint[0] != '\0'),
+		  "%s: no file or no hint in \"%s\", \"%s\"", name, e.msg, e.hint);
 	mem_free(got);
 	files_close(f);
 }
@@ -79,6 +81,57 @@ check_broken(Buf *file, size_t step)
 				CHECK(e.msg[0] != '\0', "byte %zu: an error without words", i);
 			files_close(f);
 		}
+}
+
+/* Check the error for these bytes: its message, and a part of its detail and of its hint. */
+static void
+check_error(const char *bytes, size_t n, ErrClass cls, const char *msg, const char *detail, const char *hint)
+{
+	Err			e = {0};
+	Files	   *f;
+	char		want[256];
+
+	put_file(FILE_NAME, bytes, n);
+	snprintf(want, sizeof(want), msg, in_scratch(FILE_NAME));
+	f = files_open(scratch, &e);
+	CHECK(f == NULL && e.cls == cls && strcmp(e.msg, want) == 0 && strstr(e.detail, detail) != NULL &&
+		  strstr(e.hint, hint) != NULL, "\"%s\" instead of \"%s\"; \"%s\"; \"%s\"", e.msg, want, e.detail,
+		  e.hint);
+	files_close(f);
+}
+
+/* Errors say what is wrong, where, and what to do. */
+static void
+check_errors(const Buf *plain)
+{
+	static const char lfs[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+	static const char old[] = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.";
+	static const char none[] = "file \"%s\" can't be read: no archive";
+	static const char name[] = "archive/data/1";
+	char	   *at = memmem(plain->data, plain->len, "_rebuild_tensor_v2", 18);
+	Buf			b = {0};
+
+	check_error("", 0, ERR_BAD_FILE, none, "The file is empty", "download it again");
+	check_error(lfs, sizeof(lfs) - 1, ERR_BAD_FILE, none, "pointer of Git LFS", "git lfs pull");
+	check_error(old, sizeof(old) - 1, ERR_UNSUPPORTED, none, "before version 1.6", "save_pretrained");
+	check_error(plain->data, plain->len / 2, ERR_BAD_FILE, none, "no directory at its end", "download");
+
+	CHECK(at != NULL, "no call");
+	buf_add(&b, plain->data, plain->len);
+	if (at != NULL)
+		b.data[at - plain->data + 17] = '9';
+	check_error(b.data, b.len, ERR_UNSUPPORTED, "file \"%s\" can't be read: only dense tensors can be read, "
+				"not what torch._utils._rebuild_tensor_v9 makes", "at tensor \"0.weight\"",
+				"save_pretrained");
+	memcpy(b.data, plain->data, plain->len);
+	/* the name in the directory, which is the last one */
+	for (size_t i = 0; i + sizeof(name) <= b.len; i++)
+		if (memcmp(b.data + i, name, sizeof(name) - 1) == 0)
+			at = b.data + i;
+	at[sizeof(name) - 2] = '7';
+	check_error(b.data, b.len, ERR_BAD_FILE, "file \"%s\" can't be read: its member \"data/1\" is missing",
+				"holds tensor \"0.bias\"", "download");
+	buf_free(&b);
 }
 
 /* Booleans, such as masks that old models keep among their weights, are bytes. */
@@ -169,6 +222,7 @@ main(void)
 	if (f != NULL)
 		fclose(f);
 	mem_free(line);
+	RUN(check_errors(&plain));
 	RUN(check_index(&plain));
 	RUN(check_members(PICKLE_MAX_MEMBERS - 1));
 	RUN(check_members(PICKLE_MAX_MEMBERS));
