@@ -538,8 +538,9 @@ is_exact(const char *name, const QuantScheme *quant)
 {
 	if (quant != NULL)
 		return strcmp(quant->name, "float32") == 0;
-	return !begins(name, "quant") && strstr(name, "bf16") == NULL && strstr(name, "q8_0") == NULL &&
-		strstr(name, "mixed") == NULL && strstr(name, "mxfp4") == NULL && strstr(name, "awq") == NULL;
+	return !begins(name, "quant") && !begins(name, "tool") && strstr(name, "bf16") == NULL &&
+		strstr(name, "q8_0") == NULL && strstr(name, "mixed") == NULL && strstr(name, "mxfp4") == NULL &&
+		strstr(name, "awq") == NULL;
 }
 
 static int	other_bits;			/* how often partial sums differed from those of the model alone */
