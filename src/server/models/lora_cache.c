@@ -885,7 +885,11 @@ put_one(const Lora *l, const LoraName *name, JsonOut *j)
 	json_close(j, '}');
 }
 
-void
+/*
+ * Write the adapters that requests of the database (0: of any) have named, with this model, as members
+ * of a JSON array.
+ */
+static void
 loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j)
 {
 	for (const Lora *l = lc->all; l != NULL; l = l->next)

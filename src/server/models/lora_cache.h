@@ -41,11 +41,6 @@ void		lora_unref(Lora *l);
 void		loras_check(ServerCall *c);
 void		loras_loaded(ServerCall *c);
 void		loras_unload(LoraCache *lc, ServerCall *c);
-/*
- * Write the adapters that requests of the database (0: of any) have named, with this model, as members
- * of a JSON array.
- */
-void		loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j);
 
 /* Release the adapters of requests that have ended. */
 void		loras_let_go(struct Server *srv);
