@@ -230,8 +230,9 @@ by_ref(const Inputs &in, World &w, const std::vector<int> &first, const std::vec
 				some(w, first, last);
 	std::vector<float> x,
 				q,
-				o((size_t) some.r.n_rows * c.heads * in.vd),
-				ws((size_t) w.kv.n_blocks * w.kv.block_size);
+				o((size_t) some.r.n_rows * c.heads * in.vd);
+	/* doubles: aligned for them */
+	std::vector<double> ws(kernels_ref.attn_scratch(&w.kv, c.heads, some.r.n_rows, 1) / sizeof(double) + 1);
 	std::vector<int32_t> ends;
 	KAttn		a = in.a;
 	int			od = c.heads * in.vd,

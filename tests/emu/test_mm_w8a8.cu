@@ -107,9 +107,10 @@ struct World
 	{
 		std::vector<float> y((size_t) rows * (n + PAD), NAN);
 		KMat		mat = {type, n, k, (void *) src[m].data(), src[m].size()};
+		std::vector<float> ws(kernels_ref.mm_scratch(type, rows, k) / sizeof(float) + 1);
 
 		kernels_ref.mm(NULL, &mat, &x[(size_t) r0 * ldx], rows, ldx, y.data(), n + PAD,
-					   biased ? bias.data() : NULL, NULL);
+					   biased ? bias.data() : NULL, ws.data());
 		return y;
 	}
 	std::vector<float> result(int rows)
