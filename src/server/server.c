@@ -108,6 +108,50 @@ server_each(Server *s, void (*fn) (ServerCall *c, void *arg), void *arg)
 		}
 }
 
+typedef struct Collection
+{
+	bool		(*wanted) (ServerCall *c);
+	ServerCall **c;
+	size_t		n;
+	size_t		cap;
+} Collection;
+
+static void
+collect(ServerCall *c, void *arg)
+{
+	Collection *all = arg;
+
+	if (!scall_is_active(c) || !all->wanted(c))
+		return;
+	if (all->n == all->cap)
+	{
+		all->cap = all->cap == 0 ? 64 : all->cap * 2;
+		all->c = mem_realloc(all->c, all->cap * sizeof(ServerCall *));
+	}
+	all->c[all->n++] = c;
+}
+
+static int
+by_arrival(const void *a, const void *b)
+{
+	uint64_t	x = (*(ServerCall *const *) a)->id;
+	uint64_t	y = (*(ServerCall *const *) b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+ServerCall **
+server_calls_by_arrival(Server *s, bool (*wanted) (ServerCall *c), size_t *n)
+{
+	Collection	all = {.wanted = wanted};
+
+	server_each(s, collect, &all);
+	if (all.n > 0)
+		qsort(all.c, all.n, sizeof(ServerCall *), by_arrival);
+	*n = all.n;
+	return all.c;
+}
+
 static void
 receive(ServerCall *c)
 {

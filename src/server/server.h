@@ -44,6 +44,11 @@ void		server_submitted(Server *s);
 /* Call fn for every server call (open or not), inner ones included. */
 void		server_each(Server *s, void (*fn) (ServerCall *c, void *arg), void *arg);
 /*
+ * Return those active calls that are wanted, in the order of their arrival; the caller frees the array
+ * with mem_free().  NULL: none.
+ */
+ServerCall **server_calls_by_arrival(Server *s, bool (*wanted) (ServerCall *c), size_t *n);
+/*
  * Free a call if it is unused: closed, and neither a job nor the backend uses it.  Returns true if it
  * was freed.
  */

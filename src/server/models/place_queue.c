@@ -12,19 +12,10 @@
  *
  * Server thread only.  Tested by tests/unit/server/models/test_models_registry.c.
  */
-#include <stdlib.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "server/models/registry_internal.h"
 #include "server/request/request.h"
-
-typedef struct Placeless
-{
-	ServerCall **c;
-	size_t		n;
-	size_t		cap;
-} Placeless;
 
 /* Return true if c, which gets no place now, may wait for one.  *most_ms: how long at most. */
 static bool
@@ -81,45 +72,26 @@ place_take(ServerCall *c)
 	return false;
 }
 
-static void
-add_placeless(ServerCall *c, void *arg)
+static bool
+is_placeless(ServerCall *c)
 {
-	Placeless  *all = arg;
-
-	if (c->stage != SCALL_PLACE || !scall_is_active(c))
-		return;
-	if (all->n == all->cap)
-	{
-		all->cap = all->cap == 0 ? 64 : all->cap * 2;
-		all->c = mem_realloc(all->c, all->cap * sizeof(ServerCall *));
-	}
-	all->c[all->n++] = c;
-}
-
-static int
-by_arrival(const void *a, const void *b)
-{
-	const ServerCall *x = *(ServerCall *const *) a;
-	const ServerCall *y = *(ServerCall *const *) b;
-
-	return (x->id > y->id) - (x->id < y->id);
+	return c->stage == SCALL_PLACE;
 }
 
 bool
 place_poll(Models *m)
 {
-	Placeless	all = {0};
+	ServerCall **c;
+	size_t		n;
 
 	if (m->n_placeless == 0)
 		return false;
-	server_each(m->srv, add_placeless, &all);
-	if (all.n > 0)
-		qsort(all.c, all.n, sizeof(ServerCall *), by_arrival);
+	c = server_calls_by_arrival(m->srv, is_placeless, &n);
 	/* those that get no place count again; a request may end another one of the same body */
 	m->n_placeless = 0;
-	for (size_t i = 0; i < all.n; i++)
-		if (scall_is_active(all.c[i]))
-			request_start_with_model(all.c[i]);
-	mem_free(all.c);
+	for (size_t i = 0; i < n; i++)
+		if (scall_is_active(c[i]))
+			request_start_with_model(c[i]);
+	mem_free(c);
 	return m->n_placeless > 0;
 }

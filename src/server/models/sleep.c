@@ -24,7 +24,6 @@
  * Server thread, but for the jobs' run functions.  Tested by test_sleep.c, t/093_sleep.pl.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -155,52 +154,24 @@ sleep_left(unsigned asleep, int level, unsigned bits)
 
 /* ---- server calls ---- */
 
-typedef struct Convs
+/* Does the call wait for a model which is awake, or need no weights? */
+static bool
+may_wake(ServerCall *c)
 {
-	const SleepOp *op;
-	ServerCall **c;
-	size_t		n;
-	size_t		cap;
-} Convs;
-
-/* Collect the calls that wait for a model which is awake, or that need no weights. */
-static void
-add_waker(ServerCall *c, void *arg)
-{
-	Convs	   *all = arg;
-
-	if (c->stage != SCALL_ASLEEP || !scall_is_active(c) ||
-		(c->entry->asleep != 0 && !(needs_no_weights(c) && entry_inst(c->entry) != NULL)))
-		return;
-	if (all->n == all->cap)
-	{
-		all->cap = all->cap == 0 ? 64 : all->cap * 2;
-		all->c = mem_realloc(all->c, all->cap * sizeof(ServerCall *));
-	}
-	all->c[all->n++] = c;
-}
-
-static int
-by_arrival(const void *a, const void *b)
-{
-	uint64_t	x = (*(ServerCall *const *) a)->id;
-	uint64_t	y = (*(ServerCall *const *) b)->id;
-
-	return x < y ? -1 : x > y;
+	return c->stage == SCALL_ASLEEP &&
+		(c->entry->asleep == 0 || (needs_no_weights(c) && entry_inst(c->entry) != NULL));
 }
 
 /* Continue the waiting requests in the order of arrival. */
 void
 sleep_wake_requests(Models *m)
 {
-	Convs		all = {0};
+	size_t		n;
+	ServerCall **c = server_calls_by_arrival(m->srv, may_wake, &n);
 
-	server_each(m->srv, add_waker, &all);
-	if (all.n > 0)
-		qsort(all.c, all.n, sizeof(ServerCall *), by_arrival);
-	for (size_t i = 0; i < all.n; i++)
-		entry_go(all.c[i]);
-	mem_free(all.c);
+	for (size_t i = 0; i < n; i++)
+		entry_go(c[i]);
+	mem_free(c);
 }
 
 /* Return the instance that has the request, or would have it. */
@@ -219,10 +190,16 @@ at_work(ServerCall *c)
 	return scall_is_active(c) && (c->stage == SCALL_LORA || (c->stage == SCALL_BUSY && c->job_busy));
 }
 
+typedef struct Live
+{
+	const SleepOp *op;
+	size_t		n;
+} Live;
+
 static void
 count_live(ServerCall *c, void *arg)
 {
-	Convs	   *all = arg;
+	Live	   *all = arg;
 
 	/* requests of a paused model do not end, so they are not waited for: they are kept */
 	if (c->entry != NULL && in_scope(all->op, c->entry) &&
@@ -234,7 +211,7 @@ count_live(ServerCall *c, void *arg)
 static bool
 drained(const SleepOp *op)
 {
-	Convs		live = {.op = op};
+	Live		live = {.op = op};
 
 	server_each(op->m->srv, count_live, &live);
 	return live.n == 0;
