@@ -7,6 +7,7 @@
 #define VLLM_KERNELS_BLOCKS_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,8 @@ typedef enum KType
 	KT_FP8,
 	KT_Q4_0F,					/* Q4_0 and Q4_1 whose activations are not rounded: the same blocks */
 	KT_Q4_1F,
+	KT_INT8F,					/* INT8 with activations that are not rounded: the same rows */
+	KT_INT8D,					/* INT8 with activations that have one scale a row: the same rows */
 	KT_COUNT,
 
 	/* Only in files: types of quantized checkpoints, and GGUF's NVFP4.  Readers (KReader) accept them;
@@ -302,12 +305,14 @@ typedef struct KReader
 extern "C" {
 #endif
 
+/* Return true if a row is a float scale and a signed byte for each weight. */
+bool		ktype_is_int8(KType t);
 /* Return the weights in a block: 1, 32 or 256. */
 int			ktype_block(KType t);
 /* Return the bytes of a row of n elements; 0 if n is no multiple of the block. */
 size_t		ktype_row_bytes(KType t, int64_t n);
 /*
- * Convert n weights (a multiple of the block; KT_INT8, KT_FP8: a whole row) at src, which needs no
+ * Convert n weights (a multiple of the block; INT8 and FP8: a whole row) at src, which needs no
  * alignment, to float.  The same bits as the `gguf` package's dequantize().
  */
 void		kblock_to_float(KType t, const void *src, int64_t n, float *out);

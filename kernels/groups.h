@@ -32,7 +32,7 @@ typedef struct KGroup
 
 /* Get the ktype_block(t) / 32 groups of one block at src. */
 void		kgroup_get(KType t, const void *src, KGroup *g);
-/* Return true if the format consists of groups: all except the floats, KT_INT8 and KT_FP8. */
+/* Return true if the format consists of groups: all except the floats, INT8 and FP8. */
 bool		ktype_grouped(KType t);
 /* Return true if the format has a minimum (m, mn). */
 bool		ktype_has_min(KType t);

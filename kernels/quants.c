@@ -331,6 +331,8 @@ static const struct
 	[KT_FP8] = {"FP8", 1, 1, false, false, NULL},
 	[KT_Q4_0F] = {"Q4_0 x float", 32, sizeof(KBlockQ4_0), false, false, get_q4_0},
 	[KT_Q4_1F] = {"Q4_1 x float", 32, sizeof(KBlockQ4_1), true, false, get_q4_1},
+	[KT_INT8F] = {"INT8 x float", 1, 1, false, false, NULL},
+	[KT_INT8D] = {"INT8 x dynamic INT8", 1, 1, false, false, NULL},
 };
 
 const char *
@@ -369,20 +371,26 @@ ktype_has_halves(KType t)
 	return formats[t].halves;
 }
 
+bool
+ktype_is_int8(KType t)
+{
+	return t == KT_INT8 || t == KT_INT8F || t == KT_INT8D;
+}
+
 size_t
 ktype_row_bytes(KType t, int64_t n)
 {
 	if ((unsigned) t >= KT_COUNT || n < 0 || n % formats[t].block != 0)
 		return 0;
 	return (size_t) n / (size_t) formats[t].block * (size_t) formats[t].bytes +
-		(t == KT_INT8 ? 1 : t == KT_FP8 ? (size_t) (n + FP8_GROUP - 1) / FP8_GROUP : 0) * sizeof(float);
+		(ktype_is_int8(t) ? 1 : t == KT_FP8 ? (size_t) (n + FP8_GROUP - 1) / FP8_GROUP : 0) * sizeof(float);
 }
 
 /* bytes of scales before a row's codes */
 static size_t
 head_bytes(KType t, int64_t n)
 {
-	return t == KT_INT8 || t == KT_FP8 ? ktype_row_bytes(t, n) - (size_t) n : 0;
+	return ktype_is_int8(t) || t == KT_FP8 ? ktype_row_bytes(t, n) - (size_t) n : 0;
 }
 
 void
@@ -468,7 +476,7 @@ kblock_to_float(KType t, const void *src, int64_t n, float *out)
 	KGroup		groups[QK_BLOCK / KGROUP];
 	int			block = formats[t].block;
 
-	if (t == KT_INT8)
+	if (ktype_is_int8(t))
 		int8_to_float(p, n, out);
 	else if (t == KT_FP8)
 		fp8_to_float(p, n, out);

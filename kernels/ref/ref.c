@@ -160,6 +160,17 @@ dot_int8(const uint8_t *w, const float *x, int k)
 	return acc * d;
 }
 
+/* Round a row of activations to 8 bits with one scale, as KT_INT8D has them. */
+static void
+round_row(const float *x, int k, float *to)
+{
+	float		inv,
+				d = q8_scale(abs_max(x, k), &inv);
+
+	for (int i = 0; i < k; i++)
+		to[i] = d * (inv == 0.0f ? 0.0f : rintf(x[i] * inv));
+}
+
 /* numbers, with activations as they are */
 static float
 dot_float(const float *w, const float *x, int k)
@@ -178,13 +189,13 @@ rounds_groups(KType type)
 	return ktype_grouped(type) && type != KT_Q4_0F && type != KT_Q4_1F;
 }
 
-/* either the groups of all rows of activations, or a row of weights as floats */
+/* either the groups of all rows of activations, or a row of weights as floats and these rows rounded */
 static size_t
 ref_mm_scratch(KType type, int rows, int k)
 {
 	if (rounds_groups(type))
 		return (size_t) rows * (size_t) (k / KGROUP) * sizeof(XGroup);
-	return type == KT_INT8 ? 0 : (size_t) k * sizeof(float);
+	return type == KT_INT8 ? 0 : (size_t) k * (type == KT_INT8D ? (size_t) rows + 1 : 1) * sizeof(float);
 }
 
 static void
@@ -199,6 +210,13 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 	for (int i = 0; grouped && i < rows; i++)
 		for (int at = 0; at < w->k; at += KGROUP)
 			xgroup_make(x + (size_t) i * ldx + at, groups++);
+	for (int i = 0; w->type == KT_INT8D && i < rows; i++)
+		round_row(x + (size_t) i * ldx, w->k, wide + (size_t) (i + 1) * w->k);
+	if (w->type == KT_INT8D)
+	{
+		x = wide + w->k;
+		ldx = w->k;
+	}
 	for (int j = 0; j < w->n; j++)
 	{
 		if (grouped)

@@ -102,7 +102,7 @@ rnd_row(KType t, int k, uint8_t *row)
 	/* the extremes often: -128 and sums that would saturate 16 bits */
 	for (size_t i = 0; i < len; i++)
 		row[i] = (uint8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? 0x80 : 0x7f);
-	if (t == KT_INT8)
+	if (ktype_is_int8(t))
 		memcpy(row, &d, sizeof(d));
 	else if (t == KT_FP8)
 	{

@@ -152,7 +152,7 @@ test_grouped(const Impl *im)
 	for (int t = 0; t < KT_COUNT; t++)
 	{
 		/* float types and INT8 take any k, and odd ones are filled up */
-		bool		any = t <= KT_BF16 || t == KT_INT8 || t == KT_FP8;
+		bool		any = t <= KT_BF16 || ktype_is_int8(t) || t == KT_FP8;
 
 		if (im->k->mat_bytes((KType) t, 200, 512) == 0)
 			continue;

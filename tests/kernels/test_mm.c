@@ -556,12 +556,36 @@ check_fp8(const Impl *im, int n, int k)
 	free_mats(&m);
 }
 
+/* Round rows of x to 8 bits, each with the scale max |x| / 127; NaN and infinity make the whole row NaN. */
+static float *
+dynamic_rows(const Mats *m, int rows)
+{
+	float	   *to = xalloc((size_t) rows * m->ldx * sizeof(float));
+
+	for (int i = 0; i < rows; i++)
+	{
+		const float *x = m->x + (size_t) i * m->ldx;
+		float		most = 0;
+		bool		finite = true;
+
+		for (int c = 0; c < m->k; c++)
+		{
+			most = fmaxf(most, fabsf(x[c]));
+			finite = finite && isfinite(x[c]);
+		}
+		for (int c = 0; c < m->k; c++)
+			to[(size_t) i * m->ldx + c] = !finite ? k_float(0x7fc00000u) : most == 0 ? 0 :
+				most / 127 * rintf(x[c] * (127 / most));
+	}
+	return to;
+}
+
 /*
- * 4 bits for float activations: the bits are those of F32 with the numbers that the codes and scales stand
- * for.
+ * 4 and 8 bits for float activations: the bits are those of F32 with the numbers that the codes and scales
+ * stand for; and for KT_INT8D with activations that are rounded before.
  */
 static void
-check_w4(const Impl *im, KType type, KType rounded, int n, int k)
+check_wide(const Impl *im, KType type, KType rounded, int n, int k)
 {
 	static const int batches[] = {1, 2, 3, 5, 17, MAX_ROWS};
 	size_t		row = ktype_row_bytes(type, k);
@@ -570,8 +594,10 @@ check_w4(const Impl *im, KType type, KType rounded, int n, int k)
 	Mats		m;
 	KMat		f;
 	int			wrong = 0;
+	float	   *x;
 
 	make_mats(&m, im, type, n, k, false);
+	x = type == KT_INT8D ? dynamic_rows(&m, MAX_ROWS) : m.x;
 	for (int j = 0; j < n; j++)
 	{
 		uint16_t	odd[] = {0, 0x8000, 0x0001, 0x7bff};
@@ -586,15 +612,18 @@ check_w4(const Impl *im, KType type, KType rounded, int n, int k)
 	for (size_t b = 0; b < sizeof(batches) / sizeof(batches[0]); b++)
 	{
 		im->k->mm(pools[2], &m.mat, m.x, batches[b], m.ldx, m.y, m.ldy, m.bias, m.ws);
-		im->k->mm(pools[1], &f, m.x, batches[b], m.ldx, m.want, m.ldy, m.bias, ws);
+		im->k->mm(pools[1], &f, x, batches[b], m.ldx, m.want, m.ldy, m.bias, ws);
 		for (int i = 0; i < batches[b]; i++)
 			wrong += memcmp(m.y + (size_t) i * m.ldy, m.want + (size_t) i * m.ldy,
 							(size_t) n * sizeof(float)) != 0;
 	}
 	EXPECT(wrong == 0, "%s mm %s [%d][%d]: %d rows are not F32's", im->k->name, ktype_name(type), n, k,
 		   wrong);
-	EXPECT(n % 16 != 0 || im->k == ref || m.mat.nbytes * 16 == (size_t) n * k * (type == KT_Q4_0F ? 9 : 10),
+	EXPECT(n % 16 != 0 || im->k == ref ||
+		   m.mat.nbytes * 32 == (size_t) n * k * (type == KT_Q4_0F ? 18 : type == KT_Q4_1F ? 20 : 33),
 		   "%s: %s takes %zu bytes", im->k->name, ktype_name(type), m.mat.nbytes);
+	if (x != m.x)
+		free(x);
 	free(floats);
 	free(ws);
 	free(f.data);
@@ -625,10 +654,14 @@ test_mm(const Impl *im)
 	test_int8_small_extremes(im);
 	check_fp8(im, 50, 390);
 	check_fp8(im, 16, 128);
-	check_w4(im, KT_Q4_0F, KT_Q4_0, 50, 416);
-	check_w4(im, KT_Q4_0F, KT_Q4_0, 64, 128);
-	check_w4(im, KT_Q4_1F, KT_Q4_1, 50, 416);
-	check_w4(im, KT_Q4_1F, KT_Q4_1, 64, 128);
+	check_wide(im, KT_Q4_0F, KT_Q4_0, 50, 416);
+	check_wide(im, KT_Q4_0F, KT_Q4_0, 64, 128);
+	check_wide(im, KT_Q4_1F, KT_Q4_1, 50, 416);
+	check_wide(im, KT_Q4_1F, KT_Q4_1, 64, 128);
+	check_wide(im, KT_INT8F, KT_INT8, 50, 390);
+	check_wide(im, KT_INT8F, KT_INT8, 64, 128);
+	check_wide(im, KT_INT8D, KT_INT8, 50, 390);
+	check_wide(im, KT_INT8D, KT_INT8, 64, 128);
 	for (int t = 0; t < KT_COUNT; t++)
 		for (int i = 0; i < count; i++)
 		{

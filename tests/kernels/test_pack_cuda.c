@@ -367,7 +367,7 @@ test_pack_cuda(void)
 		int			block = ktype_block((KType) t);
 
 		/* NVFP4 stays Q8_0 there (ckpt_read.c), and the others are for CPUs */
-		if (t == KT_NV4 || t == KT_Q4_0F || t == KT_Q4_1F)
+		if (t == KT_NV4 || t > KT_FP8)
 		{
 			EXPECT(cuda_mat_bytes((KType) t, 64, 512) == 0, "%s has a layout", ktype_name((KType) t));
 			continue;

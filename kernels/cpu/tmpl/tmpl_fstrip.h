@@ -193,7 +193,7 @@ fs_at(const MmJob *j, int k)
 {
 	if (is_w4(j->w->type))
 		return w4_at(j->w->type, (size_t) k);
-	return j->w->type == KT_FP8 ? fp8_at((size_t) k) : (size_t) k * PANEL * j->wsize;
+	return is_w8(j->w->type) ? w8_at((size_t) k) : (size_t) k * PANEL * j->wsize;
 }
 
 /* addresses of nv vectors of columns from col on; any address for a vector after the last */
@@ -253,11 +253,11 @@ fs_tile_row(const MmJob *j, int t)
 }
 
 /*
- * Widen the block of nv vectors of FP8 from col on.  Its scales change within the block, which the tiles
+ * Widen the block of nv vectors of 8 bits from col on.  Its scales change within the block, which the tiles
  * should not have to check.
  */
 static void
-fs_widen_fp8(FsBlock *b, int col, int nv)
+fs_widen_w8(FsBlock *b, int col, int nv)
 {
 	const MmJob *j = b->j;
 
@@ -269,13 +269,13 @@ fs_widen_fp8(FsBlock *b, int col, int nv)
 
 		for (int k = b->k0, end; k < b->k0 + b->n; k = end)
 		{
-			const uint8_t *group = panel + fp8_at((size_t) k / FP8_GROUP * FP8_GROUP);
-			qf			scale = qf_load((const float *) (const void *) (group - FP8_HEAD) + c % PANEL);
+			const uint8_t *group = panel + w8_at((size_t) k / FP8_GROUP * FP8_GROUP);
+			qf			scale = qf_load((const float *) (const void *) (group - W8_HEAD) + c % PANEL);
 
 			end = k_min((k / FP8_GROUP + 1) * FP8_GROUP, b->k0 + b->n);
 			group += (size_t) (k % FP8_GROUP) * PANEL + c % PANEL;
 			for (int i = k; i < end; i++, group += PANEL, to += nv * FS_LANES)
-				qf_store(to, qf_mul(qf_load_fp8(group), scale));
+				qf_store(to, qf_mul(j->w->type == KT_FP8 ? qf_load_fp8(group) : qf_load_i8(group), scale));
 		}
 	}
 }
@@ -320,8 +320,8 @@ fs_widen(FsBlock *b, int col, int nv)
 {
 	KType		t = b->j->w->type;
 
-	if (t == KT_FP8)
-		fs_widen_fp8(b, col, nv);
+	if (is_w8(t))
+		fs_widen_w8(b, col, nv);
 	else if (is_w4(t))
 		fs_widen_w4(b, col, nv);
 	else
@@ -476,13 +476,19 @@ mm_fs_tile_of_x(void *arg, int t, int ith)
 				k = j->w->k,
 				steps = fs_steps(k);
 
+	XRound		round[FS_MR];
+
 	(void) ith;
+	for (int r = r0; j->w->type == KT_INT8D && r < r1; r++)
+		round[r - r0] = x_round(j->xsrc + (size_t) r * j->ldxsrc, k);
 	for (int k0 = 0; k0 < k; k0 += steps)
 	{
 		int			n = k_min(steps, k - k0);
+		float	   *to = j->xt + (size_t) k0 * j->rows + (size_t) r0 * n;
 
-		fs_transpose(j->xt + (size_t) k0 * j->rows + (size_t) r0 * n,
-					 j->xsrc + (size_t) r0 * j->ldxsrc + k0, j->ldxsrc, r1 - r0, n);
+		fs_transpose(to, j->xsrc + (size_t) r0 * j->ldxsrc + k0, j->ldxsrc, r1 - r0, n);
+		for (int i = 0; j->w->type == KT_INT8D && i < n * (r1 - r0); i++)
+			to[i] = x_rounded(round[i % (r1 - r0)], to[i]);
 	}
 }
 

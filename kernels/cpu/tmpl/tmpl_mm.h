@@ -4,7 +4,7 @@
  *
  * Layout of F32, F16, BF16: panels of 16 output columns, each [k][16] elements, the last panel padded
  * with zeros to 16.  With MM_BF16_PAIRS, BF16 is [k/2][16][2] instead (k odd: a zero), as vdpbf16ps
- * requires.  FP8: tmpl_fp8.h.  4 bits for float activations: tmpl_w4.h.  Quantized formats: panels of 32
+ * requires.  FP8: tmpl_w8.h.  4 bits for float activations: tmpl_w4.h.  Quantized formats: panels of 32
  * columns, see tmpl_qpack.h.
  *
  * A product's work is divided into chunks of whole panels; rows within a chunk are divided evenly into
@@ -13,7 +13,7 @@
  */
 #define PANEL		16
 
-#include "cpu/tmpl/tmpl_fp8.h"
+#include "cpu/tmpl/tmpl_w8.h"
 #include "cpu/tmpl/tmpl_w4.h"
 
 typedef struct MmJob
@@ -78,8 +78,8 @@ panel_bytes(KType t, int k)
 {
 	if (is_quantized(t))
 		return q_panel_bytes(t, k);
-	if (t == KT_FP8)
-		return fp8_panel_bytes(k);
+	if (is_w8(t))
+		return w8_panel_bytes(k);
 	if (is_w4(t))
 		return w4_at(t, (size_t) k);
 	if (BF16_PAIRS && t == KT_BF16)
@@ -177,8 +177,8 @@ mat_pack(KMat *m, const KTensor *src, int n0, int n1)
 
 		for (int c = 0; c < PANEL; c++)
 			rows[c] = p * PANEL + c < m->n ? ktensor_row(src, p * PANEL + c) : NULL;
-		if (m->type == KT_FP8)
-			fp8_pack_panel((uint8_t *) m->data + (size_t) p * pb, rows, m->k);
+		if (is_w8(m->type))
+			w8_pack_panel(m->type, (uint8_t *) m->data + (size_t) p * pb, rows, m->k);
 		else if (is_w4(m->type))
 			w4_pack_panel(m->type, (uint8_t *) m->data + (size_t) p * pb, rows, m->k);
 		else
@@ -195,13 +195,43 @@ mat_row(const KMat *m, int j, float *out)
 		i8_mat_row(m, j, out);
 	else if (is_quantized(m->type))
 		q_mat_row(m, j, out);
-	else if (m->type == KT_FP8)
-		fp8_panel_row(panel, j % PANEL, m->k, out);
+	else if (is_w8(m->type))
+		w8_panel_row(m->type, panel, j % PANEL, m->k, out);
 	else if (is_w4(m->type))
 		w4_panel_row(m->type, panel, j % PANEL, m->k, out);
 	else
 		for (int i = 0; i < m->k; i++)
 			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, j % PANEL));
+}
+
+/* how KT_INT8D's activations are rounded: x becomes scale * rint(x * inv) */
+typedef struct XRound
+{
+	float		scale;
+	float		inv;
+} XRound;
+
+static XRound
+x_round(const float *x, int k)
+{
+	uint32_t	amax = 0;
+	XRound		r;
+
+	for (int i = 0; i < k; i++)
+	{
+		uint32_t	u = k_bits(x[i]) & 0x7fffffffu;
+
+		amax = u > amax ? u : amax;
+	}
+	r.scale = q8_scale(amax, &r.inv);
+	return r;
+}
+
+static inline float
+x_rounded(XRound r, float x)
+{
+	/* without a scale x may be too large for k_nearest(), or no number */
+	return r.scale * (r.inv == 0.0f ? 0.0f : (float) k_nearest(x * r.inv));
 }
 
 /* run a row-wise preparation, on the pool if it is worthwhile */
@@ -293,6 +323,19 @@ mm_float_chunk(void *arg, int chunk, int ith)
 #include "cpu/tmpl/tmpl_fstrip.h"
 #endif
 
+static void
+mm_round_row(void *arg, int row, int ith)
+{
+	const MmJob *j = arg;
+	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
+	XRound		r = x_round(x, j->w->k);
+	float	   *to = (float *) (uintptr_t) j->x + (size_t) row * j->ldx;
+
+	(void) ith;
+	for (int i = 0; i < j->w->k; i++)
+		to[i] = x_rounded(r, x[i]);
+}
+
 /* activations as pairs of bfloat16, [rows][k+1 & ~1] */
 static inline size_t
 pairs_row(int k)
@@ -328,6 +371,8 @@ mm_scratch(KType type, int rows, int k)
 		return mm_q_scratch(type, rows, k);
 	if (BF16_PAIRS && type == KT_BF16)
 		return k_align64(r * pairs_row(k) * 4);
+	if (type == KT_INT8D)
+		return k_align64(r * (size_t) k * sizeof(float));
 #ifdef FS_MR
 	if (fs_wanted(type, rows))
 		return k_align64(r * (size_t) k * sizeof(float));
@@ -346,10 +391,10 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 		.xsrc = x, .ldxsrc = ldx,
 	};
 
-	if (w->type == KT_FP8)
+	if (is_w8(w->type))
 	{
-		j.tiles = fp8_tiles;
-		j.pe = fp8_panel_bytes(w->k);
+		j.tiles = w8_tiles[w->type != KT_FP8];
+		j.pe = w8_panel_bytes(w->k);
 	}
 	else if (is_w4(w->type))
 	{
@@ -378,6 +423,13 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 	else if (fs_wanted(w->type, rows))
 		mm_fs_plan(&j, ws);
 #endif
+	else if (w->type == KT_INT8D)
+	{
+		j.x = ws;
+		j.ldx = w->k;
+		j.convert = mm_round_row;
+		j.nconverts = rows;
+	}
 	return j;
 }
 

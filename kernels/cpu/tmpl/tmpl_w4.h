@@ -51,7 +51,7 @@ w4_pack_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int k)
 				memcpy(panel + W4_SCALES + c * sizeof(uint16_t), from + sizeof(uint16_t), sizeof(uint16_t));
 			src[c] = from + codes;
 		}
-		fp8_pack_codes(panel + W4_HEAD(t), src, W4_HALF);
+		w8_pack_codes(panel + W4_HEAD(t), src, W4_HALF);
 		/* minus 8, in two's complement */
 		for (size_t i = 0; t == KT_Q4_0F && i < W4_CODES; i++)
 			panel[W4_HEAD(t) + i] ^= 0x88;

@@ -192,7 +192,7 @@ row_unit(const Linear *l)
 	for (int p = 0; p < l->n_parts; p++)
 	{
 		KType		t = l->as[p];
-		int			its = t == KT_INT8 || t == KT_FP8 ? FP8_GROUP : ktype_block(t);
+		int			its = ktype_is_int8(t) || t == KT_FP8 ? FP8_GROUP : ktype_block(t);
 
 		unit = its > unit ? its : unit;
 	}

@@ -52,7 +52,7 @@ fill_row(KType t, uint8_t *row)
 	if (t <= KT_BF16)
 		for (int i = 0; i < K; i++)
 			kelem_put(t, row, i, number());
-	else if (t == KT_INT8)
+	else if (ktype_is_int8(t))
 		memcpy(row, &whole, sizeof(whole));
 	else if (t == KT_FP8)
 	{
@@ -180,7 +180,7 @@ sum_error(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int c
 static int
 unit_of(KType t)
 {
-	return t == KT_INT8 || t == KT_FP8 ? FP8_GROUP : ktype_block(t) > 1 ? ktype_block(t) : 32;
+	return ktype_is_int8(t) || t == KT_FP8 ? FP8_GROUP : ktype_block(t) > 1 ? ktype_block(t) : 32;
 }
 
 /*
@@ -233,7 +233,8 @@ main(void)
 				{
 					CHECK(same_bits(*k, pool, (KType) t, w, n, n / 2, rows[r]), "%s %s: %d columns, %d rows",
 						  (*k)->name, ktype_name((KType) t), n, rows[r]);
-					CHECK(sum_error(*k, pool, (KType) t, w, n, cut, rows[r]) < 8,
+					/* parts of a row of activations have scales of their own */
+					CHECK(t == KT_INT8D || sum_error(*k, pool, (KType) t, w, n, cut, rows[r]) < 8,
 						  "%s %s: %d columns, %d rows: partial sums are %g roundings away", (*k)->name,
 						  ktype_name((KType) t), n, rows[r],
 						  sum_error(*k, pool, (KType) t, w, n, cut, rows[r]));
