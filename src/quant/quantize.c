@@ -29,9 +29,10 @@
 #define SUB6 16					/* weights of a sub-block of Q6_K */
 #define QNAN 0x7e00				/* the bits of a NaN in half precision */
 
-/* each scheme, and after it the same with float activations */
+/* each scheme, and after it the same with each XScheme */
 #define QUANT_SCHEME(name, matrix, head, is_float) \
-	{name, matrix, head, is_float, false}, {name " x float", matrix, head, is_float, true},
+	{name, matrix, head, is_float, X_AUTO}, {name " x float", matrix, head, is_float, X_FLOAT}, \
+	{name " x dynamic", matrix, head, is_float, X_DYNAMIC},
 
 static const QuantScheme schemes[] = {
 #include "quant/schemes.def"
@@ -43,7 +44,7 @@ static const QuantScheme *
 find_scheme(const char *name, bool is_float)
 {
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
-		if (schemes[i].is_float == is_float && !schemes[i].float_x && strcmp(schemes[i].name, name) == 0)
+		if (schemes[i].is_float == is_float && schemes[i].x == X_AUTO && strcmp(schemes[i].name, name) == 0)
 			return &schemes[i];
 	return NULL;
 }
@@ -69,25 +70,32 @@ quant_scheme_list(void)
 }
 
 const QuantScheme *
-quant_float_x(const QuantScheme *q)
+quant_with_x(const QuantScheme *q, XScheme x)
 {
-	static const QuantScheme as_in_file = {"x float", KT_COUNT, KT_COUNT, true, true};
+	static const QuantScheme as_in_file[X_SCHEMES] = {
+		[X_FLOAT] = {"x float", KT_COUNT, KT_COUNT, true, X_FLOAT},
+		[X_DYNAMIC] = {"x dynamic", KT_COUNT, KT_COUNT, true, X_DYNAMIC},
+	};
 
-	return q == NULL ? &as_in_file : q->float_x ? q : q + 1;
+	if (q != NULL)
+		return q - q->x + x;
+	return x == X_AUTO ? NULL : &as_in_file[x];
 }
 
 KType
-quantize_float_x(KType t)
+quantize_for_x(KType t, XScheme x)
 {
-	if (t == KT_F32 || t == KT_F16 || t == KT_BF16 || t >= KT_FP8)
+	if (x == X_DYNAMIC)
+		return t == KT_INT8 ? KT_INT8D : t;
+	if (x == X_AUTO || t == KT_F32 || t == KT_F16 || t == KT_BF16 || t >= KT_FP8)
 		return t;
-	return t == KT_Q4_0 ? KT_Q4_0F : t == KT_Q4_1 ? KT_Q4_1F : KT_F16;
+	return t == KT_Q4_0 ? KT_Q4_0F : t == KT_Q4_1 ? KT_Q4_1F : t == KT_INT8 ? KT_INT8F : KT_F16;
 }
 
 KType
 quantize_rows_of(KType t)
 {
-	return t == KT_Q4_0F ? KT_Q4_0 : t == KT_Q4_1F ? KT_Q4_1 : t;
+	return t == KT_Q4_0F ? KT_Q4_0 : t == KT_Q4_1F ? KT_Q4_1 : ktype_is_int8(t) ? KT_INT8 : t;
 }
 
 KType

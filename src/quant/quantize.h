@@ -10,6 +10,15 @@
 
 #include "blocks.h"
 
+/* What products do with the activations of quantized weights: values of the option activation_scheme. */
+typedef enum XScheme
+{
+	X_AUTO,						/* round them to 8 bits, in groups that the kernels choose */
+	X_FLOAT,					/* use them as they are */
+	X_DYNAMIC,					/* INT8: round them to 8 bits with one scale a token */
+	X_SCHEMES
+} XScheme;
+
 /* A value of the model options "quantization" and "dtype". */
 typedef struct QuantScheme
 {
@@ -17,7 +26,7 @@ typedef struct QuantScheme
 	KType		matrix;			/* type of all other matrices */
 	KType		head;			/* type of the embedding and of the head */
 	bool		is_float;		/* a dtype: matrices that are quantized already stay as they are */
-	bool		float_x;		/* products don't round activations: quant_float_x() */
+	XScheme		x;				/* quant_with_x() */
 } QuantScheme;
 
 /* Return a scheme, NULL if there is none of that name.  "int4" gives "q4_k", so that models quantized by
@@ -28,16 +37,17 @@ const QuantScheme *quant_dtype(const char *name);
 /* Return "int8, int4, ..." for messages. */
 const char *quant_scheme_list(void);
 /*
- * Return the scheme that converts as q does (NULL: not at all) and then changes types as
- * quantize_float_x() says.  The option activation_scheme asks for it.
+ * Return the scheme that converts as q does (NULL: not at all) and then changes types as quantize_for_x()
+ * says; q for X_AUTO.
  */
-const QuantScheme *quant_float_x(const QuantScheme *q);
+const QuantScheme *quant_with_x(const QuantScheme *q, XScheme x);
 /*
- * Return the type in which a matrix of type t is multiplied by float activations: floats and FP8 stay,
- * Q4_0 and Q4_1 become KT_Q4_0F and KT_Q4_1F, which have the same rows, all others F16.
+ * Return the type in which a matrix of type t is multiplied by such activations.  Floats and FP8 stay.
+ * X_FLOAT: Q4_0, Q4_1 and INT8 become KT_Q4_0F, KT_Q4_1F and KT_INT8F, which have the same rows, all
+ * others F16.  X_DYNAMIC: INT8 becomes KT_INT8D, which has the same rows.
  */
-KType		quantize_float_x(KType t);
-/* Return the type of the file whose rows those of t are: t, except for KT_Q4_0F and KT_Q4_1F. */
+KType		quantize_for_x(KType t, XScheme x);
+/* Return the type of the file whose rows those of t are: t, except for what quantize_for_x() makes. */
 KType		quantize_rows_of(KType t);
 
 /*

@@ -438,15 +438,15 @@ check_refused(const char *name, Files *f, const Kernels *k)
 
 	on_cpu = k;
 	gpu.mat_bytes = gpu_bytes;
-	CHECK(!model_check(files_conf(f), &src, quant_float_x(NULL), &gpu, &info, &e) &&
+	CHECK(!model_check(files_conf(f), &src, quant_with_x(NULL, X_FLOAT), &gpu, &info, &e) &&
 		  e.cls == ERR_UNSUPPORTED && strstr(e.msg, " x float, which the ") != NULL &&
 		  strstr(e.hint, "on CPUs only") != NULL, "%s without the kernels: %s, %s", name, e.msg, e.hint);
 	source_done(&source);
 }
 
 /*
- * Weights of 4 bits with float activations: nearer to the dequantized model than what was computed with
- * rounded ones, in `all`.  Where the matrices hold their values exactly, which have an expectation of
+ * Weights of 4 and 8 bits with float activations: nearer to the dequantized model than what was computed
+ * with rounded ones, in `all`.  Where the matrices hold their values exactly, which have an expectation of
  * rounded activations, it is that model to the last digits; but quant_gptq_head has one of 8 bits, which
  * becomes F16.
  */
@@ -454,7 +454,7 @@ static void
 check_float_x(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, const float *all)
 {
 	float	   *floats = mem_alloc((size_t) g->n_prompt * (size_t) g->vocab * sizeof(float));
-	Model	   *m = load_as(name, f, k, pool, MAX_ROWS, quant_float_x(NULL));
+	Model	   *m = load_as(name, f, k, pool, MAX_ROWS, quant_with_x(NULL, X_FLOAT));
 	double		best;
 	double		rounded = max_error(g, all, &best);
 	Golden		g2;
@@ -472,6 +472,26 @@ check_float_x(const char *name, Files *f, const Golden *g, const Kernels *k, KPo
 		golden_free(&g2);
 	model_free(m);
 	mem_free(floats);
+}
+
+/* INT8 with one scale a token: as near to the dequantized model as 8 bits are. */
+static void
+check_dynamic_x(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool)
+{
+	float	   *all = mem_alloc((size_t) g->n_prompt * (size_t) g->vocab * sizeof(float));
+	Model	   *m = load_as(name, f, k, pool, MAX_ROWS, quant_with_x(NULL, X_DYNAMIC));
+	double		best;
+	Run			r;
+
+	if (m != NULL)
+	{
+		run_start(&r, m);
+		check_reference(&r, name, "", k, g, 0.4, all);
+		CHECK(max_error(g, all, &best) > 1e-4, "%s on %s: no activation is rounded", name, k->name);
+		run_end(&r);
+	}
+	model_free(m);
+	mem_free(all);
 }
 
 static void
@@ -536,8 +556,10 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		prefill(&r, 1, g->prompt, n, MAX_ROWS, other);
 		CHECK(memcmp(all, other, bytes) == 0, "%s on %s: two threads give other bits", name, k->name);
 		run_end(&r);
-		if (type == KT_Q4_0 || type == KT_Q4_1)
+		if (type == KT_Q4_0 || type == KT_Q4_1 || type == KT_INT8)
 			RUN(check_float_x(name, f, g, k, pool, all));
+		if (type == KT_INT8)
+			RUN(check_dynamic_x(name, f, g, k, pool));
 		if (k == kernels_select("auto", NULL))
 			check_crowd(name, f, g, k, pool2, all);
 	}

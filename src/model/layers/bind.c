@@ -332,7 +332,7 @@ bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
 
 /* ---- matrices ---- */
 
-/* Return true if no matrix is converted, except by quantize_float_x(). */
+/* Return true if no matrix is converted, except by quantize_for_x(). */
 static bool
 as_in_file(const QuantScheme *q)
 {
@@ -405,8 +405,8 @@ bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	if (!choose_type(b, l, t, &l->as[p]))
 		return false;
 	b->before_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
-	if (b->quant != NULL && b->quant->float_x)
-		l->as[p] = quantize_float_x(l->as[p]);
+	if (b->quant != NULL)
+		l->as[p] = quantize_for_x(l->as[p], b->quant->x);
 	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
 	{
 		err_set(b->e, ERR_UNSUPPORTED,
@@ -414,8 +414,7 @@ bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 				"with %d columns", t->name, dec_where(b->src, t), ktype_name(l->as[p]), b->d->k->name,
 				l->k);
 		if (quantize_rows_of(l->as[p]) != l->as[p])
-			err_hint(b->e, "The model option \"activation_scheme\" can be \"float\" on CPUs only. Leave it "
-					 "out: GPUs multiply weights of 4 bits by activations of 16 bits anyway.");
+			err_hint(b->e, "The model option \"activation_scheme\" can be used on CPUs only. Leave it out.");
 		return false;
 	}
 	b->type_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
@@ -896,7 +895,7 @@ check_unused(Binder *b)
 	return true;
 }
 
-/* Return the type of most bytes before quantize_float_x(): of any type, or of those that it changes. */
+/* Return the type of most bytes before quantize_for_x(): of any type, or of those that it changes. */
 static KType
 most_bytes(const Binder *b, bool any)
 {
@@ -904,7 +903,7 @@ most_bytes(const Binder *b, bool any)
 	uint64_t	bytes = 0;
 
 	for (int t = 0; t < KT_COUNT; t++)
-		if (b->before_bytes[t] > bytes && (any || quantize_float_x((KType) t) != (KType) t))
+		if (b->before_bytes[t] > bytes && (any || quantize_for_x((KType) t, b->quant->x) != (KType) t))
 		{
 			most = (KType) t;
 			bytes = b->before_bytes[t];
@@ -912,18 +911,19 @@ most_bytes(const Binder *b, bool any)
 	return most;
 }
 
-/* Refuse float activations unless most of what is quantized takes 4 bits: other types become larger. */
+/* Refuse activation_scheme for other weights: with float activations these would become larger. */
 static bool
-check_float_x(const Binder *b)
+check_x_scheme(const Binder *b)
 {
-	KType		most = most_bytes(b, false);
+	XScheme		x = b->quant != NULL ? b->quant->x : X_AUTO;
+	KType		most = x != X_AUTO ? most_bytes(b, false) : KT_F32;
 
 	/* a stage of a pipeline may have few of the model's weights */
-	if (b->quant == NULL || !b->quant->float_x || b->d->ranks.pp != NULL || most == KT_Q4_0 ||
-		most == KT_Q4_1)
+	if (x == X_AUTO || b->d->ranks.pp != NULL || most == KT_INT8 || most == KT_Q4_0 || most == KT_Q4_1)
 		return true;
-	err_set(b->e, ERR_UNSUPPORTED, "option \"activation_scheme\" can be \"float\" for weights of Q4_0 and "
-			"Q4_1, and most of this model's are %s", ktype_name(most == KT_F32 ? most_bytes(b, true) : most));
+	err_set(b->e, ERR_UNSUPPORTED, "option \"activation_scheme\" can be %s, and most of this model's are %s",
+			x == X_FLOAT ? "\"float\" for weights of Q4_0, Q4_1 and INT8" : "\"dynamic\" for weights of INT8",
+			ktype_name(most == KT_F32 ? most_bytes(b, true) : most));
 	return err_hint(b->e, "Leave it out: the activations of float weights are floats anyway, and those of "
 					"other quantized types are rounded.");
 }
@@ -962,7 +962,7 @@ dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src, co
 		if (b.type_bytes[t] > b.type_bytes[info->dtype])
 			info->dtype = (KType) t;
 	}
-	ok = ok && check_float_x(&b);
+	ok = ok && check_x_scheme(&b);
 	/* the types in memory don't show it */
 	if (b.converted && info->dtype != KT_NV4)
 		snprintf(info->quantization, sizeof(info->quantization), "%s", ktype_name(KT_NVFP4));

@@ -42,7 +42,7 @@ struct Binder
 	const KTensor **used;		/* [n_used] */
 	size_t		n_used;
 	uint64_t	type_bytes[KT_COUNT];	/* of the matrices, by type in memory */
-	uint64_t	before_bytes[KT_COUNT]; /* by the types before quantize_float_x() */
+	uint64_t	before_bytes[KT_COUNT]; /* by the types before quantize_for_x() */
 	uint64_t	n_params;
 };
 

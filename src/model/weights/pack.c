@@ -87,8 +87,7 @@ count_other(Packer *p, Linear *l)
 	const QuantScheme *q = p->quant;
 	KType		want = l->is_head ? q->head : q->matrix;
 
-	if (q->float_x)
-		want = quantize_float_x(want);
+	want = quantize_for_x(want, q->x);
 	for (int i = 0; i < l->n_parts && !l->exact; i++)
 		if (l->as[i] == l->w[i]->type)
 			p->n_kept++;

@@ -162,15 +162,18 @@ option_quantization(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	return err_hint(e, "The method of a quantized checkpoint may be named, too: %s", ckpt_method_list());
 }
 
+static const char *const x_schemes[X_SCHEMES] = {
+	[X_AUTO] = "auto", [X_FLOAT] = "float", [X_DYNAMIC] = "dynamic"
+};
+
 /* "" = auto */
 static bool
 option_activation_scheme(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	bool		as_float = json_is_string(v) && strcmp(v->s, "float") == 0;
-
-	if (!as_float && !(json_is_string(v) && strcmp(v->s, "auto") == 0))
-		return opt_wrong(row, v, e);
-	return opt_text(row, as_float ? v->s : "", o);
+	for (int x = 0; json_is_string(v) && x < X_SCHEMES; x++)
+		if (strcmp(v->s, x_schemes[x]) == 0)
+			return opt_text(row, x == X_AUTO ? "" : v->s, o);
+	return opt_wrong(row, v, e);
 }
 
 static bool
@@ -428,7 +431,10 @@ model_opts_scheme(const ModelOpts *o)
 	const QuantScheme *q = quant_scheme(o->quantization);
 
 	q = q != NULL ? q : quant_dtype(o->dtype);
-	return strcmp(o->activation_scheme, "float") == 0 ? quant_float_x(q) : q;
+	for (int x = X_AUTO + 1; x < X_SCHEMES; x++)
+		if (strcmp(o->activation_scheme, x_schemes[x]) == 0)
+			return quant_with_x(q, (XScheme) x);
+	return q;
 }
 
 const char *

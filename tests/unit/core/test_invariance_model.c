@@ -168,17 +168,20 @@ check_loras(const Case *base)
 	inv_lora_target = -1;
 }
 
-/* Models of 4 bits with float activations, of the file or quantized on loading. */
+/* Models with values of the option activation_scheme, quantized in the file or on loading. */
 static void
-check_float_x(const char *path, const Kernels *kernels)
+check_x_schemes(const char *path, const Kernels *kernels)
 {
 	static const struct
 	{
 		const char *model;
 		const char *scheme;		/* NULL = as in the file */
+		XScheme		x;
 	}			table[] = {
-		{"quant_ct_w4a16", NULL}, {"quant_awq", NULL}, {"quant_qwen3_moe_gptq", NULL},
-		{"llama_tied_bf16", "q4_0"}, {"qwen2_bf16", "q4_1"},
+		{"quant_ct_w4a16", NULL, X_FLOAT}, {"quant_awq", NULL, X_FLOAT},
+		{"quant_qwen3_moe_gptq", NULL, X_FLOAT}, {"llama_tied_bf16", "q4_0", X_FLOAT},
+		{"qwen2_bf16", "q4_1", X_FLOAT}, {"quant_ct_w8a8", NULL, X_FLOAT},
+		{"quant_ct_w8a8", NULL, X_DYNAMIC}, {"qwen3_moe_f16", "int8", X_DYNAMIC},
 	};
 	Case		k = {.kernels = kernels, .kv_type = KT_F32};
 	char		label[600];
@@ -187,8 +190,10 @@ check_float_x(const char *path, const Kernels *kernels)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (strcmp(strrchr(path, '/') + 1, table[i].model) == 0)
 		{
-			k.quant = quant_float_x(table[i].scheme != NULL ? quant_scheme(table[i].scheme) : NULL);
-			snprintf(label, sizeof(label), "%s, %s, float activations", table[i].model, kernels->name);
+			k.quant = quant_with_x(table[i].scheme != NULL ? quant_scheme(table[i].scheme) : NULL,
+								   table[i].x);
+			snprintf(label, sizeof(label), "%s, %s, %s activations", table[i].model, kernels->name,
+					 table[i].x == X_FLOAT ? "float" : "dynamic");
 			inv_check(label, make_real, &k);
 		}
 }
@@ -260,7 +265,7 @@ main(int argc, char **argv)
 				continue;
 			snprintf(k.path, sizeof(k.path), MODELS "/%s", names[i]->d_name);
 			k.kernels = *kp;
-			RUN(check_float_x(k.path, *kp));
+			RUN(check_x_schemes(k.path, *kp));
 			if (!path_has_all_types(k.kernels, k.path))
 			{
 				check_skip(1, "not all types of a model");
