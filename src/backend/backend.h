@@ -26,7 +26,7 @@
 typedef struct ModelFacts
 {
 	char		arch[32];
-	char		dtype[40];		/* "Q8_0", or "Q4_0 (gptq)" */
+	char		dtype[64];		/* "Q8_0", or "Q4_0 (gptq)" */
 	char		isa[32];
 	char		device[64];		/* WireModelStat.device of a loaded model */
 	char		shape[128];		/* two models can swap weights only if their shapes are equal */

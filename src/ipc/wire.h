@@ -253,7 +253,7 @@ typedef struct WireModelStat
 	uint64_t	hash;			/* wire_model_hash() of the version that the entry was made from */
 	char		name[WIRE_NAME_LEN];
 	char		arch[32];
-	char		dtype[40];
+	char		dtype[64];
 	char		device[64];		/* READY: cpu, cuda:0, or a comma-separated list for ranks and replicas */
 	char		error[256];		/* FAILED: why */
 	double		progress;		/* LOADING: 0..1 */
