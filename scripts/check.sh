@@ -34,6 +34,9 @@ if command -v ccache >/dev/null && [ -z "${CC:-}" ]; then
 	export CC="ccache gcc" FUZZ_CC="${FUZZ_CC:-ccache clang}" CXX="${CXX:-ccache g++}" CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$TOP
 fi
 
+# Messages of the suite's builds need lines, no variables (Makefile).
+export DEBUG_INFO=${DEBUG_INFO:--g1}
+
 mkdir -p build/check
 if [ -z "$plan" ]; then
 	rm -rf build/check/{failed,times,built,*.status,*.out}

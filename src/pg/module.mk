@@ -11,7 +11,7 @@ OBJS = $(notdir $(SRCS:.c=.o))
 PG_CPPFLAGS = -I$(TOP) -I$(TOP)/src -D_GNU_SOURCE $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED)) \
 	-DVLLM_ASSERT=$(if $(RELEASE),0,1)
 # vector_math.c: the same bits with and without FMA
-PG_CFLAGS = -Wall -Werror -ffp-contract=off -MMD -MP $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+PG_CFLAGS = -Wall -Werror -ffp-contract=off -MMD -MP $(DEBUG_INFO) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 
 # a sanitized module needs the sanitizer's library in the server (scripts/fuzz_sql)
 SHLIB_LINK += $(if $(SAN),-fsanitize=$(SAN))

@@ -10,7 +10,7 @@ EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/c
 # the CPU kernels that the tests compare with
 EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref ref/ref2 route) $(BUILD)/src/model/layers/pooler.o
 EMU_TEST_BIN = $(patsubst tests/emu/%.cu,$(EMU_DIR)/%,$(wildcard tests/emu/test_*.cu))
-CXXFLAGS_EMU = -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -fno-exceptions -fno-rtti \
+CXXFLAGS_EMU = -std=c++17 -O1 $(DEBUG_INFO) -Wall -Wextra -Werror -Wno-unknown-pragmas -fno-exceptions -fno-rtti \
 	-ffp-contract=off -fno-math-errno -fno-tree-vectorize -fno-tree-sra -fsanitize=thread -x c++
 
 $(EMU_DIR)/%.c.o: kernels/emu/%.c
@@ -63,7 +63,7 @@ $(EMU_DIR)/test_blaslt $(EMU_DIR)/test_nccl: EMU_LIBS = -rdynamic -Wl,-rpath,'$$
 # whole models.  It does not look for races or wrong accesses.  Its only device has capability 9.0 and
 # 512 MB.
 EMU_LIB = $(EMU_DIR)/vllm_pg_cuda.so
-EMU_LIB_FLAGS = -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -DCEMU_FAST
+EMU_LIB_FLAGS = -O2 $(DEBUG_INFO) -fPIC -fvisibility=hidden -ftls-model=initial-exec -DCEMU_FAST
 EMU_LIB_OBJ = $(patsubst $(EMU_DIR)/%.o,$(EMU_DIR)/lib/%.o,$(EMU_OBJ) $(filter %.cu.o,$(EMU_CU_OBJ)))
 
 $(EMU_DIR)/lib/%.c.o: kernels/emu/%.c

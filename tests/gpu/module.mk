@@ -33,13 +33,13 @@ $(GPU_MODELS): $(BUILD)/gpu/%: tests/emu/%.c $(LIB) $(if $(BARE),$(BARE_OBJ)) | 
 
 gpu-programs: $(GPU_BIN) $(GPU_MODELS)
 
-# The tests of the emulation are only compiled.  Where a template of the host calls a function of the device nvcc
+# The tests of the emulation are only compiled, to PTX.  Where a template of the host calls a function of the device nvcc
 # is silent, and exit() takes its place.
 GPU_TEST_OBJ = $(addsuffix .check.o,$(GPU_TEST_BIN))
 
 $(GPU_TEST_OBJ): $(BUILD)/gpu/%.check.o: tests/emu/%.cu
 	@mkdir -p $(@D)
-	$(NVCC) -gencode arch=compute_80,code=sm_80 -std=c++17 -O1 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE -DK_OP_FLOAT \
+	$(NVCC) -gencode arch=compute_80,code=compute_80 -std=c++17 -O1 -fmad=false -Werror all-warnings -Ikernels -Isrc -I. -D_GNU_SOURCE -DK_OP_FLOAT \
 		-MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 	@if nm -u $@ | grep -qw exit; then echo "$<: the host calls a function of the device"; rm -f $@; exit 1; fi
 
