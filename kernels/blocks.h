@@ -38,6 +38,7 @@ typedef enum KType
 	KT_Q4_1F,
 	KT_INT8F,					/* INT8 with activations that are not rounded: the same rows */
 	KT_INT8D,					/* INT8 with activations that have one scale a row: the same rows */
+	KT_INT8S,					/* INT8 with activations that have one scale for all rows: KInt8X first */
 	KT_COUNT,
 
 	/* Only in files: types of quantized checkpoints, and GGUF's NVFP4.  Readers (KReader) accept them;
@@ -246,6 +247,17 @@ static_assert(sizeof(KBlockNVFP4) == 36, "NVFP4 block is 36 bytes, as in GGUF");
  */
 #define INT8_MAX_K 131072
 /*
+ * INT8S: such a row follows the scale of the activations, which is the same in all rows of a matrix: a
+ * product's x is scale * (clamp(x / scale + zero) - zero), rounded to the nearest even within -128 .. 127.
+ */
+typedef struct KInt8X
+{
+	float		scale;
+	float		zero;			/* a whole number of -128 .. 127 */
+} KInt8X;
+
+static_assert(sizeof(KInt8X) == 8, "the head of an INT8S row is two floats");
+/*
  * Rows of at least INT8_QUAD_K weights that are quantized on loading have limited codes: the sums of |q|
  * of k = 8m + {0, 1, 4, 5}, and of {2, 3, 6, 7}, are at most INT8_QUAD.  Then four products with
  * activations of 7 bits fit 16 bits: 258 * 127 < 2^15.
@@ -299,13 +311,16 @@ typedef struct KReader
 	const KTensor *const *parts;	/* the file's tensors that it reads, NULL after the last */
 	/* the same matrix in a type that takes less memory, for backends with kernels for it; NULL: none */
 	const KTensor *offer;
+	/* of INT8: the same matrix as KT_INT8S, and in that one's reader the scale; NULL: the files have none */
+	const KTensor *with_x;
+	KInt8X		x;
 } KReader;
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Return true if a row is a float scale and a signed byte for each weight. */
+/* Return true if a row ends with a float scale and a signed byte for each weight. */
 bool		ktype_is_int8(KType t);
 /* Return the weights in a block: 1, 32 or 256. */
 int			ktype_block(KType t);

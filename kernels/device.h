@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 /* Increase it with any change here or in kernels.h, blocks.h and pool.h. */
-#define KDEVICE_ABI 7
+#define KDEVICE_ABI 8
 
 typedef uint64_t KEvent;		/* 0: already done */
 

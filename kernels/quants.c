@@ -333,6 +333,7 @@ static const struct
 	[KT_Q4_1F] = {"Q4_1 x float", 32, sizeof(KBlockQ4_1), true, false, get_q4_1},
 	[KT_INT8F] = {"INT8 x float", 1, 1, false, false, NULL},
 	[KT_INT8D] = {"INT8 x dynamic INT8", 1, 1, false, false, NULL},
+	[KT_INT8S] = {"INT8 x static INT8", 1, 1, false, false, NULL},
 };
 
 const char *
@@ -374,7 +375,7 @@ ktype_has_halves(KType t)
 bool
 ktype_is_int8(KType t)
 {
-	return t == KT_INT8 || t == KT_INT8F || t == KT_INT8D;
+	return t == KT_INT8 || t == KT_INT8F || t == KT_INT8D || t == KT_INT8S;
 }
 
 size_t
@@ -383,10 +384,11 @@ ktype_row_bytes(KType t, int64_t n)
 	if ((unsigned) t >= KT_COUNT || n < 0 || n % formats[t].block != 0)
 		return 0;
 	return (size_t) n / (size_t) formats[t].block * (size_t) formats[t].bytes +
-		(ktype_is_int8(t) ? 1 : t == KT_FP8 ? (size_t) (n + FP8_GROUP - 1) / FP8_GROUP : 0) * sizeof(float);
+		(ktype_is_int8(t) ? 1 : t == KT_FP8 ? (size_t) (n + FP8_GROUP - 1) / FP8_GROUP : 0) * sizeof(float) +
+		(t == KT_INT8S ? sizeof(KInt8X) : 0);
 }
 
-/* bytes of scales before a row's codes */
+/* bytes before a row's codes */
 static size_t
 head_bytes(KType t, int64_t n)
 {
@@ -477,7 +479,7 @@ kblock_to_float(KType t, const void *src, int64_t n, float *out)
 	int			block = formats[t].block;
 
 	if (ktype_is_int8(t))
-		int8_to_float(p, n, out);
+		int8_to_float(p + (t == KT_INT8S ? sizeof(KInt8X) : 0), n, out);
 	else if (t == KT_FP8)
 		fp8_to_float(p, n, out);
 	else if (t == KT_BF16)

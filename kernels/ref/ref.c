@@ -160,15 +160,34 @@ dot_int8(const uint8_t *w, const float *x, int k)
 	return acc * d;
 }
 
-/* Round a row of activations to 8 bits with one scale, as KT_INT8D has them. */
+/* Round a row of activations to 8 bits with the scale of all rows. */
 static void
-round_row(const float *x, int k, float *to)
+round_static(const uint8_t *w, const float *x, int k, float *to)
+{
+	KInt8X		all;
+
+	memcpy(&all, w, sizeof(all));
+	for (int i = 0; i < k; i++)
+		to[i] = isfinite(x[i]) ? all.scale *
+			(rintf(fmaxf(-128.0f, fminf(127.0f, x[i] / all.scale + all.zero))) - all.zero) : NAN;
+}
+
+/* The same with its own scale. */
+static void
+round_dynamic(const float *x, int k, float *to)
 {
 	float		inv,
 				d = q8_scale(abs_max(x, k), &inv);
 
 	for (int i = 0; i < k; i++)
 		to[i] = d * (inv == 0.0f ? 0.0f : rintf(x[i] * inv));
+}
+
+/* Return true if a product rounds whole rows of activations. */
+static bool
+rounds_rows(KType type)
+{
+	return type == KT_INT8D || type == KT_INT8S;
 }
 
 /* numbers, with activations as they are */
@@ -195,7 +214,7 @@ ref_mm_scratch(KType type, int rows, int k)
 {
 	if (rounds_groups(type))
 		return (size_t) rows * (size_t) (k / KGROUP) * sizeof(XGroup);
-	return type == KT_INT8 ? 0 : (size_t) k * (type == KT_INT8D ? (size_t) rows + 1 : 1) * sizeof(float);
+	return type == KT_INT8 ? 0 : (size_t) k * (rounds_rows(type) ? (size_t) rows + 1 : 1) * sizeof(float);
 }
 
 static void
@@ -211,8 +230,10 @@ ref_mm(KPool *pool, const KMat *w, const float *x, int rows, int ldx,
 		for (int at = 0; at < w->k; at += KGROUP)
 			xgroup_make(x + (size_t) i * ldx + at, groups++);
 	for (int i = 0; w->type == KT_INT8D && i < rows; i++)
-		round_row(x + (size_t) i * ldx, w->k, wide + (size_t) (i + 1) * w->k);
-	if (w->type == KT_INT8D)
+		round_dynamic(x + (size_t) i * ldx, w->k, wide + (size_t) (i + 1) * w->k);
+	for (int i = 0; w->type == KT_INT8S && i < rows; i++)
+		round_static(mat_rowp(w, 0), x + (size_t) i * ldx, w->k, wide + (size_t) (i + 1) * w->k);
+	if (rounds_rows(w->type))
 	{
 		x = wide + w->k;
 		ldx = w->k;

@@ -17,7 +17,7 @@ static const Quant quants[] = {
 
 #define N_QUANTS (sizeof(quants) / sizeof(quants[0]))
 
-_Static_assert(N_QUANTS == KT_END - 10, "quant.def has one row for each KType that files hold");
+_Static_assert(N_QUANTS == KT_END - 11, "quant.def has one row for each KType that files hold");
 
 const Quant *
 quant_get(KType type)

@@ -102,7 +102,13 @@ rnd_row(KType t, int k, uint8_t *row)
 	/* the extremes often: -128 and sums that would saturate 16 bits */
 	for (size_t i = 0; i < len; i++)
 		row[i] = (uint8_t) (rnd_int(3) ? (int) rnd() : rnd_int(2) ? 0x80 : 0x7f);
-	if (ktype_is_int8(t))
+	if (t == KT_INT8S)
+	{
+		/* one for all rows, which cuts off some activations on one side */
+		memcpy(row, &(KInt8X) {0.011f, 40}, sizeof(KInt8X));
+		memcpy(row + sizeof(KInt8X), &d, sizeof(d));
+	}
+	else if (ktype_is_int8(t))
 		memcpy(row, &d, sizeof(d));
 	else if (t == KT_FP8)
 	{

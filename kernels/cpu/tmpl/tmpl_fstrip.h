@@ -479,15 +479,15 @@ mm_fs_tile_of_x(void *arg, int t, int ith)
 	XRound		round[FS_MR];
 
 	(void) ith;
-	for (int r = r0; j->w->type == KT_INT8D && r < r1; r++)
-		round[r - r0] = x_round(j->xsrc + (size_t) r * j->ldxsrc, k);
+	for (int r = r0; rounds_x(j->w->type) && r < r1; r++)
+		round[r - r0] = x_round(j->w, j->xsrc + (size_t) r * j->ldxsrc);
 	for (int k0 = 0; k0 < k; k0 += steps)
 	{
 		int			n = k_min(steps, k - k0);
 		float	   *to = j->xt + (size_t) k0 * j->rows + (size_t) r0 * n;
 
 		fs_transpose(to, j->xsrc + (size_t) r0 * j->ldxsrc + k0, j->ldxsrc, r1 - r0, n);
-		for (int i = 0; j->w->type == KT_INT8D && i < n * (r1 - r0); i++)
+		for (int i = 0; rounds_x(j->w->type) && i < n * (r1 - r0); i++)
 			to[i] = x_rounded(round[i % (r1 - r0)], to[i]);
 	}
 }

@@ -79,7 +79,7 @@ panel_bytes(KType t, int k)
 	if (is_quantized(t))
 		return q_panel_bytes(t, k);
 	if (is_w8(t))
-		return w8_panel_bytes(k);
+		return w8_panel_bytes(t, k);
 	if (is_w4(t))
 		return w4_at(t, (size_t) k);
 	if (BF16_PAIRS && t == KT_BF16)
@@ -204,20 +204,41 @@ mat_row(const KMat *m, int j, float *out)
 			out[i] = kelem_get(m->type, panel, panel_at(m->type, i, j % PANEL));
 }
 
-/* how KT_INT8D's activations are rounded: x becomes scale * rint(x * inv) */
+/*
+ * How activations are rounded: for KT_INT8D x becomes scale * rint(x * inv), for KT_INT8S as KInt8X says.
+ * Each has the operations of those who made the checkpoints or multiply them elsewhere.
+ */
 typedef struct XRound
 {
 	float		scale;
 	float		inv;
+	float		zero;
+	bool		fixed;			/* KT_INT8S */
 } XRound;
 
+static inline bool
+rounds_x(KType t)
+{
+	return t == KT_INT8D || t == KT_INT8S;
+}
+
+/* for row x[k] of the activations of w */
 static XRound
-x_round(const float *x, int k)
+x_round(const KMat *w, const float *x)
 {
 	uint32_t	amax = 0;
-	XRound		r;
+	XRound		r = {.fixed = w->type == KT_INT8S};
 
-	for (int i = 0; i < k; i++)
+	if (r.fixed)
+	{
+		KInt8X		all;
+
+		memcpy(&all, (const char *) w->data + w8_x_at(w->k), sizeof(all));
+		r.scale = all.scale;
+		r.zero = all.zero;
+		return r;
+	}
+	for (int i = 0; i < w->k; i++)
 	{
 		uint32_t	u = k_bits(x[i]) & 0x7fffffffu;
 
@@ -230,8 +251,15 @@ x_round(const float *x, int k)
 static inline float
 x_rounded(XRound r, float x)
 {
+	float		v;
+
 	/* without a scale x may be too large for k_nearest(), or no number */
-	return r.scale * (r.inv == 0.0f ? 0.0f : (float) k_nearest(x * r.inv));
+	if (!r.fixed)
+		return r.scale * (r.inv == 0.0f ? 0.0f : (float) k_nearest(x * r.inv));
+	v = x / r.scale + r.zero;
+	v = v < -128.0f ? -128.0f : v > 127.0f ? 127.0f : v;
+	/* as k_nearest(), but NaN stays; infinity must show, too, and for others x - x is 0 */
+	return r.scale * (v + 12582912.0f - 12582912.0f - r.zero) + (x - x);
 }
 
 /* run a row-wise preparation, on the pool if it is worthwhile */
@@ -328,7 +356,7 @@ mm_round_row(void *arg, int row, int ith)
 {
 	const MmJob *j = arg;
 	const float *x = j->xsrc + (size_t) row * j->ldxsrc;
-	XRound		r = x_round(x, j->w->k);
+	XRound		r = x_round(j->w, x);
 	float	   *to = (float *) (uintptr_t) j->x + (size_t) row * j->ldx;
 
 	(void) ith;
@@ -371,7 +399,7 @@ mm_scratch(KType type, int rows, int k)
 		return mm_q_scratch(type, rows, k);
 	if (BF16_PAIRS && type == KT_BF16)
 		return k_align64(r * pairs_row(k) * 4);
-	if (type == KT_INT8D)
+	if (rounds_x(type))
 		return k_align64(r * (size_t) k * sizeof(float));
 #ifdef FS_MR
 	if (fs_wanted(type, rows))
@@ -394,7 +422,7 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 	if (is_w8(w->type))
 	{
 		j.tiles = w8_tiles[w->type != KT_FP8];
-		j.pe = w8_panel_bytes(w->k);
+		j.pe = w8_panel_bytes(w->type, w->k);
 	}
 	else if (is_w4(w->type))
 	{
@@ -423,7 +451,7 @@ mm_plan(const KMat *w, const float *x, int rows, int ldx, float *y, int ldy, con
 	else if (fs_wanted(w->type, rows))
 		mm_fs_plan(&j, ws);
 #endif
-	else if (w->type == KT_INT8D)
+	else if (rounds_x(w->type))
 	{
 		j.x = ws;
 		j.ldx = w->k;

@@ -1,13 +1,15 @@
 /*
  * tmpl_w8.h
- *	  Weights of 8 bits for float activations (KT_FP8, KT_INT8F, KT_INT8D): layout, packing, register tile.
+ *	  Weights of 8 bits for float activations (KT_FP8, KT_INT8F, KT_INT8D, KT_INT8S): layout, packing,
+ *	  register tile.
  *
  * Panels of 16 output columns, as for the other floats, but for each 128 k (FP8_GROUP; the last group
  * may be shorter) there is a float scale for each column, followed by codes [k][16]: of E4M3, or signed
  * integers, whose scale is the same in all groups.  A weight is widened to code * scale, rounded to float
  * once, and treated as a float from there on: the bits are those of an F32 matrix of these numbers.
  *
- * KT_INT8D differs from KT_INT8F by its activations, which mm() rounds to 8 bits first (mm_round_row()).
+ * KT_INT8D and KT_INT8S differ from KT_INT8F by their activations, which mm() rounds to 8 bits first
+ * (mm_round_row()).  KT_INT8S has their scale after the codes of each panel; mm() reads the first one.
  *
  * Scales of E4M3 are stored multiplied by F8_UP, by which v_load_fp8()'s results are too small, so that scale
  * and widening are one multiplication.  v_load_fp8() treats the code of NaN as a number: if there is
@@ -19,7 +21,7 @@
 static inline bool
 is_w8(KType t)
 {
-	return t == KT_FP8 || t == KT_INT8F || t == KT_INT8D;
+	return t == KT_FP8 || t == KT_INT8F || t == KT_INT8D || t == KT_INT8S;
 }
 
 /* offset of step k of a panel; for a group's first k after its scales */
@@ -29,10 +31,18 @@ w8_at(size_t k)
 	return (k / FP8_GROUP + 1) * W8_HEAD + k * PANEL;
 }
 
+/* offset of KT_INT8S's scale of the activations */
 static inline size_t
-w8_panel_bytes(int k)
+w8_x_at(int k)
 {
 	return (size_t) (k + FP8_GROUP - 1) / FP8_GROUP * W8_HEAD + (size_t) k * PANEL;
+}
+
+static inline size_t
+w8_panel_bytes(KType t, int k)
+{
+	/* a line of cache, so that panels stay aligned */
+	return w8_x_at(k) + (t == KT_INT8S ? 64 : 0);
 }
 
 /* ---- packing ---- */
@@ -89,7 +99,7 @@ w8_pack_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int k)
 			src[c] = rows[c] + codes + k0;
 			if (t != KT_FP8)
 			{
-				memcpy(&scale[c], rows[c], sizeof(float));
+				memcpy(&scale[c], rows[c] + codes - sizeof(float), sizeof(float));
 				continue;
 			}
 			memcpy(&scale[c], rows[c] + (size_t) (k0 / FP8_GROUP) * sizeof(float), sizeof(float));
@@ -97,6 +107,11 @@ w8_pack_panel(KType t, uint8_t *panel, const uint8_t *const *rows, int k)
 		}
 		memcpy(to - W8_HEAD, scale, W8_HEAD);
 		w8_pack_codes(to, src, n);
+	}
+	if (t == KT_INT8S)
+	{
+		memset(panel + w8_x_at(k), 0, 64);
+		memcpy(panel + w8_x_at(k), rows[0], sizeof(KInt8X));
 	}
 }
 

@@ -52,6 +52,11 @@ fill_row(KType t, uint8_t *row)
 	if (t <= KT_BF16)
 		for (int i = 0; i < K; i++)
 			kelem_put(t, row, i, number());
+	else if (t == KT_INT8S)
+	{
+		memcpy(row, &(KInt8X) {0.011f, 40}, sizeof(KInt8X));
+		memcpy(row + sizeof(KInt8X), &whole, sizeof(whole));
+	}
 	else if (ktype_is_int8(t))
 		memcpy(row, &whole, sizeof(whole));
 	else if (t == KT_FP8)
