@@ -32,7 +32,8 @@
 /* each scheme, and after it the same with each XScheme */
 #define QUANT_SCHEME(name, matrix, head, is_float) \
 	{name, matrix, head, is_float, X_AUTO}, {name " x float", matrix, head, is_float, X_FLOAT}, \
-	{name " x dynamic", matrix, head, is_float, X_DYNAMIC},
+	{name " x dynamic", matrix, head, is_float, X_DYNAMIC}, \
+	{name " x static", matrix, head, is_float, X_STATIC},
 
 static const QuantScheme schemes[] = {
 #include "quant/schemes.def"
@@ -75,6 +76,7 @@ quant_with_x(const QuantScheme *q, XScheme x)
 	static const QuantScheme as_in_file[X_SCHEMES] = {
 		[X_FLOAT] = {"x float", KT_COUNT, KT_COUNT, true, X_FLOAT},
 		[X_DYNAMIC] = {"x dynamic", KT_COUNT, KT_COUNT, true, X_DYNAMIC},
+		[X_STATIC] = {"x static", KT_COUNT, KT_COUNT, true, X_STATIC},
 	};
 
 	if (q != NULL)
@@ -85,8 +87,8 @@ quant_with_x(const QuantScheme *q, XScheme x)
 KType
 quantize_for_x(KType t, XScheme x)
 {
-	if (x == X_DYNAMIC)
-		return t == KT_INT8 ? KT_INT8D : t;
+	if (x == X_DYNAMIC || x == X_STATIC)
+		return t != KT_INT8 ? t : x == X_DYNAMIC ? KT_INT8D : KT_INT8S;
 	if (x == X_AUTO || t == KT_F32 || t == KT_F16 || t == KT_BF16 || t >= KT_FP8)
 		return t;
 	return t == KT_Q4_0 ? KT_Q4_0F : t == KT_Q4_1 ? KT_Q4_1F : t == KT_INT8 ? KT_INT8F : KT_F16;
@@ -95,7 +97,7 @@ quantize_for_x(KType t, XScheme x)
 KType
 quantize_rows_of(KType t)
 {
-	return t == KT_Q4_0F ? KT_Q4_0 : t == KT_Q4_1F ? KT_Q4_1 : ktype_is_int8(t) ? KT_INT8 : t;
+	return t == KT_Q4_0F ? KT_Q4_0 : t == KT_Q4_1F ? KT_Q4_1 : t == KT_INT8F || t == KT_INT8D ? KT_INT8 : t;
 }
 
 KType

@@ -16,6 +16,7 @@ typedef enum XScheme
 	X_AUTO,						/* round them to 8 bits, in groups that the kernels choose */
 	X_FLOAT,					/* use them as they are */
 	X_DYNAMIC,					/* INT8: round them to 8 bits with one scale a token */
+	X_STATIC,					/* INT8: round them to 8 bits with the scale that the files have */
 	X_SCHEMES
 } XScheme;
 
@@ -44,7 +45,8 @@ const QuantScheme *quant_with_x(const QuantScheme *q, XScheme x);
 /*
  * Return the type in which a matrix of type t is multiplied by such activations.  Floats and FP8 stay.
  * X_FLOAT: Q4_0, Q4_1 and INT8 become KT_Q4_0F, KT_Q4_1F and KT_INT8F, which have the same rows, all
- * others F16.  X_DYNAMIC: INT8 becomes KT_INT8D, which has the same rows.
+ * others F16.  X_DYNAMIC: INT8 becomes KT_INT8D, which has the same rows.  X_STATIC: it becomes KT_INT8S,
+ * whose rows only a reader has (KReader.with_x).
  */
 KType		quantize_for_x(KType t, XScheme x);
 /* Return the type of the file whose rows those of t are: t, except for what quantize_for_x() makes. */

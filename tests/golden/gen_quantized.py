@@ -3,19 +3,21 @@
 
     gen_quantized.py [name ...]     run in the repository's root
 
-Needs torch, transformers, safetensors, tokenizers, gguf and, for some, bitsandbytes and
+Needs torch, transformers, safetensors, tokenizers, gguf and, for some, compressed-tensors, bitsandbytes and
 torchao.  For each model of MODELS it draws a Llama, quantizes its layers, and writes
 
     build/fixtures/models/NAME/             the checkpoint
     tests/golden/models_expected/NAME.bin   logits and greedy tokens of the dequantized model
 
 and, if all its matrices hold their values exactly, NAME_int8.bin or NAME_bf16.bin, for which the matrices'
-inputs are rounded as the engine rounds them: with these the engine agrees to the last digits.  It packs the
-folder into tests/fixtures/models.tar.xz (fixtures.py).
+inputs are rounded as the engine rounds them: with these the engine agrees to the last digits.
+NAME_dynamic.bin and NAME_static.bin are the same for these values of the option activation_scheme, rounded
+by compressed-tensors.  It packs the folder into tests/fixtures/models.tar.xz (fixtures.py).
 
 gen_ckpt.py tests the values of single matrices, and this script uses its packing.  Here whole
 checkpoints are loaded, with modules that are left out and configurations in the files where tools put them.
 """
+import contextlib
 import json
 import os
 import shutil
@@ -159,6 +161,9 @@ def torchao(w, rng, name):
     return {k[1:]: v for k, v in t.items()}, linear.weight.dequantize().detach().double().numpy()
 
 
+# Inputs of attention are rounded symmetrically, those of the MLP with a zero point.
+STATIC = {name: {"num_bits": 8, "type": "int", "symmetric": name == "self_attn", "strategy": "tensor", "dynamic": False}
+          for name in ("self_attn", "mlp")}
 QUARK_MX = {"weight": {"dtype": "fp4", "qscheme": "per_group", "ch_axis": -1, "group_size": 32, "scale_format": "e8m0"}}
 MODELS = {
     "quant_gptq": (gptq, {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": True,
@@ -170,6 +175,9 @@ MODELS = {
     "quant_ct_w8a8": (ct_w8a8, gc.ct([gc.ct_config(
         weights={"num_bits": 8, "strategy": "channel", "group_size": None}, input_activations=gc.INT8_ACTS)],
         "int-quantized")),
+    "quant_ct_static": (ct_w8a8, gc.ct([gc.ct_config(
+        targets=[f"re:.*{name}.*"], weights={"num_bits": 8, "strategy": "channel", "group_size": None},
+        input_activations=acts) for name, acts in STATIC.items()], "int-quantized")),
     "quant_fp8": (fp8, {"quant_method": "fp8", "weight_block_size": [24, 40], "activation_scheme": "dynamic"}),
     "quant_quark": (quark, {"quant_method": "quark", "global_quant_config": {
         "weight": {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}}, "layer_quant_config": {
@@ -218,20 +226,67 @@ def int8_groups(a):
     return torch.cat(out, -1)
 
 
-# Expected results with inputs rounded as the engine rounds them, for models whose quantized matrices all
-# hold their values exactly.
-ROUNDED = {"quant_ct_w4a16": ("_int8", gm.int8), "quant_gptq_3bit": ("_int8", gm.int8),
-           "quant_ct_w8a8": ("_int8", int8_groups), "quant_fp8": ("_bf16", gm.bf16)}
+def dynamic(a):
+    """Round each row with its scale |max| / 127, as vLLM does.  (compressed-tensors itself takes |max| / 127.5,
+    so that the largest code, which would be 128, is cut off.)"""
+    from compressed_tensors.quantization import QuantizationArgs
+    from compressed_tensors.quantization.lifecycle.forward import fake_quantize
+
+    scale = a.abs().amax(-1, keepdim=True) / 127
+    return fake_quantize(a, scale, torch.zeros_like(scale), QuantizationArgs(**gc.INT8_ACTS))
 
 
-def write_rounded(name, model, prompt):
-    suffix, rounding = ROUNDED[name]
-    hooks = [m.register_forward_pre_hook(lambda module, args: (rounding(args[0]),))
+def acts_of(module):
+    from compressed_tensors.quantization import QuantizationArgs
+
+    return QuantizationArgs(**STATIC[module.split(".")[-2]])
+
+
+def static_scales(model, prompt):
+    """Return tensors with scales that cut off a fifth of the range; k_proj's isn't that of q_proj and v_proj."""
+    from compressed_tensors.quantization.utils import calculate_qparams
+
+    out = {}
+
+    def look(module, a):
+        args = acts_of(module)
+        scale, zero = calculate_qparams(a.amin().reshape(1) * 0.8, a.amax().reshape(1) * 0.8, args)
+        out[module + ".input_scale"] = scale * (1.25 if "k_proj" in module else 1)
+        if not args.symmetric:
+            out[module + ".input_zero_point"] = zero.to(torch.int8)
+
+    with hooked(model, look):
+        gm.logits_of(model, prompt)
+    return out
+
+
+@contextlib.contextmanager
+def hooked(model, fn):
+    """Let fn see the inputs of quantized matrices, and replace them by what it returns."""
+    hooks = [m.register_forward_pre_hook(lambda _, args, n=n: fn(n, args[0]))
              for n, m in model.named_modules() if isinstance(m, torch.nn.Linear) and n != "lm_head"]
-    tokens, _ = gm.greedy(model, prompt)
-    gm.write_expected(name + suffix, prompt, tokens, gm.logits_of(model, prompt), list(range(8)))
+    yield
     for h in hooks:
         h.remove()
+
+
+# Expected results with inputs rounded as the engine rounds them, for models whose quantized matrices all
+# hold their values exactly.
+ROUNDED = {"quant_ct_w4a16": {"_int8": gm.int8}, "quant_gptq_3bit": {"_int8": gm.int8},
+           "quant_ct_w8a8": {"_int8": int8_groups, "_dynamic": dynamic}, "quant_fp8": {"_bf16": gm.bf16}}
+
+
+def write_rounded(name, suffix, model, prompt, rounding):
+    with hooked(model, rounding):
+        tokens, _ = gm.greedy(model, prompt)
+        gm.write_expected(name + suffix, prompt, tokens, gm.logits_of(model, prompt), list(range(8)))
+
+
+def write_static(name, model, prompt, tensors):
+    from compressed_tensors.quantization.lifecycle.forward import fake_quantize
+
+    write_rounded(name, "_static", model, prompt, lambda module, a: fake_quantize(
+        a, tensors[module + ".input_scale"], tensors.get(module + ".input_zero_point"), acts_of(module)))
 
 
 def make(name):
@@ -253,6 +308,8 @@ def make(name):
             break
     else:
         raise SystemExit(f"{name}: no seed gives usable greedy tokens")
+    if name == "quant_ct_static":
+        tensors.update(static_scales(model, prompt))
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
     if config.tie_word_embeddings:
@@ -271,8 +328,10 @@ def make(name):
     gm.write_tokenizer(path, "qwen2")
     logits = gm.logits_of(model, prompt)
     gm.write_expected(name, prompt, tokens, logits)
-    if name in ROUNDED:
-        write_rounded(name, model, prompt)
+    for suffix, rounding in ROUNDED.get(name, {}).items():
+        write_rounded(name, suffix, model, prompt, lambda _, a, fn=rounding: fn(a))
+    if name == "quant_ct_static":
+        write_static(name, model, prompt, tensors)
     print(f"{name}: seed {seed}, margin {margin:.4f}, {len(set(tokens))} distinct tokens, "
           f"|logits| {np.abs(logits).mean():.2f}", flush=True)
 

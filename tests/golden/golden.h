@@ -67,13 +67,13 @@ golden_free(Golden *g)
 }
 
 /*
- * Filter for scandir(): NAME.bin, but not NAME_int8.bin, NAME_bf16.bin and NAME_fp8.bin, which are other
- * expectations of the same model.
+ * Filter for scandir(): NAME.bin, but not NAME_int8.bin, NAME_bf16.bin, NAME_fp8.bin, NAME_dynamic.bin and
+ * NAME_static.bin, which are other expectations of the same model.
  */
 static inline int
 golden_is_model(const struct dirent *d)
 {
-	static const char *const others[] = {"_int8", "_bf16", "_fp8"};
+	static const char *const others[] = {"_int8", "_bf16", "_fp8", "_dynamic", "_static"};
 	char		stem[300];
 	size_t		n = strlen(d->d_name);
 

@@ -474,24 +474,50 @@ check_float_x(const char *name, Files *f, const Golden *g, const Kernels *k, KPo
 	mem_free(floats);
 }
 
-/* INT8 with one scale a token: as near to the dequantized model as 8 bits are. */
+/*
+ * INT8 with one scale a token, or with the files' own: as near to the dequantized model as 8 bits are, and
+ * to the last digits what compressed-tensors' rounding of the activations gives.
+ */
 static void
-check_dynamic_x(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool)
+check_rounded_x(const char *name, Files *f, const Golden *g, const Kernels *k, KPool *pool, XScheme x)
 {
+	const char *suffix = x == X_STATIC ? "_static" : "_dynamic";
 	float	   *all = mem_alloc((size_t) g->n_prompt * (size_t) g->vocab * sizeof(float));
-	Model	   *m = load_as(name, f, k, pool, MAX_ROWS, quant_with_x(NULL, X_DYNAMIC));
+	Model	   *m = load_as(name, f, k, pool, MAX_ROWS, quant_with_x(NULL, x));
 	double		best;
+	Golden		g2;
 	Run			r;
 
 	if (m != NULL)
 	{
 		run_start(&r, m);
-		check_reference(&r, name, "", k, g, 0.4, all);
+		/* static scales cut off a fifth of what was seen */
+		check_reference(&r, name, "", k, g, x == X_STATIC ? 0.6 : 0.4, all);
 		CHECK(max_error(g, all, &best) > 1e-4, "%s on %s: no activation is rounded", name, k->name);
+		if (golden_read(name, suffix, &g2))
+		{
+			check_reference(&r, name, suffix, k, &g2, 0.4, all);
+			golden_free(&g2);
+		}
 		run_end(&r);
 	}
 	model_free(m);
 	mem_free(all);
+}
+
+/* Files without static scales of all matrices: refused, with a hint. */
+static void
+check_no_static(const char *name, Files *f, const Kernels *k)
+{
+	Source		source = {.files = f};
+	ModelSource src = source_of(&source);
+	ModelInfo	info;
+	Err			e = {0};
+
+	CHECK(!model_check(files_conf(f), &src, quant_with_x(NULL, X_STATIC), k, &info, &e) &&
+		  e.cls == ERR_UNSUPPORTED && strstr(e.msg, "they have none") != NULL &&
+		  strstr(e.hint, "\"dynamic\"") != NULL, "%s without static scales: %s, %s", name, e.msg, e.hint);
+	source_done(&source);
 }
 
 static void
@@ -559,7 +585,14 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 		if (type == KT_Q4_0 || type == KT_Q4_1 || type == KT_INT8)
 			RUN(check_float_x(name, f, g, k, pool, all));
 		if (type == KT_INT8)
-			RUN(check_dynamic_x(name, f, g, k, pool));
+			RUN(check_rounded_x(name, f, g, k, pool, X_DYNAMIC));
+		if (type == KT_INT8 && golden_read(name, "_static", &g2))
+		{
+			RUN(check_rounded_x(name, f, g, k, pool, X_STATIC));
+			golden_free(&g2);
+		}
+		else if (type == KT_INT8)
+			RUN(check_no_static(name, f, k));
 		if (k == kernels_select("auto", NULL))
 			check_crowd(name, f, g, k, pool2, all);
 	}

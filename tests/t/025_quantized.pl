@@ -122,9 +122,10 @@ sub float_x
 }
 $path{llama} = model('llama_f32');
 $path{tied} = model('llama_tied_bf16');
+$path{static} = model('quant_ct_static');
 for (['quant_ct_w4a16', 'Q4_0 x float (compressed-tensors)'], ['quant_awq', 'Q4_1 x float (awq)'], ['quant_gptq_3bit', 'Q4_0 x float (gptq)'],
 	['tied', 'Q4_0 x float', '"float", "quantization": "q4_0"'], ['quant_ct_w8a8', 'INT8 x float (compressed-tensors)'],
-	['quant_ct_w8a8', 'INT8 x dynamic INT8 (compressed-tensors)', '"dynamic"'])
+	['quant_ct_w8a8', 'INT8 x dynamic INT8 (compressed-tensors)', '"dynamic"'], ['static', 'INT8 x static INT8 (compressed-tensors)', '"static"'])
 {
 	my ($name, $says, $more) = @$_;
 	is(float_x($path{$name}, $more), '', "$name with float activations");
@@ -139,10 +140,11 @@ $node->safe_psql('postgres', "SELECT llm_generate('Hello', model => m, max_token
 is($node->safe_psql('postgres', "SELECT string_agg(dtype, ', ' ORDER BY name) FROM llm_models WHERE name IN ('x', 'y')"),
 	'Q4_0 x float (compressed-tensors), Q4_0 (compressed-tensors)', '... are two instances');
 $node->safe_psql('postgres', "SELECT llm_drop_model('x'), llm_drop_model('y')");
-like(float_x($path{quant_awq}, '"int8"'), qr/22023: model option "activation_scheme" must be auto, float or dynamic/, 'an unknown scheme');
+like(float_x($path{quant_awq}, '"int8"'), qr/22023: model option "activation_scheme" must be auto, float, dynamic or static/, 'an unknown scheme');
 like(float_x($path{quant_nf4}), qr/0A000: option "activation_scheme" can be "float" for weights of Q4_0, Q4_1 and INT8, and most of this model's are NF4.*HINT: /s,
 	'weights of another type are refused');
 like(float_x($path{quant_awq}, '"dynamic"'), qr/0A000: option "activation_scheme" can be "dynamic" for weights of INT8, and most of this model's are Q4_1.*HINT: /s, '... also for one scale a token');
+like(float_x($path{quant_ct_w8a8}, '"static"'), qr/0A000: option "activation_scheme" can be "static" only if the files have a static scale.*HINT:  Use "dynamic"/s, 'files without static scales');
 like(float_x($path{llama}), qr/0A000: .* most of this model's are F32/, '... floats');
 like($node->safe_psql('postgres', "SELECT llm_inspect_model('$path{quant_nf4}')"), qr/"supported": ?true/, '... and load without the option');
 

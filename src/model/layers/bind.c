@@ -405,15 +405,15 @@ bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 	if (!choose_type(b, l, t, &l->as[p]))
 		return false;
 	b->before_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
-	if (b->quant != NULL)
-		l->as[p] = quantize_for_x(l->as[p], b->quant->x);
+	if (b->quant != NULL && !bind_for_x(b, l))
+		return false;
 	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
 	{
 		err_set(b->e, ERR_UNSUPPORTED,
 				"tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support "
 				"with %d columns", t->name, dec_where(b->src, t), ktype_name(l->as[p]), b->d->k->name,
 				l->k);
-		if (quantize_rows_of(l->as[p]) != l->as[p])
+		if (quantize_rows_of(l->as[p]) != l->as[p] || l->as[p] == KT_INT8S)
 			err_hint(b->e, "The model option \"activation_scheme\" can be used on CPUs only. Leave it out.");
 		return false;
 	}
@@ -921,9 +921,9 @@ check_x_scheme(const Binder *b)
 	/* a stage of a pipeline may have few of the model's weights */
 	if (x == X_AUTO || b->d->ranks.pp != NULL || most == KT_INT8 || most == KT_Q4_0 || most == KT_Q4_1)
 		return true;
-	err_set(b->e, ERR_UNSUPPORTED, "option \"activation_scheme\" can be %s, and most of this model's are %s",
-			x == X_FLOAT ? "\"float\" for weights of Q4_0, Q4_1 and INT8" : "\"dynamic\" for weights of INT8",
-			ktype_name(most == KT_F32 ? most_bytes(b, true) : most));
+	err_set(b->e, ERR_UNSUPPORTED, "option \"activation_scheme\" can be \"%s\" for weights of %sINT8, and "
+			"most of this model's are %s", x == X_FLOAT ? "float" : x == X_STATIC ? "static" : "dynamic",
+			x == X_FLOAT ? "Q4_0, Q4_1 and " : "", ktype_name(most == KT_F32 ? most_bytes(b, true) : most));
 	return err_hint(b->e, "Leave it out: the activations of float weights are floats anyway, and those of "
 					"other quantized types are rounded.");
 }

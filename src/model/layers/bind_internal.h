@@ -78,6 +78,8 @@ bool		bind_find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n
 const KTensor *bind_find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k);
 /* Add t as the next n rows of l. */
 bool		bind_add_part(Binder *b, Linear *l, const KTensor *t, int n);
+/* Change the type of the part that was added last as quantize_for_x() says. */
+bool		bind_for_x(Binder *b, Linear *l);
 /* Bind the bias of these rows, of n_file in the file. */
 bool		bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows,
 					  int n);

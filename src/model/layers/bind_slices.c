@@ -244,3 +244,29 @@ bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, i
 		return bind_add_part(b, l, make_transposed(b, t, row0, 0, 1, n, l->k, k_file), n);
 	return bind_add_part(b, l, slice_view(b, t, &s, n, k_file), n);
 }
+
+bool
+bind_for_x(Binder *b, Linear *l)
+{
+	const KTensor **t = &l->w[l->n_parts - 1];
+	const KTensor *x = (*t)->type == KT_INT8 && (*t)->reader != NULL ? (*t)->reader->with_x : NULL;
+	KType	   *as = &l->as[l->n_parts - 1];
+	KTensor    *v;
+
+	*as = quantize_for_x(*as, b->quant->x);
+	if (*as != KT_INT8S)
+		return true;
+	if (x == NULL)
+	{
+		err_set(b->e, ERR_UNSUPPORTED, "option \"activation_scheme\" can be \"static\" only if the files "
+				"have a static scale of the activations of each matrix of INT8, and for \"%s\" in file "
+				"\"%s\" they have none", (*t)->name, dec_where(b->src, *t));
+		return err_hint(b->e, "Use \"dynamic\", which computes a scale for each token.");
+	}
+	v = bind_keep(b, sizeof(KTensor));
+	*v = **t;
+	v->type = x->type;
+	v->reader = x->reader;
+	*t = v;
+	return true;
+}

@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/machine/system_memory.h"
 #include "model/parallel/expert_balance.h"
+#include "model/weights/bound.h"
 #include "model/weights/device_placement.h"
 #include "model/parallel/shard.h"
 
@@ -86,7 +87,7 @@ shape_of(const Decoder *d, const EplbConf *c, int ranks)
 static bool
 is_alike(const Linear *a, const Linear *b)
 {
-	bool		same = a->n_parts == b->n_parts;
+	bool		same = a->n_parts == b->n_parts && bound_merges(a) == bound_merges(b);
 
 	for (int p = 0; p < a->n_parts && same; p++)
 		same = a->as[p] == b->as[p] && (a->b[p] != NULL) == (b->b[p] != NULL);

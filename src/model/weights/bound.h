@@ -38,4 +38,7 @@ struct Bound
 	size_t		n_views;
 };
 
+/* Return true if the parts of l become one matrix: they have one type, and their inputs one static scale. */
+bool		bound_merges(const Linear *l);
+
 #endif

@@ -126,17 +126,26 @@ whole_k(const Linear *l)
 	return l->k_all > 0 ? l->k_all : l->k;
 }
 
+bool
+bound_merges(const Linear *l)
+{
+	for (int i = 1; i < l->n_parts; i++)
+		if (l->as[i] != l->as[0] ||
+			(l->as[0] == KT_INT8S && (l->w[i]->reader->x.scale != l->w[0]->reader->x.scale ||
+									  l->w[i]->reader->x.zero != l->w[0]->reader->x.zero)))
+			return false;
+	return true;
+}
+
 /* Decide which parts of a Linear become one matrix. */
 static bool
 plan_linear(Packer *p, Linear *l)
 {
 	Decoder    *d = p->d;
-	bool		merge = true;
+	bool		merge = bound_merges(l);
 	int			col = 0;
 
 	ALWAYS(l->n_parts >= 0 && l->n_parts <= (int) (sizeof(l->mat) / sizeof(l->mat[0])));
-	for (int i = 1; i < l->n_parts; i++)
-		merge = merge && l->as[i] == l->as[0];
 	l->n_mats = merge ? 1 : l->n_parts;
 	for (int i = 0; i < l->n_mats; i++)
 	{

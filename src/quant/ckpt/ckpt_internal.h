@@ -87,6 +87,8 @@ struct CkptReader
 
 	KReader		offer;			/* the smaller type that r offers: rows of FP8, or of 4 bits */
 	KTensor		offer_t;
+	KReader		with_x;			/* rows of KT_INT8S; with_x.x: ckpt_input_scale() */
+	KTensor		with_x_t;
 };
 
 struct Ckpt
@@ -235,6 +237,12 @@ void		ckpt_elements(const KTensor *t, int64_t i, int64_t n, float *out);
 bool		ckpt_finite(const Ckpt *c, const KTensor *t, float *most, Err *e);
 float		ckpt_scale_at(const CkptReader *r, int64_t row, int64_t group);
 float		ckpt_zero_at(const CkptReader *r, int64_t row, int64_t group);
+
+/*
+ * Read the one static scale of a matrix' inputs, and the zero point if there is one.  A matrix without them,
+ * or whose inputs have others than one scale that is a usable number, has no static scale; that is no error.
+ */
+void		ckpt_input_scale(Ckpt *c, CkptReader *r, const char *module);
 
 /* Facts about all zero points of a matrix. */
 typedef struct CkptZeros

@@ -276,6 +276,14 @@ put_bf16(const float *x, int m, uint8_t *to)
 	}
 }
 
+/* The same with the scale of the activations. */
+static void
+put_int8_x(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes, uint8_t *to)
+{
+	memcpy(to, &r->with_x.x, sizeof(r->with_x.x));
+	put_int8(r, row, col0, m, codes, to + sizeof(r->with_x.x));
+}
+
 /* Convert columns col0 .. col0+m-1 of a row to the row that begins at `to`. */
 typedef void (*CkptPut) (const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t *codes,
 						 uint8_t *to);
@@ -367,6 +375,15 @@ rows_four(const KReader *kr, int64_t row0, int step, int n, void *to)
 	const CkptReader *r = offers(kr);
 
 	make_rows(r, ckpt_put_four, ktype_row_bytes(r->offer_t.type, r->k), row0, step, n, to);
+}
+
+static void
+rows_with_x(const KReader *kr, int64_t row0, int step, int n, void *to)
+{
+	const void *at = (const char *) kr - offsetof(CkptReader, with_x);
+	const CkptReader *r = at;
+
+	make_rows(r, put_int8_x, ktype_row_bytes(KT_INT8S, r->k), row0, step, n, to);
 }
 
 /* Copy E4M3 codes unchanged; the codes of a row follow its scales. */
@@ -484,6 +501,19 @@ offer(CkptReader *r, KType type, void (*rows) (const KReader *r, int64_t row0, i
 	r->r.offer = &r->offer_t;
 }
 
+/* Offer rows of KT_INT8S beside those of INT8. */
+static void
+offer_with_x(CkptReader *r)
+{
+	r->with_x.rows = rows_with_x;
+	r->with_x.parts = r->parts;
+	r->with_x_t = r->t;
+	r->with_x_t.type = KT_INT8S;
+	r->with_x_t.reader = &r->with_x;
+	r->with_x_t.nbytes = ktype_row_bytes(KT_INT8S, r->k) * (size_t) r->n;
+	r->r.with_x = &r->with_x_t;
+}
+
 /* Drop an order that is the natural one. */
 static void
 drop_trivial_order(CkptReader *r)
@@ -569,6 +599,8 @@ ckpt_finish(Ckpt *c, CkptReader *r, Err *e)
 		.name = r->name, .type = r->t.type, .ndim = 2, .shape = {r->n, r->k}, .reader = &r->r,
 		.nbytes = ktype_row_bytes(r->t.type, r->k) * (size_t) r->n, .base = r->parts[0]
 	};
+	if (r->t.type == KT_INT8 && r->with_x.x.scale > 0)
+		offer_with_x(r);
 	four = exact ? KT_COUNT : ckpt_four(r, most);
 	if (r->t.type == KT_BF16 && is_fp8(r))
 		offer(r, KT_FP8, rows_fp8);

@@ -148,6 +148,27 @@ ckpt_zero_at(const CkptReader *r, int64_t row, int64_t group)
 	return r->zero_of != NULL ? r->zero_of(r, row, group) : r->zero0;
 }
 
+void
+ckpt_input_scale(Ckpt *c, CkptReader *r, const char *module)
+{
+	const KTensor *s = ckpt_find(c, module, ".input_scale");
+	const KTensor *z = ckpt_find(c, module, ".input_zero_point");
+	KInt8X		x = {0};
+
+	if (s == NULL || ckpt_count(s) != 1 || (s->type != KT_F32 && s->type != KT_F16 && s->type != KT_BF16))
+		return;
+	x.scale = ckpt_element(s, 0);
+	if (!(x.scale >= 0x1p-100f && x.scale <= 0x1p100f))
+		return;
+	if (z != NULL)
+	{
+		if (ckpt_count(z) != 1 || z->type != KT_I8)
+			return;
+		x.zero = (float) *(const int8_t *) z->data;
+	}
+	r->with_x.x = x;
+}
+
 static void
 add_zero(CkptZeros *o, float z)
 {

@@ -14,8 +14,8 @@
  * all with weight_scale: one, [N][1], [N][G], or one for each block.
  *
  * A config group has settings for the modules that its targets name: by name, by pattern ("re:"), or by
- * class; "Linear" means all.  Scales of activations are not used; INT8 activations are rounded for each
- * row when it is computed.
+ * class; "Linear" means all.  Static scales of INT8 activations (input_scale, input_zero_point) are offered
+ * beside the matrix (KReader.with_x); other scales of activations are not used.
  */
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
@@ -29,6 +29,7 @@ typedef struct Scheme
 	bool		integer;
 	bool		symmetric;
 	bool		int8_acts;
+	bool		static_acts;	/* the same, with scales in the files */
 	bool		ordered;		/* the columns of a group aren't adjacent */
 } Scheme;
 
@@ -80,6 +81,7 @@ read_scheme(const Json *g, Scheme *s, Err *e)
 	s->group = s->group < 0 ? 0 : s->group;
 	s->int8_acts = s->integer && json_to_int(ckpt_get(acts, "num_bits")) == 8 &&
 		(acts_type == NULL || strcmp(acts_type->s != NULL ? acts_type->s : "", "int") == 0);
+	s->static_acts = s->int8_acts && ckpt_says_nothing(ckpt_get(acts, "dynamic"));
 	if (!ckpt_word(w, "strategy", "tensor channel group block tensor_group", -1, &word, e))
 		return false;
 	return word != 3 || block_structure(w, s->block, e);
@@ -233,6 +235,8 @@ compressed_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader 
 		return false;
 	*out = r = ckpt_reader(c, module, n, k);
 	r->int8_acts = s.int8_acts;
+	if (s.static_acts)
+		ckpt_input_scale(c, r, module);
 	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++)
 		ckpt_unused(c, r, module, acts[i]);
 	if (s.integer != (p != NULL ? p->type != KT_U8 : w->type == KT_I8))

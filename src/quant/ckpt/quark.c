@@ -369,6 +369,7 @@ quark_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out
 	const KTensor *w = ckpt_find(c, module, ".weight");
 	const Json *layer;
 	const Json *x;
+	const Json *acts_conf;
 	QuarkSpec	spec;
 	CkptReader *r;
 
@@ -380,7 +381,10 @@ quark_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out
 	if (!find_layer(c, module, &layer, e) || !read_layer(layer, &spec, e))
 		return false;
 	x = ckpt_get(layer, "input_tensors");
-	x = ckpt_get(json_is_array(x) && json_count(x) == 1 ? x->child : x, "dtype");
+	acts_conf = json_is_array(x) && json_count(x) == 1 ? x->child : x;
+	x = ckpt_get(acts_conf, "dtype");
 	r->int8_acts = json_is_string(x) && strcmp(x->s, "int8") == 0;
+	if (r->int8_acts && ckpt_says_nothing(ckpt_get(acts_conf, "is_dynamic")))
+		ckpt_input_scale(c, r, module);
 	return quantized(c, r, module, w, &spec, e);
 }

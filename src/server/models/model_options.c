@@ -163,7 +163,7 @@ option_quantization(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 }
 
 static const char *const x_schemes[X_SCHEMES] = {
-	[X_AUTO] = "auto", [X_FLOAT] = "float", [X_DYNAMIC] = "dynamic"
+	[X_AUTO] = "auto", [X_FLOAT] = "float", [X_DYNAMIC] = "dynamic", [X_STATIC] = "static"
 };
 
 /* "" = auto */

@@ -182,6 +182,7 @@ check_x_schemes(const char *path, const Kernels *kernels)
 		{"quant_qwen3_moe_gptq", NULL, X_FLOAT}, {"llama_tied_bf16", "q4_0", X_FLOAT},
 		{"qwen2_bf16", "q4_1", X_FLOAT}, {"quant_ct_w8a8", NULL, X_FLOAT},
 		{"quant_ct_w8a8", NULL, X_DYNAMIC}, {"qwen3_moe_f16", "int8", X_DYNAMIC},
+		{"quant_ct_static", NULL, X_STATIC},
 	};
 	Case		k = {.kernels = kernels, .kv_type = KT_F32};
 	char		label[600];
@@ -193,7 +194,7 @@ check_x_schemes(const char *path, const Kernels *kernels)
 			k.quant = quant_with_x(table[i].scheme != NULL ? quant_scheme(table[i].scheme) : NULL,
 								   table[i].x);
 			snprintf(label, sizeof(label), "%s, %s, %s activations", table[i].model, kernels->name,
-					 table[i].x == X_FLOAT ? "float" : "dynamic");
+					 table[i].x == X_FLOAT ? "float" : table[i].x == X_STATIC ? "static" : "dynamic");
 			inv_check(label, make_real, &k);
 		}
 }
