@@ -29,6 +29,8 @@
 /* address space: an engine allocates and frees much memory, in pieces */
 #define DEVICE_SIZE	((size_t) (CEMU_CHECKS ? 512 : 4096) << 20)
 #define MOST_MEMORY	((size_t) 512 << 20)
+/* the library fills only the beginning of a large piece: engines reserve much that no step reaches */
+#define FILL_MOST	((size_t) (CEMU_CHECKS ? 512 : 4) << 20)
 #define SHARED_SIZE	((size_t) 512 << 10)	/* address space; the runtime limits what a block may use */
 #define SEGS		((uint32_t) 1 << 24)	/* of one launch */
 #define ATOMIC		0x80000000u
@@ -147,6 +149,13 @@ valid_all(const Arena *a, size_t at, size_t n)
 	return 1;
 }
 
+/* fill memory with a pattern that no code can take for zeros */
+static void
+fill(void *p, size_t n)
+{
+	memset(p, 0xff, n < FILL_MOST ? n : FILL_MOST);
+}
+
 static size_t
 gap(size_t size)
 {
@@ -201,7 +210,7 @@ cemu_malloc(size_t size)
 	memmove(pieces + i + 1, pieces + i, (n_pieces++ - (size_t) i) * sizeof(*pieces));
 	pieces[i] = (Piece) {cursor, n};
 	used += n;
-	memset(device.base + cursor, 0xff, n);
+	fill(device.base + cursor, n);
 	valid_set(&device, cursor, n);
 	cursor += n + gap(n);
 	cursor = (cursor + 255) / 256 * 256;
@@ -214,7 +223,7 @@ cemu_free(void *p)
 	for (size_t i = 0; i < n_pieces; i++)
 		if (device.base + pieces[i].at == (char *) p)
 		{
-			memset(p, 0xff, pieces[i].size);
+			fill(p, pieces[i].size);
 			memset(device.valid + pieces[i].at / 8, 0, pieces[i].size / 8 + 1);
 			used -= pieces[i].size;
 			memmove(pieces + i, pieces + i + 1, (--n_pieces - i) * sizeof(*pieces));
