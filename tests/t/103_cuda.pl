@@ -18,7 +18,7 @@ my $fixtures = getcwd() . '/fixtures';
 my $node = PostgreSQL::Test::Cluster->new('cuda');
 $node->init;
 $node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
-$node->append_conf('postgresql.conf', "max_connections = 60\nfsync = off\nvllm.device = 'cpu'\nvllm.device_library = '$lib'\nvllm.max_num_batched_tokens = 64\nvllm.max_num_seqs = 8\nvllm.cpu_threads = 2\nvllm.kv_cache_memory_bytes = '4MB'\n");
+$node->append_conf('postgresql.conf', "max_connections = 60\nfsync = off\nvllm.device = 'cpu'\nvllm.device_library = '$lib'\nvllm.max_num_batched_tokens = 32\nvllm.max_num_seqs = 8\nvllm.cpu_threads = 2\nvllm.kv_cache_memory_bytes = '4MB'\n");
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 
@@ -311,10 +311,10 @@ set('vllm.kv_offload_bytes', '0');
 # ---- loads and unloads ----
 
 my @seen;
-for my $i (1 .. 12)
+for my $i (1 .. 4)
 {
 	ids('f32', 1);
-	push @seen, sql(q{SELECT engine_bytes || ' ' || memory_available FROM llm_devices WHERE kind = 'cuda'}) if $i == 1 || $i == 12;
+	push @seen, sql(q{SELECT engine_bytes || ' ' || memory_available FROM llm_devices WHERE kind = 'cuda'}) if $i == 1 || $i == 4;
 	unload('f32');
 }
 is($seen[1], $seen[0], 'no memory of the device is lost');

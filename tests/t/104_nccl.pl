@@ -20,7 +20,7 @@ my $node = PostgreSQL::Test::Cluster->new('nccl');
 $node->init;
 $node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
 $node->append_conf('postgresql.conf', "max_connections = 60\nfsync = off\nvllm.device = 'cuda'\nvllm.device_library = '$libs/vllm_pg_cuda.so'\nvllm.cuda_visible_devices = '0,1,2,3'\n"
-	. "vllm.nccl_path = '$nccl'\nvllm.max_num_batched_tokens = 64\nvllm.max_num_seqs = 8\nvllm.cpu_threads = 2\nvllm.kv_cache_memory_bytes = '4MB'\nvllm.hang_timeout = '10s'\n");
+	. "vllm.nccl_path = '$nccl'\nvllm.max_num_batched_tokens = 32\nvllm.max_num_seqs = 8\nvllm.cpu_threads = 2\nvllm.kv_cache_memory_bytes = '4MB'\nvllm.hang_timeout = '10s'\n");
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION vllm_pg');
 
@@ -98,6 +98,7 @@ for my $victim (1, 0)
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
 # its part of a collective never comes, though the engine's own step counts as progress
+set_to($node, 'vllm.hang_timeout', '3s');
 $engine = engine_pid($node);
 my ($rank) = ranks();
 my $b = bg($node, $many);
@@ -110,6 +111,7 @@ ok(logged(qr/has ended or does not respond/), '... as the log tells');
 ok(until_ready($node, $engine), '... and a new group takes over');
 ok(until_true(sub { !is_alive($rank) }, 10), '... without it');
 is(sql($questions[0]), $alone[0], '... and answers alike');
+set_to($node, 'vllm.hang_timeout', '10s');
 
 # ---- where it can't be used ----
 
