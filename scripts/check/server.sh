@@ -86,11 +86,13 @@ VERSION_TAP='00 03 04 06 07 080 086 114 116 119'
 CORE_TAP='001 003 004 005 009 020 022_chat 028 043 045 050_embed. 060 064 070 071 072 082 085 086 087 098 110 114'
 # Long files start first, so that none of them runs alone at the end.  Their limit is 600 seconds, that of
 # others 300.
-LONG_TAP='040 083_http 111 023 093 041 064 042 030 110 112'
-# Tests that need the whole machine: they compute with all CPUs, inject faults into what the engine must do
-# within a second, require that drafts gain time, or expect tokens within a tenth of a second.  103 to 105
-# also need the emulation of the CUDA kernels, which is built meanwhile.
-ALONE_TAP='010 096 098 100 103 104 105'
+LONG_TAP='040 083_http 111 023 093 041 064 042 030 100 110 112'
+# These load the emulation of the CUDA kernels, which is built meanwhile: they run behind the others, beside
+# each other.
+EMU_TAP='103 104 105'
+# Tests that need the whole machine: they inject faults into what the engine must do within a second, require
+# that drafts gain time, or expect tokens within a tenth of a second.
+ALONE_TAP='010 096 098'
 
 named_by() {	# named_by NAME BEGINNINGS: does NAME begin with one of these?
 	local w
@@ -108,7 +110,7 @@ wanted_tap() {
 	fi
 }
 
-# Print the TAP files to run, each with its kind (long, short or alone); long files come first.
+# Print the TAP files to run, each with its kind (long, short, emu or alone); long files come first.
 tap_files() {
 	local t
 	for t in tests/t/[0-9]*.pl; do
@@ -116,6 +118,8 @@ tap_files() {
 		wanted_tap "$t" || continue
 		if named_by "$t" "$ALONE_TAP"; then
 			echo "alone $t"
+		elif named_by "$t" "$EMU_TAP"; then
+			echo "emu $t"
 		elif named_by "$t" "$LONG_TAP"; then
 			echo "long $t"
 		else
@@ -141,7 +145,7 @@ prepare_tap() {
 	as_pg env -u LC_ALL -u LANGUAGE LC_MESSAGES=C "$PG_BIN/initdb" -D "$BASE/template" -A trust -N >build/check/template.out 2>&1
 }
 
-# Build and copy the emulated CUDA kernels as a library; tests of kind `alone` load it.
+# Build and copy the emulated CUDA kernels as a library; tests of kind `emu` load it.
 prepare_tap_emu() {
 	wait_for_build emu-lib
 	make -s emu-lib && mkdir -p "$BASE/hooks/emu" && { [ ! -f build/engine/emu/vllm_pg_cuda.so ] || cp build/engine/emu/vllm_pg_cuda.so build/engine/emu/libnccl_emu.so "$BASE/hooks/emu/"; }
@@ -150,24 +154,31 @@ prepare_tap_emu() {
 check_tap() {
 	. scripts/cluster.sh
 	cluster_base "build/check/pg$PG_MAJOR"
-	local perl prefix=tap-pg$PG_MAJOR
+	local perl
 	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
-	cluster_install && prepare_tap || { fail "$prefix" build/check/template.out; return; }
+	cluster_install && prepare_tap || { fail "tap-pg$PG_MAJOR" build/check/template.out; return; }
 	# environment variables for PostgreSQL::Test::Utils
 	export TAP_CONF="shared_preload_libraries = 'vllm_pg'
 $EXT_CONF" TAP_PERL=$perl
 	tap_files >build/check/tap.files
-	grep -v ^alone build/check/tap.files | while read -r _ t; do echo "computes $prefix-$t tap_file $t"; done >build/check/tap.jobs
+	tap_lanes 'long|short'
+	! grep -q ^emu build/check/tap.files || prepare_tap_emu
+	tap_lanes emu
+	tap_lanes alone
+}
+
+tap_lanes() {	# tap_lanes KINDS: run the TAP files of these kinds, at the same time unless they are to be alone
+	grep -E "^($1) " build/check/tap.files | while read -r kind t; do
+		[ "$kind" = alone ] || kind=computes
+		echo "$kind tap-pg$PG_MAJOR-$t tap_file $t"
+	done >build/check/tap.jobs
 	run_lanes "${TAP_LANES:-4}" tell_tap <build/check/tap.jobs
-	grep ^alone build/check/tap.files | while read -r _ t; do echo "alone $prefix-$t tap_file $t"; done >build/check/tap.jobs
-	[ ! -s build/check/tap.jobs ] || prepare_tap_emu
-	run_lanes 1 tell_tap <build/check/tap.jobs
 }
 
 tap_file() {	# tap_file NAME
 	local limit=300
-	! named_by "$1" "$LONG_TAP $ALONE_TAP" || limit=600
+	! named_by "$1" "$LONG_TAP $EMU_TAP $ALONE_TAP" || limit=600
 	pg_timed "$limit" "tap-pg$PG_MAJOR-$1" "$BASE/work" env EXTRA_CONF="$TAP_CONF" PG_REGRESS="$($PG_CONFIG --pgxs | xargs dirname)/../../src/test/regress/pg_regress" \
 		TESTDATADIR="$BASE/tmp" TESTLOGDIR="$BASE/tmp" TMPDIR=/tmp PG_TEST_TIMEOUT_DEFAULT=120 VLLM_PG_TEMPLATE="$BASE/template" \
 		PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_CLIENTS="$BASE/clients" VLLM_PG_PROCESSORS="$BASE/hooks/processors.so" VLLM_PG_DEVICES="$BASE/hooks" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
