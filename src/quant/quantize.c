@@ -70,6 +70,16 @@ quant_scheme_list(void)
 	return "int8, int4, q8_0, q6_k, q4_0, q4_1 or q4_k";
 }
 
+const char *
+x_scheme_name(XScheme x)
+{
+	static const char *const names[X_SCHEMES] = {
+		[X_AUTO] = "auto", [X_FLOAT] = "float", [X_DYNAMIC] = "dynamic", [X_STATIC] = "static"
+	};
+
+	return names[x];
+}
+
 const QuantScheme *
 quant_with_x(const QuantScheme *q, XScheme x)
 {

@@ -20,6 +20,9 @@ typedef enum XScheme
 	X_SCHEMES
 } XScheme;
 
+/* Return the option's value: "auto", "float", "dynamic" or "static". */
+const char *x_scheme_name(XScheme x);
+
 /* A value of the model options "quantization" and "dtype". */
 typedef struct QuantScheme
 {

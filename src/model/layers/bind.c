@@ -922,7 +922,7 @@ check_x_scheme(const Binder *b)
 	if (x == X_AUTO || b->d->ranks.pp != NULL || most == KT_INT8 || most == KT_Q4_0 || most == KT_Q4_1)
 		return true;
 	err_set(b->e, ERR_UNSUPPORTED, "option \"activation_scheme\" can be \"%s\" for weights of %sINT8, and "
-			"most of this model's are %s", x == X_FLOAT ? "float" : x == X_STATIC ? "static" : "dynamic",
+			"most of this model's are %s", x_scheme_name(x),
 			x == X_FLOAT ? "Q4_0, Q4_1 and " : "", ktype_name(most == KT_F32 ? most_bytes(b, true) : most));
 	return err_hint(b->e, "Leave it out: the activations of float weights are floats anyway, and those of "
 					"other quantized types are rounded.");

@@ -162,16 +162,12 @@ option_quantization(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	return err_hint(e, "The method of a quantized checkpoint may be named, too: %s", ckpt_method_list());
 }
 
-static const char *const x_schemes[X_SCHEMES] = {
-	[X_AUTO] = "auto", [X_FLOAT] = "float", [X_DYNAMIC] = "dynamic", [X_STATIC] = "static"
-};
-
 /* "" = auto */
 static bool
 option_activation_scheme(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	for (int x = 0; json_is_string(v) && x < X_SCHEMES; x++)
-		if (strcmp(v->s, x_schemes[x]) == 0)
+		if (strcmp(v->s, x_scheme_name((XScheme) x)) == 0)
 			return opt_text(row, x == X_AUTO ? "" : v->s, o);
 	return opt_wrong(row, v, e);
 }
@@ -432,7 +428,7 @@ model_opts_scheme(const ModelOpts *o)
 
 	q = q != NULL ? q : quant_dtype(o->dtype);
 	for (int x = X_AUTO + 1; x < X_SCHEMES; x++)
-		if (strcmp(o->activation_scheme, x_schemes[x]) == 0)
+		if (strcmp(o->activation_scheme, x_scheme_name((XScheme) x)) == 0)
 			return quant_with_x(q, (XScheme) x);
 	return q;
 }

@@ -194,7 +194,7 @@ check_x_schemes(const char *path, const Kernels *kernels)
 			k.quant = quant_with_x(table[i].scheme != NULL ? quant_scheme(table[i].scheme) : NULL,
 								   table[i].x);
 			snprintf(label, sizeof(label), "%s, %s, %s activations", table[i].model, kernels->name,
-					 table[i].x == X_FLOAT ? "float" : table[i].x == X_STATIC ? "static" : "dynamic");
+					 x_scheme_name(table[i].x));
 			inv_check(label, make_real, &k);
 		}
 }
