@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 
 #define CONTINUE_TAG	"CONTINUE_FINAL_MESSAGE_TAG "
@@ -275,8 +276,10 @@ with_entry(Jin *j, const JDict *d, const char *key, JVal v)
 static JVal
 normal_arguments(Jin *j, Prepare *p, const JVal *a)
 {
-	bool		empty = a->t == JT_NONE || jin_strip(j, a->s, NULL, 3)->n == 0;
+	bool		empty;
 
+	ALWAYS(a->t == JT_NONE || a->t == JT_STR);
+	empty = a->t == JT_NONE || jin_strip(j, a->s, NULL, 3)->n == 0;
 	p->parsed = true;
 	if (p->text_arguments)
 		return empty ? jin_sval(jin_str(j, "{}", 2, false)) : *a;
@@ -386,6 +389,7 @@ tag_final(Jin *j, Prepare *p, JList *messages)
 	if (messages->n == 0)
 		jin_fail(j, JE_VALUE, "continue_final_message is set but there are no messages");
 	last = &messages->v[messages->n - 1];
+	ALWAYS(last->t == JT_DICT);
 	content = jin_dict_cget(j, last->d, "content");
 	if (content != NULL && content->t == JT_STR)
 		*content = tagged(j, p, *content);
@@ -394,6 +398,7 @@ tag_final(Jin *j, Prepare *p, JList *messages)
 		JVal	   *part = &content->l->v[content->l->n - 1];
 		JVal	   *text = jin_dict_cget(j, part->d, "text");
 
+		ASSERT(text != NULL && text->t == JT_STR);	/* text_part() made it */
 		*text = tagged(j, p, *text);
 	}
 	else
@@ -419,6 +424,7 @@ cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 	size_t		begin = 0;
 	size_t		end = p->final->n;
 
+	ALWAYS(marks->len == out->len);
 	for (size_t i = 0; i + n - 1 <= len; i++)
 		/* our tag, not one in a message's text */
 		if (memcmp(text + i, tag, n - 1) == 0 && memchr(mark + i, 1, n - 1) == NULL)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 
 #define MAX_RANGE	100000		/* as in jinja2's sandbox */
@@ -21,6 +22,7 @@ jin_args(Jin *j, const char *fn, const JArgs *a, const char *const *names, size_
 
 	while (names[n] != NULL)
 		n++;
+	ALWAYS(n <= sizeof(got) / sizeof(got[0]) && required <= n);
 	if (a->n_pos > n)
 		jin_fail(j, JE_TYPE, "%s() takes at most %zu arguments (%zu given)", fn, n, a->n_pos);
 	for (size_t i = 0; i < a->n_pos; i++)
@@ -157,7 +159,7 @@ bind_params(Jin *j, const JMacro *m, const JArgs *args, JScope *sc)
 	i = 0;
 	for (const JNode *p = m->node->kids; p != NULL; p = p->next, i++)
 	{
-		char		hint[160];
+		char		hint[256];
 
 		if (is_given[i])
 			jin_let(j, sc, p->str, given[i]);
@@ -165,7 +167,7 @@ bind_params(Jin *j, const JMacro *m, const JArgs *args, JScope *sc)
 			jin_let(j, sc, p->str, jin_eval(j, p->a, sc));
 		else
 		{
-			snprintf(hint, sizeof(hint), "parameter %.100s was not provided",
+			snprintf(hint, sizeof(hint), "parameter %s was not provided",
 					 jin_repr_c(j, jin_sval(p->str)));
 			jin_let(j, sc, p->str, jin_undef_hint(j, jin_str(j, hint, strlen(hint) + 1, false)->s));
 		}
@@ -183,6 +185,7 @@ call_enter(Jin *j)
 static void
 call_leave(Jin *j)
 {
+	ASSERT(j->depth > 0);
 	j->depth--;
 	jin_leave(j);
 }
@@ -199,6 +202,7 @@ jin_call_macro(Jin *j, const JMacro *m, const JArgs *a)
 	bind_params(j, m, a, sc);
 	j->out = &b;
 	jin_exec(j, m->node->c, sc);
+	ASSERT(j->out == &b);		/* what the body opened is closed, so no text is lost */
 	j->out = outer;
 	call_leave(j);
 	return jin_sval(jin_build_done(j, &b));
@@ -297,6 +301,7 @@ call_loop(Jin *j, JLoop *l, const JArgs *a)
 	call_enter(j);
 	j->out = &b;
 	jin_run_loop(j, l->node, seq, len, l->scope, l->depth0 + 1);
+	ASSERT(j->out == &b);
 	j->out = outer;
 	call_leave(j);
 	return jin_sval(jin_build_done(j, &b));
@@ -443,7 +448,9 @@ g_strftime(Jin *j, const JArgs *a)
 	}
 	if (strftime(text, sizeof(text), format, j->now) == 0)
 		jin_fail(j, JE_VALUE, "strftime_now() result is too long");
-	return jin_cstr(j, text + 1);
+	/* nothing says which bytes came from where: input anywhere makes it all input */
+	return jin_sval(jin_str(j, text + 1, strlen(text + 1),
+							s->mask != NULL ? memchr(s->mask, 1, s->n) != NULL : s->input));
 }
 
 static JVal
@@ -497,6 +504,7 @@ jin_call(Jin *j, JVal fn, const JArgs *a)
 		case JT_METHOD:
 			return jin_call_method(j, fn.m, a);
 		case JT_GLOBAL:
+			ALWAYS(fn.i >= 0 && (size_t) fn.i < sizeof(globals) / sizeof(globals[0]));
 			return globals[fn.i].fn(j, a);
 		case JT_LOOP:
 			return call_loop(j, fn.loop, a);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -23,6 +24,7 @@ jin_type(JVal v)
 	};
 	static const char *const views[] = {"dict_keys", "dict_values", "dict_items"};
 
+	ALWAYS(v.t <= JT_JOINER);
 	return v.t == JT_VIEW ? views[v.view->kind] : names[v.t];
 }
 
@@ -135,6 +137,7 @@ jin_less(Jin *j, JVal a, JVal b, JOp op)
 {
 	static const char *const signs[] = {[OP_LT] = "<",[OP_LE] = "<=",[OP_GT] = ">",[OP_GE] = ">="};
 
+	ASSERT(op >= OP_LT && op <= OP_GE);
 	if (is_number(a) && is_number(b))
 	{
 		long double x = number(a);
@@ -360,7 +363,12 @@ jin_repr_c(Jin *j, JVal v)
 
 	jin_repr(j, &b, v);
 	if (b.n > 200)
+	{
+		/* cut before a character */
 		b.n = 200;
+		while (b.n > 0 && ((unsigned char) b.s[b.n] & 0xC0) == 0x80)
+			b.n--;
+	}
 	jin_build_add(j, &b, "", 1, false);
 	return b.s;
 }

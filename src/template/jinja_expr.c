@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 
 static JNode *parse_unary(JParse *p, bool with_filter);
@@ -29,6 +30,8 @@ void
 jin_add_kid(JNode *n, JNode *kid)
 {
 	/* nodes with kids don't use x otherwise: here it is the last kid */
+	ALWAYS((n->kids == NULL) == (n->x == NULL) && n->kind != N_FOR);
+	ASSERT(kid->next == NULL && (n->x == NULL || n->x->next == NULL));
 	if (n->kids == NULL)
 		n->kids = kid;
 	else
@@ -54,16 +57,17 @@ jin_skip_name(JParse *p, const char *name)
 bool
 jin_skip(JParse *p, JTok t)
 {
+	ALWAYS(t != TK_EOF && t != TK_ERROR);	/* the last token: none follows */
 	if (p->t->t != t)
 		return false;
-	if (t != TK_EOF)
-		p->t++;
+	p->t++;
 	return true;
 }
 
 JToken *
 jin_expect(JParse *p, JTok t)
 {
+	ALWAYS(t != TK_EOF && t != TK_ERROR);
 	if (p->t->t != t)
 	{
 		p->j->line = p->t->line;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_filter.h"
 
 /* ---- sorting ---- */
@@ -37,6 +38,7 @@ merge(Jin *j, JVal *v, JVal *k, JVal *tv, JVal *tk, size_t n, bool reverse)
 		tv[i] = right ? v[b] : v[a];
 		tk[i] = right ? k[b++] : k[a++];
 	}
+	ALWAYS(a == half && b == n);
 	memcpy(v, tv, n * sizeof(JVal));
 	memcpy(k, tk, n * sizeof(JVal));
 }
@@ -452,6 +454,7 @@ f_slice(Jin *j, JVal v, const JArgs *a)
 			jin_list_add(j, row, arg[1]);
 		jin_list_add(j, out, jin_lval(row, JT_LIST));
 	}
+	ASSERT(n < 0 || at == l->n);
 	return lazy(j, (JIter) {.kind = JI_SEQ,.started = true,.seq = {.v = jin_lval(out, JT_LIST)}});
 }
 
@@ -607,6 +610,36 @@ f_float(Jin *j, JVal v, const JArgs *a)
 	}
 }
 
+/* Round to a multiple of a power of ten, half to even. */
+static JVal
+round_int(Jin *j, int64_t v, int64_t precision)
+{
+	int64_t		unit = 1;
+	int64_t		units;			/* rounded down */
+	int64_t		rest;
+	int64_t		r = 0;
+	bool		fits = true;
+
+	if (precision >= 0)
+		return jin_int(v);
+	if (precision < -18)
+		/* 10^19 has more than 64 bits */
+		fits = precision < -19 || (v >= -INT64_C(5000000000000000000) && v <= INT64_C(5000000000000000000));
+	else
+	{
+		while (precision++ < 0)
+			unit *= 10;
+		units = v / unit - (v % unit < 0);
+		rest = v % unit + (v % unit < 0 ? unit : 0);
+		if (rest > unit / 2 || (rest == unit / 2 && units % 2 != 0))
+			units++;
+		fits = !__builtin_mul_overflow(units, unit, &r);
+	}
+	if (!fits)
+		jin_fail(j, JE_OVERFLOW, "an integer does not fit into 64 bits");
+	return jin_int(r);
+}
+
 static JVal
 round_common(Jin *j, JVal v, int64_t precision)
 {
@@ -614,29 +647,12 @@ round_common(Jin *j, JVal v, int64_t precision)
 	double		p;
 
 	if (v.t != JT_FLOAT)
-	{
-		int64_t		unit = 1;
-		int64_t		half;
-		int64_t		r;
-
-		if (precision >= 0)
-			return jin_int(v.t == JT_INT ? v.i : v.b);
-		if (precision < -18)
-			return jin_int(0);
-		while (precision++ < 0)
-			unit *= 10;
-		/* half to even */
-		r = v.i % unit < 0 ? v.i % unit + unit : v.i % unit;
-		half = unit / 2;
-		if (r > half || (r == half && ((v.i - r) / unit) % 2 != 0))
-			return jin_int(v.i - r + unit);
-		return jin_int(v.i - r);
-	}
+		return round_int(j, v.t == JT_INT ? v.i : v.b, precision);
 	if (!isfinite(v.f) || precision > 300)
 		return v;
 	if (precision < 0)
 	{
-		p = pow(10, (double) -precision);
+		p = pow(10, -(double) precision);
 		return jin_float(isinf(p) ? 0 : rint(v.f / p) * p);
 	}
 	if (fabs(v.f) >= 1e22)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 #include "text/utf8.h"
 
@@ -74,6 +75,13 @@ spec_number(Jin *j, const JStr *s, size_t *i)
 	return v;
 }
 
+/* Return true if s has one of these characters at i; NUL is none of them. */
+static bool
+is_one_of(const JStr *s, size_t i, const char *set)
+{
+	return i < s->n && s->s[i] != '\0' && strchr(set, s->s[i]) != NULL;
+}
+
 static JinjaFormatSpec
 parse_spec(Jin *j, const JStr *s)
 {
@@ -83,15 +91,15 @@ parse_spec(Jin *j, const JStr *s)
 
 	if (s->n > 0)
 		utf8_next(s->s, &len);
-	if (len > 0 && len < s->n && strchr("<>^=", s->s[len]) != NULL)
+	if (len > 0 && is_one_of(s, len, "<>^="))
 	{
 		p.fill = utf8_next(s->s, &len);
 		p.align = s->s[len];
 		i = len + 1;
 	}
-	else if (len > 0 && strchr("<>^=", s->s[0]) != NULL)
+	else if (is_one_of(s, 0, "<>^="))
 		p.align = s->s[i++];
-	if (i < s->n && strchr("+- ", s->s[i]) != NULL)
+	if (is_one_of(s, i, "+- "))
 		p.sign = s->s[i++];
 	if (i < s->n && s->s[i] == '#')
 	{
@@ -119,7 +127,7 @@ parse_spec(Jin *j, const JStr *s)
 	}
 	if (i < s->n)
 		p.type = s->s[i++];
-	if (i < s->n)
+	if (i < s->n || (i > 0 && s->s[i - 1] == '\0'))
 		jin_fail(j, JE_VALUE, "Invalid format specifier");
 	return p;
 }
@@ -150,7 +158,7 @@ pad(Jin *j, const JinjaFormatSpec *p, JStr *s, size_t head, char dflt)
 static void
 group_digits(char *text, size_t size, char sep, int every)
 {
-	char		out[512];
+	char		out[768];
 	size_t		n = strlen(text);
 	size_t		start = text[0] == '-' || text[0] == '+' || text[0] == ' ';
 	size_t		end = start;
@@ -159,14 +167,16 @@ group_digits(char *text, size_t size, char sep, int every)
 	while (end < n && ((text[end] >= '0' && text[end] <= '9') ||
 					   (every == 4 && ((text[end] | 32) >= 'a' && (text[end] | 32) <= 'f'))))
 		end++;
-	for (size_t i = 0; i < n && k + 2 < sizeof(out); i++)
+	for (size_t i = 0; i < n; i++)
 	{
+		ALWAYS(k + 2 < sizeof(out));
 		if (i > start && i < end && (end - i) % (size_t) every == 0)
 			out[k++] = sep;
 		out[k++] = text[i];
 	}
-	out[k] = '\0';
-	snprintf(text, size, "%s", out);
+	ALWAYS(k < size);
+	memcpy(text, out, k);
+	text[k] = '\0';
 }
 
 static JStr *
@@ -195,6 +205,7 @@ format_int(Jin *j, const JinjaFormatSpec *p, int64_t v)
 		do
 			digits[--k] = (char) ('0' + (u & 1));
 		while ((u >>= 1) != 0);
+		memmove(digits, digits + k, sizeof(digits) - k);
 		prefix = p->alt ? "0b" : "";
 	}
 	else
@@ -202,15 +213,14 @@ format_int(Jin *j, const JinjaFormatSpec *p, int64_t v)
 		const char *how = p->type == 'x' ? "%llx" : p->type == 'X' ? "%llX" : p->type == 'o' ? "%llo" :
 			"%llu";
 
-		k = 0;
 		snprintf(digits, sizeof(digits), how, (unsigned long long) u);
 		if (p->alt)
 			prefix = p->type == 'x' ? "0x" : p->type == 'X' ? "0X" : p->type == 'o' ? "0o" : "";
 	}
 	if (p->group != 0)
-		group_digits(digits + k, sizeof(digits) - k, p->group, p->type == 0 || p->type == 'd' ||
+		group_digits(digits, sizeof(digits), p->group, p->type == 0 || p->type == 'd' ||
 					 p->type == 'n' ? 3 : 4);
-	snprintf(text, sizeof(text), "%s%s%s", sign, prefix, digits + k);
+	snprintf(text, sizeof(text), "%s%s%s", sign, prefix, digits);
 	return pad(j, p, jin_str(j, text, strlen(text), false), strlen(sign) + strlen(prefix), '>');
 }
 
@@ -424,7 +434,7 @@ conversion(Percent *p)
 	bool		keyed = p->i < p->f->n && p->f->s[p->i] == '(';
 	JVal		v = keyed ? keyed_arg(p) : jin_none();
 
-	for (; p->i < p->f->n && strchr("-+ #0", p->f->s[p->i]) != NULL; p->i++)
+	for (; is_one_of(p->f, p->i, "-+ #0"); p->i++)
 		switch (p->f->s[p->i])
 		{
 			case '-':
@@ -453,7 +463,7 @@ conversion(Percent *p)
 		p->i++;
 		s.precision = percent_number(p);
 	}
-	while (p->i < p->f->n && strchr("hlL", p->f->s[p->i]) != NULL)
+	while (is_one_of(p->f, p->i, "hlL"))
 		p->i++;
 	if (p->i == p->f->n)
 		jin_fail(p->j, JE_VALUE, "incomplete format");
@@ -463,9 +473,15 @@ conversion(Percent *p)
 		jin_build_c(p->j, &p->b, "%");
 		return;
 	}
-	if (strchr("srdiuoxXeEfFgGca", s.type) == NULL || s.type == '\0')
-		jin_fail(p->j, JE_VALUE, "unsupported format character '%c' (0x%x) at index %zu", s.type, s.type,
-				 p->i - 1);
+	if (!is_one_of(p->f, p->i - 1, "srdiuoxXeEfFgGca"))
+	{
+		const char *at = p->f->s + p->i - 1;
+		size_t		len;
+		uint32_t	cp = utf8_next(at, &len);
+
+		jin_fail(p->j, JE_VALUE, "unsupported format character '%.*s' (0x%x) at index %zu", (int) len, at,
+				 (unsigned) cp, p->i - 1);
+	}
 	if (!keyed)
 		v = next_arg(p);
 	if (s.align == '<')

@@ -432,6 +432,7 @@ const char *jin_repr_c(Jin *j, JVal v);
 /* ---- jinja_iter.c ---- */
 JSeq		jin_iter(Jin *j, JVal v);	/* fails if v can't be iterated */
 bool		jin_can_iter(JVal v);
+int64_t		jin_range_at(const JRange *r, int64_t i);
 bool		jin_next(Jin *j, JSeq *s, JVal *out);
 JList	   *jin_to_list(Jin *j, JVal v);
 int64_t		jin_len(Jin *j, JVal v, bool fail);	/* -1 if it has none */

@@ -14,6 +14,14 @@
 #include "template/jinja_internal.h"
 #include "text/utf8.h"
 
+int64_t
+jin_range_at(const JRange *r, int64_t i)
+{
+	ASSERT(i >= 0 && i < r->n);
+	/* the number has 64 bits, its distance from the start may have more */
+	return (int64_t) ((uint64_t) r->start + (uint64_t) i * (uint64_t) r->step);
+}
+
 bool
 jin_can_iter(JVal v)
 {
@@ -195,7 +203,7 @@ jin_next(Jin *j, JSeq *s, JVal *out)
 		case JT_RANGE:
 			if ((int64_t) s->i >= s->v.r->n)
 				return false;
-			*out = jin_int(s->v.r->start + (int64_t) s->i++ * s->v.r->step);
+			*out = jin_int(jin_range_at(s->v.r, (int64_t) s->i++));
 			return true;
 		case JT_VIEW:
 			if (s->i >= s->v.view->d->n)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json_reader.h"
 #include "base/json/json_writer.h"
 #include "template/jinja_internal.h"
@@ -52,6 +53,7 @@ read_string(Read *r)
 		jin_build_room(r->j, &b, r->r.n);
 		/* with these flags it never fails */
 		(void) json_unescape(r->r.s, r->r.n, JSON_NUL_OK | JSON_HALVES_OK, b.s, &b.n);
+		ALWAYS(b.n <= r->r.n);
 		jin_step(r->j, r->r.n / 64);
 	}
 	b.input = r->input;			/* for an empty string as well */
@@ -145,6 +147,7 @@ jin_json_read(Jin *j, const char *s, size_t n, bool input)
 		char	   *copy = jin_alloc(j, n > SIZE_MAX / 4 ? SIZE_MAX : n * 3);
 
 		uni_repair(s, n, &repaired);
+		ALWAYS(repaired.len <= n * 3);
 		memcpy(copy, repaired.data, repaired.len);
 		s = copy;
 		n = repaired.len;
@@ -364,5 +367,6 @@ jin_json_write(Jin *j, JVal v, const JArgs *a)
 		w.key = jin_arg_str(j, l->v[1]);
 	}
 	write_value(&w, v);
+	ASSERT(w.depth == 0);
 	return jin_build_done(j, &w.b);
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -82,6 +83,7 @@ skip_space(const Lex *x, size_t at)
 static void
 advance(Lex *x, size_t to)
 {
+	ALWAYS(to >= x->at && to <= x->n);
 	for (size_t i = x->at; i < to; i++)
 		x->line += x->s[i] == '\n';
 	x->line_starting = to > x->at && x->s[to - 1] == '\n';
@@ -524,6 +526,7 @@ lex_root(Lex *x)
 		comment(x);
 	else
 		inside(x, kind == '%');
+	ALWAYS(x->at > from);		/* each call goes on, so that the loop ends */
 	return true;
 }
 
@@ -577,6 +580,7 @@ jin_lex(Jin *j, const char *s, size_t n)
 	j->nesting = nesting;
 	if (!ok)
 		add(&x, TK_ERROR);
+	ALWAYS(x.n_t > 0 && x.t[x.n_t - 1].t == (ok ? TK_EOF : TK_ERROR));
 	return x.t;
 }
 
@@ -591,7 +595,10 @@ jin_tok_name(JTok t)
 	};
 
 	if (t <= TK_FLOAT)
+	{
+		ASSERT(names[t] != NULL);
 		return names[t];
+	}
 	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
 		if (operators[i].t == t)
 			return operators[i].s;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 
 typedef struct Methods
@@ -165,6 +166,7 @@ loop_method(Jin *j, const JMethod *m, const JArgs *a)
 	{
 		if (a->n_pos == 0)
 			jin_fail(j, JE_TYPE, "no items for cycling given");
+		ALWAYS(l->index0 >= 0);
 		return a->pos[l->index0 % (int64_t) a->n_pos];
 	}
 	for (size_t i = 0; i < a->n_pos; i++)
@@ -179,8 +181,10 @@ static JVal
 cycler_method(Jin *j, const JMethod *m, const JArgs *a)
 {
 	JCycle	   *c = m->self.c;
-	JVal		v = c->items[c->at];
+	JVal		v;
 
+	ALWAYS(c->at < c->n);
+	v = c->items[c->at];
 	no_args(j, m, a);
 	if (m->name[0] == 'r')
 	{

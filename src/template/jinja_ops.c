@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 #include "text/utf8.h"
 
@@ -23,6 +24,7 @@ sign_of(JOp op)
 		[OP_POW] = "** or pow()"
 	};
 
+	ASSERT(op <= OP_POW);
 	return signs[op];
 }
 
@@ -93,6 +95,7 @@ static JVal
 int_op(Jin *j, JOp op, int64_t a, int64_t b)
 {
 	int64_t		r;
+	bool		down;
 	bool		over = false;
 
 	switch (op)
@@ -124,9 +127,8 @@ int_op(Jin *j, JOp op, int64_t a, int64_t b)
 			}
 			/* rounded down, and the remainder has the divisor's sign */
 			r = a % b;
-			if (r != 0 && (r < 0) != (b < 0))
-				r += b;
-			return jin_int(op == OP_MOD ? r : (a - r) / b);
+			down = r != 0 && (r < 0) != (b < 0);
+			return jin_int(op == OP_MOD ? r + (down ? b : 0) : a / b - down);
 	}
 	if (over)
 		too_big(j);
@@ -314,7 +316,7 @@ element(Jin *j, JVal obj, int64_t i, JVal *out)
 		*out = jin_sval(jin_str_sub(j, obj.s, at, utf8_len((unsigned char) obj.s->s[at])));
 	}
 	else if (obj.t == JT_RANGE)
-		*out = jin_int(obj.r->start + i * obj.r->step);
+		*out = jin_int(jin_range_at(obj.r, i));
 	else
 		*out = obj.l->v[i];
 	return true;
@@ -477,6 +479,15 @@ bound(Jin *j, JVal v, int64_t *out)
 	return true;
 }
 
+/* The elements of a slice: count of them, each step from the one before it; to is after the last. */
+typedef struct JinjaSlice
+{
+	int64_t		from;
+	int64_t		to;
+	int64_t		step;
+	int64_t		count;
+} JinjaSlice;
+
 static int64_t
 clamp(int64_t i, int64_t n, int64_t low, int64_t high)
 {
@@ -485,15 +496,25 @@ clamp(int64_t i, int64_t n, int64_t low, int64_t high)
 	return i < low ? low : i > high ? high : i;
 }
 
+/* A bound of a range that none of its numbers reaches: only its text shows where it was cut. */
+static int64_t
+cut_bound(__int128 v)
+{
+	return v < INT64_MIN ? INT64_MIN : v > INT64_MAX ? INT64_MAX : (int64_t) v;
+}
+
 static JVal
-slice_range(Jin *j, const JRange *r, int64_t from, int64_t step, int64_t count)
+slice_range(Jin *j, const JRange *r, const JinjaSlice *s)
 {
 	JRange	   *out = jin_alloc(j, sizeof(JRange));
+	__int128	step = (__int128) r->step * s->step;
 
-	out->n = count;
-	out->start = r->start + from * r->step;
-	out->step = r->step * step;
-	out->stop = out->start + count * out->step;
+	if (s->count > 1 && cut_bound(step) != step)
+		too_big(j);
+	out->n = s->count;
+	out->start = s->count > 0 ? jin_range_at(r, s->from) : cut_bound(r->start + (__int128) r->step * s->from);
+	out->step = cut_bound(step);
+	out->stop = cut_bound(r->start + (__int128) r->step * s->to);
 	return (JVal) {.t = JT_RANGE,.r = out};
 }
 
@@ -524,7 +545,10 @@ slice_str(Jin *j, JStr *s, int64_t from, int64_t step, int64_t count)
 	}
 	jin_step(j, (size_t) count);
 	for (int64_t i = 0; i < count; i++, from += step)
+	{
+		ALWAYS(from >= 0 && (size_t) from < chars);
 		jin_build_sub(j, &b, s, at[from], at[from + 1] - at[from]);
+	}
 	return jin_sval(jin_markup(j, jin_build_done(j, &b), s->markup));
 }
 
@@ -560,10 +584,13 @@ jin_slice(Jin *j, JVal obj, JVal from_v, JVal to_v, JVal step_v)
 	if (obj.t == JT_STR)
 		return slice_str(j, obj.s, from, step, count);
 	if (obj.t == JT_RANGE)
-		return slice_range(j, obj.r, from, step, count);
+		return slice_range(j, obj.r, &(JinjaSlice) {from, to, step, count});
 	l = jin_list(j, (size_t) count);
 	for (int64_t i = 0; i < count; i++, from += step)
+	{
+		ALWAYS(from >= 0 && from < n);
 		jin_list_add(j, l, obj.l->v[from]);
+	}
 	return jin_lval(l, obj.t);
 }
 

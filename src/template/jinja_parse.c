@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 
 #define MAX_SOURCE	((size_t) 4 << 20)
@@ -386,7 +387,8 @@ parse_until(JParse *p, const char *a, const char *b, const char *c)
 				jin_add_kid(n, jin_tuple(p, false, true, false, false));
 				jin_expect(p, TK_VAR_END);
 				break;
-			default:			/* TK_BLOCK_BEGIN: no other token is possible here */
+			default:
+				ASSERT(t->t == TK_BLOCK_BEGIN);
 				p->t++;
 				if (a != NULL && (jin_at_name(p, a) || (b != NULL && jin_at_name(p, b)) ||
 								  (c != NULL && jin_at_name(p, c))))
@@ -406,9 +408,11 @@ jin_parse(Jin *j, const char *s, size_t n)
 	JNode	   *body;
 
 	p.t = jin_lex(j, s, n);
+	ASSERT(j->parsing == NULL);
 	j->line = 0;
 	j->parsing = &p.t;
 	body = parse_until(&p, NULL, NULL, NULL);
+	ASSERT(p.t->t == TK_EOF && p.loops == 0);
 	j->parsing = NULL;
 	return body;
 }
@@ -440,17 +444,22 @@ static bool
 is_kind(const JList *l, const JNode *n, bool (*more) (const JinjaParseNames *w, const JNode *n),
 		const JinjaParseNames *w)
 {
+	bool		is = false;
+
 	if (n == NULL)
 		return false;
 	if (named(w, l, n) || (more != NULL && more(w, n)))
 		return true;
+	/* a chain of operators is as deep as it is long: the parser reads it in a loop */
+	jin_enter(w->j);
 	if (n->kind == N_FILTER || (n->kind == N_ITEM && n->b->kind == N_SLICE))
-		return is_kind(l, n->a, more, w);
-	if (n->kind == N_COND)
-		return is_kind(l, n->b, more, w) || is_kind(l, n->c, more, w);
-	if (n->kind == N_OR)
-		return is_kind(l, n->a, more, w) || is_kind(l, n->b, more, w);
-	return false;
+		is = is_kind(l, n->a, more, w);
+	else if (n->kind == N_COND)
+		is = is_kind(l, n->b, more, w) || is_kind(l, n->c, more, w);
+	else if (n->kind == N_OR)
+		is = is_kind(l, n->a, more, w) || is_kind(l, n->b, more, w);
+	jin_leave(w->j);
+	return is;
 }
 
 /* Return true for messages[0], or a name of a message. */
@@ -551,9 +560,11 @@ jin_check(Jin *j, JinTemplate *t)
 {
 	JinjaParseNames w = {.j = j,.chats = jin_list(j, 4),.messages = jin_list(j, 4),
 						 .contents = jin_list(j, 4)};
+	int			nesting = j->nesting;
 
 	jin_list_add(j, w.chats, jin_cstr(j, "messages"));
 	check(j, &w, t->body, false);
+	ASSERT(j->nesting == nesting);
 	t->uses = w.uses;
 }
 

@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_internal.h"
 
 typedef enum Meaning
@@ -35,6 +36,7 @@ static void scopes(Jin *j, const Symbols *s, JNode *n);
 static void
 define(Jin *j, Symbols *s, JStr *name, Meaning m)
 {
+	ASSERT(m <= M_PARAM);
 	jin_dict_put(j, s->refs, jin_sval(name), jin_int(m));
 }
 
@@ -79,7 +81,10 @@ target(Jin *j, Symbols *s, const JNode *n, void (*as) (Jin *j, Symbols *s, JStr 
 	else if (n->kind == N_NSREF)
 		load(j, s, n->str);
 	else
+	{
+		ASSERT(n->kind == N_NAME);
 		as(j, s, n->str);
+	}
 }
 
 static void

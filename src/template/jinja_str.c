@@ -10,6 +10,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/assert.h"
 #include "template/jinja_case.h"
 #include "template/jinja_internal.h"
 #include "text/unicode.h"
@@ -105,6 +106,7 @@ put_special(Jin *j, JBuild *b, const JinCase *table, size_t n, uint32_t cp, bool
 	{
 		size_t		mid = (lo + hi) / 2;
 
+		ASSERT(mid == 0 || table[mid - 1].cp < table[mid].cp);
 		if (table[mid].cp == cp)
 		{
 			for (int k = 0; k < 3 && table[mid].to[k] != 0; k++)
@@ -257,6 +259,7 @@ casefold(Jin *j, const JStr *s)
 		utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t) utf8_next(s->s + i, &len), out, 8,
 													 UTF8PROC_CASEFOLD, &last);
 
+		ASSERT(n > 0 && n <= 8);
 		for (utf8proc_ssize_t k = 0; k < n && k < 8; k++)
 			put_cp(j, &b, (uint32_t) out[k], mark_at(s, i));
 	}
@@ -345,6 +348,7 @@ jin_strip(Jin *j, JStr *s, const JStr *chars, int sides)
 		to = c;
 		jin_step(j, chars != NULL ? 1 + chars->n / 64 : 0);
 	}
+	ASSERT(from <= to && to <= s->n);
 	if (chars == NULL)
 		jin_scan(j, s->n - (to - from));
 	return jin_str_sub(j, s, from, to - from);
@@ -393,12 +397,14 @@ JStr *
 jin_pad(Jin *j, JStr *s, int64_t width, const JStr *fill, int where)
 {
 	int64_t		chars = (int64_t) jin_str_chars(s);
-	int64_t		extra = width - chars;
+	int64_t		extra;
 	int64_t		left;
 	JBuild		b = {0};
 
-	if (extra <= 0)
+	ASSERT(where == '<' || where == '>' || where == '^' || where == 'c');
+	if (width <= chars)
 		return s;
+	extra = width - chars;
 	if ((uint64_t) extra > j->limits.output)
 		jin_fail(j, JE_LIMIT, "a string is longer than %zu bytes", j->limits.output);
 	/* Python's center puts the odd one where (width & extra & 1) says */
@@ -412,6 +418,7 @@ jin_pad(Jin *j, JStr *s, int64_t width, const JStr *fill, int where)
 	}
 	if (left == extra)
 		jin_build_str(j, &b, s);
+	ASSERT(b.n == s->n + (size_t) extra * fill->n);
 	jin_step(j, (size_t) extra / 16);
 	return jin_build_done(j, &b);
 }
@@ -491,6 +498,7 @@ split_space(Jin *j, JStr *s, int64_t max)
 static size_t
 char_before(const JStr *s, size_t i)
 {
+	ALWAYS(i > 0 && i <= s->n);
 	do
 		i--;
 	while (i > 0 && ((unsigned char) s->s[i] & 0xC0) == 0x80);
@@ -650,6 +658,7 @@ window(Jin *j, const JStr *s, JVal start, JVal end, size_t *from, size_t *to)
 		return false;
 	*from = jin_str_at(j, s, (size_t) a);
 	*to = jin_str_at(j, s, (size_t) b);
+	ASSERT(*from <= *to && *to <= s->n);
 	return true;
 }
 

@@ -333,6 +333,7 @@ jin_str_sub(Jin *j, const JStr *s, size_t from, size_t n)
 
 	JStr	   *r;
 
+	ALWAYS(from <= s->n && n <= s->n - from);
 	if (from == 0 && n == s->n)
 		return (JStr *) s;
 	r = str_new(j, s->s + from, n, mask, s->input);
@@ -459,6 +460,7 @@ jin_build_add(Jin *j, JBuild *b, const char *s, size_t n, bool input)
 void
 jin_build_sub(Jin *j, JBuild *b, const JStr *s, size_t from, size_t n)
 {
+	ALWAYS(from <= s->n && n <= s->n - from);
 	if (s->mask == NULL)
 	{
 		jin_build_add(j, b, s->s + from, n, s->input);

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "template/jinja_filter.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -141,9 +142,14 @@ read_line(Wrap *w, JStr *line)
 		w->at[w->n] = i;
 		w->what[w->n++] = what_is(utf8_next(line->s + i, &len));
 	}
+	ALWAYS(w->n == chars);
 	w->at[w->n] = line->n;
-	for (size_t i = 0; i < w->n; i = chunk_end(w, i))
+	for (size_t i = 0, end; i < w->n; i = end)
+	{
+		end = chunk_end(w, i);
+		ALWAYS(end > i && end <= w->n);
 		w->chunk[w->n_chunks++] = i;
+	}
 	w->chunk[w->n_chunks] = w->n;
 }
 
@@ -206,6 +212,7 @@ wrap_line(Wrap *w)
 					at = w->chunk[++i];
 			}
 		}
+		ALWAYS(from <= last && last <= at && at <= w->n);
 		if (pieces > 0 && is_blank(w, last, at))
 			pieces--;
 		else

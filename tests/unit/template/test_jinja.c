@@ -3,11 +3,13 @@
  *	  What jinja_golden.c can't compare with jinja2: marks of the origin of bytes, limits, hostile
  *	  templates, errors of variables.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "tests/unit/check.h"
 #include "tests/unit/jinja_vars.h"
+#include "text/unicode.h"
 
 /* Render with input in brackets: "ab[cd]e". */
 static const char *
@@ -83,6 +85,7 @@ test_marks(void)
 		{"{{ m|default('d') }}{{ m.q|default('d') }}", "{}", "{}d"},
 		{"{{ m|list|last }}{{ m|first }}", "\"xy\"", "[yx]"},
 		{"{{ m|urlencode }}", "\"a b\"", "[a%20b]"},
+		{"{{ strftime_now('<' ~ m) }}{{ strftime_now('<') }}", "\">\"", "[<>]<"},
 		{"{{ m|truncate(5, true, '...', 0) }}", "\"abcdefgh\"", "[ab]..."},
 		{"{% set ns = namespace(s='') %}{% for x in m %}{% set ns.s = ns.s ~ '/' ~ x %}{% endfor %}{{ ns.s "
 		 "}}", "[\"a\", \"b\"]", "/[a]/[b]"},
@@ -233,6 +236,8 @@ test_deep_source(void)
 		{"{{ 1", "|abs", ""}, {"{{ 1", " + 1", ""},
 		{"{{ x", ".y", ""}, {"{{ x", "[1]", ""}, {"", "{% filter trim %}", "{% endfilter %}"},
 		{"", "{% macro a() %}", "{% endmacro %}"},
+		{"{% set x = ", "a or ", ""}, {"{% set x = ", "1 if ", ""}, {"{% set x = a", "|abs", ""},
+		{"{% set x = a", "[1:]", ""},
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
@@ -240,16 +245,18 @@ test_deep_source(void)
 		Buf			b = {0};
 		Err			e = {0};
 		JinTemplate *t;
+		/* as many as the memory of a template allows, for those that the parser doesn't refuse */
+		int			times = pairs[i][0][0] != '\0' && pairs[i][0][1] == '%' ? 300000 : 100000;
 
 		buf_addstr(&b, pairs[i][0]);
-		for (int k = 0; k < 100000; k++)
+		for (int k = 0; k < times; k++)
 			buf_addstr(&b, pairs[i][1]);
-		buf_addstr(&b, pairs[i][0][0] != '\0' && pairs[i][0][3] == '\0' ? "1" : "");
-		for (int k = 0; k < 100000; k++)
+		buf_addstr(&b, pairs[i][0][0] != '\0' && b.data[b.len - 1] == ' ' ? "1" : "");
+		for (int k = 0; k < times; k++)
 			buf_addstr(&b, pairs[i][2]);
-		buf_addstr(&b, pairs[i][0][0] != '\0' ? " }}" : "");
+		buf_addstr(&b, pairs[i][0][0] == '\0' ? "" : pairs[i][0][1] == '{' ? " }}" : " %}");
 		t = jin_compile(b.data, b.len, &e);
-		CHECK(t == NULL && e.cls == ERR_TOO_LONG, "100,000 times %s: %s", pairs[i][1], e.msg);
+		CHECK(t == NULL && e.cls == ERR_TOO_LONG, "%d times %s: %s", times, pairs[i][1], e.msg);
 		jin_free(t);
 		buf_free(&b);
 	}
@@ -272,6 +279,90 @@ test_bad_escapes(void)
 		CHECK(t == NULL && (e.cls == ERR_INVALID || e.cls == ERR_UNSUPPORTED), "%s: %s", sources[i], e.msg);
 		jin_free(t);
 	}
+}
+
+/* Numbers at the ends of 64 bits: the right one, or an error that says that it doesn't fit. */
+static void
+test_ends(void)
+{
+#define MIN "(-9223372036854775807 - 1)"
+#define MAX "9223372036854775807"
+#define FITS_NOT "error: chat template failed at line 1: an integer does not fit into 64 bits"
+	static const char *const cases[][2] = {
+		{MIN " // 3", "-3074457345618258603"}, {MIN " % 3", "1"}, {MAX " // -3", "-3074457345618258603"},
+		{MAX " % -3", "-2"}, {"-7 // 2", "-4"}, {"7 // -2", "-4"}, {"-6 // 2", "-3"}, {MIN " // 1", MIN},
+		{MAX "|round(-1)", FITS_NOT}, {MIN "|round(-1)", FITS_NOT},
+		{MIN "|round(-18)", "-9000000000000000000"},
+		{MAX "|round(-18)", "9000000000000000000"}, {MAX "|round(-19)", FITS_NOT},
+		{MIN "|round(-19)", FITS_NOT},
+		{"5000000000000000000|round(-19)", "0"}, {"1|round(-19)", "0"}, {MAX "|round(-20)", "0"},
+		{"1|round(" MIN ")", "0"}, {"1.5|round(" MIN ")", "0.0"}, {"1.5|round(" MAX ")", "1.5"},
+		{"true|round(-1)", "0"}, {"(15)|round(-1)", "20"}, {"(-15)|round(-1)", "-20"}, {"25|round(-1)", "20"},
+		{"(-25)|round(-1)", "-20"},
+		{"'x'.center(" MIN ")", "x"}, {"'x'|center(" MIN ")", "x"}, {"'x'.zfill(" MIN ")", "x"},
+		{"range(0, " MAX ", " MAX ")[1:]|list", "[]"}, {"range(1, " MAX ", " MAX " - 1)[0:]|list", "[1]"},
+		{"range(0, " MAX ", " MAX " // 2)[::3]|list", "[0]"},
+		{"range(0, " MAX ", " MAX " // 2)[::-1]|list", "[9223372036854775806, 4611686018427387903, 0]"},
+		{"range(0, " MAX ", " MAX " // 2)[::-4]|list", "[9223372036854775806]"},
+		{"range(5, " MAX ", " MAX " - 1)[:]|list", "[5]"}, {"range(3)[::-1]", "range(2, -1, -1)"},
+		{"range(10)[1:8:3]", "range(1, 8, 3)"},
+		{"'{:_b}'.format(255)", "1111_1111"}, {"'{:,}'.format(1234567)", "1,234,567"},
+		{"'{:_x}'.format(" MAX ")", "7fff_ffff_ffff_ffff"},
+		{"'{:,}'.format(" MIN ")", "-9,223,372,036,854,775,808"},
+		{"'{:_b}'.format(" MAX ")|length", "78"}, {"'{:,.200f}'.format(1e308)|length", "612"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		char		source[200];
+		const char *want = strcmp(cases[i][1], MIN) == 0 ? "-9223372036854775808" : cases[i][1];
+		const char *got;
+
+		snprintf(source, sizeof(source), "{{ %s }}", cases[i][0]);
+		got = marked(source, "1");
+		CHECK(strcmp(got, want) == 0, "%s: %s instead of %s", source, got, want);
+	}
+}
+
+/* An error quotes values that it cuts, and characters: it is UTF-8 all the same. */
+static void
+test_error_text(void)
+{
+	static const char *const sources[] = {
+		"{{ m.x.y }}", "{{ [][m].y }}", "{{ {}[m].y }}", "{{ ' '[m].y }}", "{{ 'a' is filter(m) }}",
+		"{{ 1|map(m)|list }}", "{{ [1]|map(m)|list }}", "{{ '%\u00e9' % 1 }}", "{{ '%\u20ac' % 1 }}",
+		"{{ '{:\u20ac}'.format(1) }}", "{{ '{!\u20ac}'.format(1) }}",
+		"{{ '{a}'.format_map(m) }}",
+		"{{ dict(**{m: 1}).y.z }}", "{{ range(**{m: 1}) }}", "{{ 'x'|default(**{m: 1}) }}",
+		"{{ raise_exception(m) }}", "{{ m|int(m)|abs }}"
+	};
+	Buf			json = {0};
+
+	/* the cut falls into a character for one of these lengths, whatever comes before it */
+	for (size_t lead = 0; lead < 3; lead++)
+	{
+		buf_reset(&json);
+		buf_printf(&json, "\"%.*s", (int) lead, "aaa");
+		for (int i = 0; i < 400; i++)
+			buf_addstr(&json, "\xE2\x82\xAC");
+		buf_addc(&json, '"');
+		for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+		{
+			const char *got = marked(sources[i], json.data);
+
+			CHECK(strncmp(got, "error: ", 7) == 0 && uni_valid(got, strlen(got)), "%s: %s", sources[i], got);
+		}
+	}
+	buf_reset(&json);
+	buf_addstr(&json, "{% macro f(");
+	for (int i = 0; i < 100; i++)
+		buf_addstr(&json, "\xC3\xA9");
+	buf_addstr(&json, ") %}{{ ");
+	for (int i = 0; i < 100; i++)
+		buf_addstr(&json, "\xC3\xA9");
+	buf_addstr(&json, ".x }}{% endmacro %}{{ f() }}");
+	CHECK(uni_valid(marked(json.data, "1"), strlen(marked(json.data, "1"))), "%s", marked(json.data, "1"));
+	buf_free(&json);
 }
 
 static void
@@ -356,6 +447,8 @@ main(void)
 	RUN(test_slow_steps());
 	RUN(test_deep_source());
 	RUN(test_bad_escapes());
+	RUN(test_ends());
+	RUN(test_error_text());
 	RUN(test_variables());
 	RUN(test_uses());
 	return check_done("test_jinja");
