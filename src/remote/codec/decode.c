@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/json/json_reader.h"
 
 static const ReplyShape *const shapes[] = {
@@ -67,6 +68,7 @@ reply_accepted(DecodedReply *r, int request, int64_t prompt_tokens)
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
 
+	ALWAYS(request >= 0 && request < r->n);
 	if (r->accepted[request])
 		return;
 	r->accepted[request] = true;
@@ -166,6 +168,7 @@ reply_share(const DecodedReply *r, const RPart *p, int i, int64_t n)
 	double		before = 0;
 	double		mine = 0;
 
+	ALWAYS(i >= 0 && i < p->call->n_requests && p->request + p->call->n_requests <= r->n);
 	if (n < 0)
 		return -1;
 	for (int k = 0; k < p->call->n_requests; k++)
@@ -311,10 +314,12 @@ reply_data(DecodedReply *r, int i, const char *s, size_t n, Err *e)
 {
 	RPart	   *p = &r->part[i];
 
+	ALWAYS(i >= 0 && i < r->calls->n);
 	if (p->ended)
 		return reply_bad(r, e, "continues after its end");
 	if (p->call->stream)
 		return feed_stream(r, p, s, n, e);
+	ASSERT(p->body.len <= REPLY_MAX_BODY);
 	if (n > REPLY_MAX_BODY - p->body.len)
 		return reply_bad(r, e, "has more than %zu bytes", REPLY_MAX_BODY);
 	buf_add(&p->body, s, n);

@@ -17,6 +17,7 @@
 
 #include "base/json/json_writer.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MAX_CALLS	1024		/* tool calls of a choice */
 #define MAX_REASON	64			/* bytes of a finish_reason */
@@ -45,6 +46,7 @@ typedef struct DecodeGenerateChoice
 	Buf			finish,
 				stop;
 	bool		has_stop;
+	size_t		held;			/* bytes of it in Gen.held */
 } DecodeGenerateChoice;
 
 struct Gen
@@ -60,6 +62,7 @@ struct Gen
 	IntVec		prompt_ids;
 	Lps			prompt_lp;
 	size_t		bytes;			/* total length of all texts so far */
+	size_t		held;			/* bytes that the choices hold */
 };
 
 static Gen *
@@ -193,6 +196,7 @@ find_call(const DecodedReply *r, DecodeGenerateChoice *c, StrView index, StrView
 		c->calls = mem_realloc(c->calls, (size_t) (c->n_calls + 1) * sizeof(ToolCall));
 		memset(&c->calls[c->n_calls++], 0, sizeof(ToolCall));
 	}
+	ALWAYS(i >= 0 && i < c->n_calls && c->n_calls <= MAX_CALLS);
 	*out = &c->calls[i];
 	return true;
 }
@@ -469,6 +473,7 @@ put_texts(const DecodedReply *r, const Gen *g, DecodeGenerateChoice *c, WireOut 
 static void
 put_end(const DecodeGenerateChoice *c, WireOut *o)
 {
+	ASSERT(c->ended && c->finish.len > 0);	/* is_complete() has refused others */
 	wire_put_str(o, WTAG_FINISH_REASON, c->finish.data, c->finish.len);
 	if (c->has_stop)
 		wire_put_str(o, WTAG_STOP_REASON, c->stop.data != NULL ? c->stop.data : "", c->stop.len);
@@ -492,6 +497,7 @@ put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, W
 {
 	DecodeGenerateChoice *c = &g->c[i];
 
+	ALWAYS(i >= 0 && i < g->n);
 	if (g->list)
 		wire_put_int(o, WTAG_INDEX, i);
 	if (!put_texts(r, g, c, o, whole, e))
@@ -541,6 +547,27 @@ emit_delta(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 
 /* ---- responses ---- */
 
+static size_t
+lps_held(const Lps *l)
+{
+	return (l->counts.cap + l->ids.cap + l->ranks.cap + l->lengths.cap) * sizeof(int32_t) + l->values.cap +
+		l->bytes.cap;
+}
+
+/* Count what the choice holds now. */
+static void
+hold_choice(Gen *g, DecodeGenerateChoice *c)
+{
+	size_t		held = c->text.cap + c->reasoning.cap + c->ids.cap * sizeof(int32_t) + lps_held(&c->lp) +
+		(size_t) c->n_calls * sizeof(ToolCall);
+
+	for (int i = 0; i < c->n_calls; i++)
+		held += c->calls[i].id.cap + c->calls[i].name.cap + c->calls[i].args.cap;
+	ASSERT(g->held >= c->held);
+	g->held += held - c->held;
+	c->held = held;
+}
+
 enum
 {
 	G_ERROR, G_CHOICES, G_USAGE, G_PROMPT_LOGPROBS, G_PROMPT_IDS, G_N
@@ -576,8 +603,9 @@ take_answer(DecodedReply *r, RPart *p, StrView v, bool delta, Err *e)
 			return false;
 		if (delta && g->stream && !emit_delta(r, p, c, e))
 			return false;
+		hold_choice(g, c);
 	}
-	p->held = g->bytes;
+	p->held = g->held + g->prompt_ids.cap * sizeof(int32_t) + lps_held(&g->prompt_lp);
 	return true;
 }
 

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "remote/codec/dialect.h"
 #include "remote/codec/decode_internal.h"
 
@@ -272,6 +273,7 @@ typedef struct LoglikelihoodEnds
 {
 	size_t		v[MAX_ENDS];
 	int			n;
+	bool		too_many;		/* there are more than MAX_ENDS: treat as no match */
 } LoglikelihoodEnds;
 
 static void
@@ -280,11 +282,10 @@ add_end(LoglikelihoodEnds *e, size_t v)
 	for (int i = 0; i < e->n; i++)
 		if (e->v[i] == v)
 			return;
-	/* too many candidates: treat as no match */
 	if (e->n < MAX_ENDS)
 		e->v[e->n++] = v;
 	else
-		e->n = 0;
+		e->too_many = true;
 }
 
 static size_t
@@ -292,6 +293,7 @@ ends_most(const LoglikelihoodEnds *e, bool least)
 {
 	size_t		v = e->v[0];
 
+	ALWAYS(e->n > 0 && e->n <= MAX_ENDS);
 	for (int i = 1; i < e->n; i++)
 		v = (e->v[i] < v) == least ? e->v[i] : v;
 	return v;
@@ -317,6 +319,8 @@ step_back(LoglikelihoodEnds *ends, const char *text, size_t n, const char *token
 				add_end(&next, end + k);
 		}
 		len -= part ? 3 : 1;
+		if (next.too_many)
+			next.n = 0;
 		*ends = next;
 	}
 	return ends->n > 0;
@@ -464,6 +468,8 @@ take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_next, Err *e)
 	const RequestFields *a = r->requests[0];
 	int			first = 1;
 
+	/* the token that follows is all->t[all->n] */
+	ALWAYS(all->n >= 0 && all->n + has_next <= all->cap);
 	if (a->n_choices > 0 && !find_choice(r, p, all, has_next, &first, e))
 		return false;
 	/* the first token has no context, unless the endpoint reports a value for it */
@@ -556,8 +562,8 @@ choose_finish(DecodedReply *r, Err *e)
 		for (int k = 0; k < n && p == NULL; k++)
 			if (r->part[k].call->part == i)
 				p = &r->part[k];
-		if (p == NULL)
-			return err_set(e, ERR_INTERNAL, "no call for choice %d", i);
+		/* encode_loglikelihood.c has made a call for each */
+		ALWAYS(p != NULL && p->floats.len > 0);
 		intvec_push(&counts, (int32_t) (p->floats.len / sizeof(float)));
 		intvec_push(&greedy, p->greedy);
 		buf_add(&floats, p->floats.data, p->floats.len);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "remote/codec/decode_internal.h"
 
 #define UNKNOWN (-1)
@@ -75,6 +76,8 @@ lps_put(const Lps *l, WireOut *o)
 {
 	if (l->counts.len == 0)
 		return;
+	ALWAYS(l->values.len == l->ids.len * sizeof(float));
+	ASSERT(l->ranks.len == l->ids.len && l->lengths.len == l->ids.len);
 	wire_put_ints(o, WTAG_LP_COUNTS, l->counts.data, l->counts.len);
 	wire_put_ints(o, WTAG_LP_IDS, l->ids.data, l->ids.len);
 	wire_put_floats(o, WTAG_LP_VALUES, (const float *) l->values.data, l->ids.len);
@@ -273,7 +276,11 @@ set_own_ids(Lps *l, size_t first, const IntVec *ids)
 		return;
 	for (size_t i = ids->len; i-- > 0;)
 	{
-		at -= (size_t) l->counts.data[first + i];
+		size_t		n = (size_t) l->counts.data[first + i];
+
+		/* each position has its own token */
+		ALWAYS(n > 0 && n <= at);
+		at -= n;
 		l->ids.data[at] = ids->data[i];
 	}
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "remote/codec/decode_internal.h"
 
 #define MAX_LABEL	1024		/* bytes */
@@ -35,6 +36,7 @@ read_rows(const DecodedReply *r, StrView list, int n, bool by_rank, StrView *row
 	StrView		index;
 	int			got = 0;
 
+	ALWAYS(n > 0);
 	memset(rows, 0, (size_t) n * sizeof(StrView));
 	if (json_kind(list) != '[' || !json_elements(&m, list.s, list.n))
 		return reply_bad(r, e, "has no list of results");
@@ -118,6 +120,7 @@ read_base64(StrView v, Buf *out)
 		if (have >= 8)
 		{
 			have -= 8;
+			ALWAYS(out->len < from + n);
 			out->data[out->len++] = (char) (bits >> have & 0xFF);
 		}
 	}
@@ -220,6 +223,7 @@ done_labelled(DecodedReply *r, const RPart *p, int i, const DecodePoolingRow *ro
 	char	  **labels = mem_zalloc((size_t) n * sizeof(char *));
 	int			best = 0;
 
+	ALWAYS(n > 0);
 	for (int k = 1; k < n; k++)
 		if (v[k] > v[best])
 			best = k;

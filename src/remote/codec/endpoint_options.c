@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "remote/codec/dialect.h"
 #include "ipc/host_allowlist.h"
@@ -181,6 +182,7 @@ int_of(ROptions *o, int i)
 		case OPTION_max_retries:
 			return &o->max_retries;
 		default:
+			ALWAYS(i == OPTION_max_model_len);
 			return &o->max_model_len;
 	}
 }
@@ -280,6 +282,7 @@ read_text(ROptions *o, int i, const Json *v, Err *e)
 			own(&o->auth_header, s);
 			return (is_header_name(s) && !is_ours(s)) || bad(o, i, "must be the name of a header", v, e);
 		default:
+			ALWAYS(i == OPTION_ca_file);
 			own(&o->ca_file, s);
 			return s[0] == '/' || bad(o, i, "must be an absolute path", v, e);
 	}
@@ -553,6 +556,7 @@ roptions_get(const RequestFields *a, Err *e)
 static ROptions *
 roptions_ref(ROptions *o)
 {
+	ALWAYS(o->refs > 0);
 	o->refs++;
 	return o;
 }
@@ -560,6 +564,7 @@ roptions_ref(ROptions *o)
 void
 roptions_unref(ROptions *o)
 {
+	ALWAYS(o == NULL || o->refs > 0);
 	if (o != NULL && --o->refs == 0)
 		parsed_free((EndpointOptionsParsed *) o);
 }

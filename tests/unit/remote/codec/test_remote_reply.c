@@ -406,6 +406,50 @@ test_restart(void)
 	scene_free(&s);
 }
 
+/* The bytes of ids, log-probabilities and tool calls count as held, too: replies have a common budget. */
+static void
+test_held(void)
+{
+	static const char ids[] = EV("{\"choices\":[{\"text\":\"a\",\"token_ids\":[1,2,3,4,5,6,7,8,9,10],"
+								 "\"logprobs\":{\"tokens\":[\"a\",\"b\"],\"token_logprobs\":[-1,-2]}}]}");
+	Scene		s;
+	DecodedReply *r;
+	Buf			call = {0};
+	Err			e;
+	size_t		before;
+
+	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
+	scene_forget(&s);
+	s.call[0].stream = true;
+	s.request[0].want_ids = true;
+	s.request[0].logprobs = 0;
+	r = reply_new(s.requests, 1, &s.calls, &s.o, scene_emit, &s);
+	before = reply_held(r);
+	for (int i = 0; i < 1000; i++)
+		CHECK(reply_data(r, 0, ids, strlen(ids), &e), "%s", e.msg);
+	CHECK(reply_held(r) >= before + 1000 * (10 * 4 + 2 * 16), "%zu bytes", reply_held(r) - before);
+	reply_free(r);
+	scene_free(&s);
+
+	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
+	scene_forget(&s);
+	s.call[0].stream = true;
+	r = reply_new(s.requests, 1, &s.calls, &s.o, scene_emit, &s);
+	for (int i = 0; i < 100; i++)
+	{
+		buf_reset(&call);
+		buf_printf(&call, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"", i);
+		for (int k = 0; k < 1000; k++)
+			buf_addc(&call, 'x');
+		buf_addstr(&call, "\",\"function\":{\"name\":\"f\"}}]}}]}\n\n");
+		CHECK(reply_data(r, 0, call.data, call.len, &e), "%s", e.msg);
+	}
+	CHECK(reply_held(r) >= before + 100 * 1000, "%zu bytes", reply_held(r) - before);
+	reply_free(r);
+	buf_free(&call);
+	scene_free(&s);
+}
+
 int
 main(void)
 {
@@ -418,5 +462,6 @@ main(void)
 	RUN(test_logprobs());
 	RUN(test_chat_logprobs());
 	RUN(test_restart());
+	RUN(test_held());
 	return check_done("test_remote_reply");
 }

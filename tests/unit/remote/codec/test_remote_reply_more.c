@@ -285,6 +285,36 @@ test_choose_pieces(void)
 	scene_free(&s);
 }
 
+/*
+ * So many parts of characters that the possible ends are too many: an error, not the last of them.  The
+ * last two parts are one character or two, so each end after them is one of two, three bytes apart.
+ */
+static void
+test_choose_many_pieces(void)
+{
+	StrView		choice;
+	Buf			text = {0};
+	Buf			body = {0};
+	Scene		s;
+
+	choose_scene(&s, &choice);
+	s.request[0].prompt = span_of("Q\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac");
+	buf_addstr(&text, "\xc3\xa9\xc3\xa9");
+	for (int i = 0; i < 32; i++)
+		buf_addstr(&text, "\xe2\x82\xac");
+	choice = span_of(text.data);
+	buf_addstr(&body, "{\"choices\":[{\"text\":\"x\",\"prompt_logprobs\":[null,"
+			   "{\"5\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\"Q\"}}");
+	for (int i = 0; i < 53; i++)
+		buf_printf(&body, ",{\"5\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\"%s\"}}",
+				   i == 50 ? "\xe2\x82\xac" : "\xef\xbf\xbd");
+	buf_addstr(&body, "]}]}");
+	REFUSE(&s, body.data, ERR_PROTOCOL, "not the text");
+	buf_free(&body);
+	buf_free(&text);
+	scene_free(&s);
+}
+
 /* Errors, vLLM's other format, and a text without choices. */
 static void
 test_choose_others(void)
@@ -559,6 +589,7 @@ main(void)
 	RUN(test_tokens());
 	RUN(test_choose());
 	RUN(test_choose_pieces());
+	RUN(test_choose_many_pieces());
 	RUN(test_choose_others());
 	RUN(test_choices());
 	RUN(test_api());
