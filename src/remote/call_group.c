@@ -111,6 +111,14 @@ job_make(RModel *m, PendingRequest **requests, int n)
 	return true;
 }
 
+void
+job_lost_tokens(const CallGroup *j, int64_t prompt, int64_t completion, ErrorExtra *x)
+{
+	ALWAYS(j->n > 0);
+	x->prompt_tokens = (prompt + j->lost_prompt) / j->n;
+	x->completion_tokens = (completion + j->lost_completion) / j->n;
+}
+
 int64_t
 job_deadline(const CallGroup *j)
 {

@@ -269,6 +269,11 @@ void		job_split(CallGroup *j);
  * failed.
  */
 void		job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us);
+/*
+ * Set the tokens of an error of one of the group's requests: its share of those that the group's failed
+ * calls took, and of these further ones.
+ */
+void		job_lost_tokens(const CallGroup *j, int64_t prompt, int64_t completion, ErrorExtra *x);
 /* Return the time after which no request of the group needs the result any more; 0 = never. */
 int64_t		job_deadline(const CallGroup *j);
 /* Put the request back at the front of the queue.  It may no longer be coalesced. */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "remote/dispatcher_internal.h"
 
 #define WANTED_US		INT64_C(600000000)
@@ -105,6 +106,7 @@ start(Check *c)
 	HttpRequest q;
 	Err			e = {0};
 
+	ALWAYS(c->h == NULL && !c->ended && c->url >= 0 && c->url < m->lb.n);
 	lb_check_begin(&m->lb, c->url, l->now_us);
 	rmodel_url(&m->u[c->url], o->models_path, false, &url);
 	headers_begin(&h, o, (StrView) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);

@@ -300,8 +300,7 @@ pending_late(PendingRequest *a)
 	}
 	if (j != NULL)
 	{
-		x.prompt_tokens = (x.prompt_tokens + j->lost_prompt) / j->n;
-		x.completion_tokens = (x.completion_tokens + j->lost_completion) / j->n;
+		job_lost_tokens(j, x.prompt_tokens, x.completion_tokens, &x);
 		x.url = j->url >= 0 ? a->m->u[j->url].base : NULL;
 	}
 	pending_error(a, &e, &x);

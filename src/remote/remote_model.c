@@ -398,8 +398,7 @@ send_elsewhere(RModel *m, LbResult r, int64_t when)
 		c = c->next;
 		if (!any)
 			continue;
-		x.prompt_tokens = j->lost_prompt / j->n;
-		x.completion_tokens = j->lost_completion / j->n;
+		job_lost_tokens(j, 0, 0, &x);
 		(void) job_elsewhere(j, &e, &x);
 		/* the sink may have cancelled any of them */
 		c = m->pending;
@@ -436,8 +435,7 @@ stuck(RModel *m, UpstreamCall *c, LbResult r, int64_t when)
 	if (c != NULL && fail)
 	{
 		no_url(m, c, r, when, &e, &x);
-		x.prompt_tokens = c->job->lost_prompt / c->job->n;
-		x.completion_tokens = c->job->lost_completion / c->job->n;
+		job_lost_tokens(c->job, 0, 0, &x);
 		job_fail(c->job, &e, &x);
 		return true;
 	}
@@ -446,8 +444,7 @@ stuck(RModel *m, UpstreamCall *c, LbResult r, int64_t when)
 		/* only this path is stopped, so other calls need not wait */
 		c->due_us = when;
 		no_url(m, c, r, when, &e, &x);
-		x.prompt_tokens = c->job->lost_prompt / c->job->n;
-		x.completion_tokens = c->job->lost_completion / c->job->n;
+		job_lost_tokens(c->job, 0, 0, &x);
 		(void) job_elsewhere(c->job, &e, &x);
 		return true;
 	}

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "remote/dispatcher_internal.h"
 #include "ipc_server/stats_seqlock.h"
 
@@ -21,6 +22,7 @@
 void
 rstats_observe(RModel *m, WireHistId id, int64_t value)
 {
+	ALWAYS(id < WIRE_N_HISTS);
 	if (value < 0)
 		value = 0;
 	m->hist[id].count[wire_hist_bucket(id, value)]++;
@@ -269,7 +271,10 @@ dispatcher_publish(Dispatcher *l, WireStats *s)
 	sort_models(v, n);
 	total(l, &f);
 	for (int i = 0; i < WIRE_N_FIGURES; i++)
+	{
 		*wire_figure(&f, i) -= *wire_figure(&l->base, i);
+		ASSERT(*wire_figure(&f, i) >= 0);	/* counters only grow */
+	}
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 		gauges(m, &f);
 	f.max_num_seqs = most_calls(l);

@@ -471,8 +471,7 @@ failed(UpstreamCall *c, CallOutcome f)
 		x.retry_after_ms = -1;
 	error_of(c, &e);
 	count(c, &f, &e);
-	x.prompt_tokens = j->lost_prompt / j->n;
-	x.completion_tokens = j->lost_completion / j->n;
+	job_lost_tokens(j, 0, 0, &x);
 	if ((j->halved || c->tries > 1 || f.apart) && halve(c, &f))
 	{
 		c->state = CALL_WHOLE;
