@@ -453,6 +453,14 @@ load_next(const BackendModel *first, LoadPart *part, const ModelOpts *o, const S
 	if (wanted == NULL && where.ops != NULL && !devices_choose(s, part->i, 0, ranks_world(), &where, e))
 		return NULL;
 	in = load_on(&where, first->path, part->i, o, s, &src, &of_device, e);
+	if (in != NULL && in->core == NULL)
+	{
+		/* the first replica has a core: every call asks the core of each */
+		err_set(e, ERR_BAD_FILE, "the files of \"%s\" changed while replicas of the model were loaded",
+				first->path);
+		instance_free(in);
+		return NULL;
+	}
 	if (in == NULL && of_device && e->cls == ERR_LOST)
 		devices_lost(e->msg);
 	return in;
@@ -468,8 +476,11 @@ agree_on_length(BackendModel *first)
 	int			least = core_max_model_len(first->core);
 
 	for (BackendModel *r = first->next; r != NULL; r = r->next)
+	{
+		ALWAYS(r->core != NULL);	/* load_next() has refused others */
 		if (core_max_model_len(r->core) < least)
 			least = core_max_model_len(r->core);
+	}
 	for (BackendModel *r = first; r != NULL; r = r->next)
 	{
 		core_cap_length(r->core, least);
