@@ -164,6 +164,8 @@ void		cemu_syncwarp(uint32_t mask, const char *file, int line);
 uint64_t	cemu_shfl(CemuShfl kind, uint32_t mask, uint64_t v, int by, int width, const char *file,
 					  int line);
 uint32_t	cemu_vote(CemuVote kind, uint32_t mask, uint64_t v, const char *file, int line);
+/* Make the table of halves; call before cemu_operand(), once for many operands. */
+void		cemu_halves_make(void);
 /* element i of a word of operands: 2 halves or 4 bytes, which must not be CEMU_S8 */
 float		cemu_operand(CemuMma kind, uint32_t word, int i);
 /* d = a b + c of m16n8k16 (k32 of bytes), with the instruction's registers; d may be c */

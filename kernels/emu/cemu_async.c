@@ -320,6 +320,7 @@ wgmma_make(const Wgmma *w, int warp)
 	static float b[16][256];
 	float		a[16][16];
 
+	cemu_halves_make();
 	for (int k = 0; k < 16; k++)
 		for (int n = 0; n < w->n; n++)
 			b[k][n] = half_at(w->kind,

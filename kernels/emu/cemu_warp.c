@@ -167,8 +167,8 @@ typedef struct Mma
 /* kf16_to_f32() of all halves */
 static float halves[65536];
 
-static inline void
-halves_make(void)
+void
+cemu_halves_make(void)
 {
 	if (halves[1] != 0)
 		return;
@@ -192,7 +192,6 @@ cemu_operand(CemuMma kind, uint32_t word, int i)
 
 	if (kind == CEMU_E4M3)
 		return kf8_to_f32(KT_F8_E4M3, (uint8_t) (word >> 8 * i));
-	halves_make();
 	return kind == CEMU_F16 ? halves[h] : as_float((uint32_t) h << 16);
 }
 
@@ -232,6 +231,7 @@ mma_compute(void **args, uint32_t mask)
 	int			per = kind == CEMU_S8 || kind == CEMU_E4M3 ? 4 : 2;
 
 	(void) mask;
+	cemu_halves_make();
 	for (int l = 0; l < CEMU_WARP; l++)
 	{
 		Mma		   *m = args[l];
