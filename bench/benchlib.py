@@ -113,10 +113,14 @@ def run(main):
 
 # ---- the machine ----
 
+# What servers run: the release, which has no assertions, to be measured; a test of correctness takes the
+# build that the other tests have.
+RELEASE = True
+
+
 def build():
-    """Build the release, which has no assertions, to be measured, and the probes of the machine, which are
-    in the tests' build."""
-    for target in ("release", "build/engine/bench/limits"):
+    """Build what servers run, and the probes of the machine, which are in the tests' build."""
+    for target in ("release" if RELEASE else "all", "build/engine/bench/limits"):
         r = subprocess.run(["make", "-s", f"-j{os.cpu_count()}", target, f"PG_CONFIG={pg_config()}"], cwd=TOP, stdout=sys.stderr)
         if r.returncode != 0:
             raise BenchError("the build failed")
@@ -267,7 +271,7 @@ class Server:
     def shell(self, script):
         r = subprocess.run(["bash", "-euo", "pipefail", "-c", ". scripts/cluster.sh\ncluster_base build/bench >&2\n" + script], cwd=TOP,
                            stdout=subprocess.PIPE, text=True,
-                           env=dict(os.environ, PG_CONFIG=pg_config(), NAME=self.name, CONF=self.conf, CLUSTER_RELEASE="1"))
+                           env=dict(os.environ, PG_CONFIG=pg_config(), NAME=self.name, CONF=self.conf, CLUSTER_RELEASE="1" if RELEASE else ""))
         if r.returncode != 0:
             raise BenchError("the scratch server did not start")
         return r.stdout

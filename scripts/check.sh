@@ -22,7 +22,7 @@ TOP=$PWD
 plan=
 [ "${1:-}" != --plan ] || { plan=1; shift; }
 tier=part
-builder=
+background=
 PG_CONFIG_15=${PG_CONFIG:-}
 case ${1:-check} in
 	check | full | nightly) tier=${1:-check} ;;
@@ -39,12 +39,12 @@ export DEBUG_INFO=${DEBUG_INFO:--g1}
 
 mkdir -p build/check
 if [ -z "$plan" ]; then
-	rm -rf build/check/{failed,times,built,*.status,*.out}
+	rm -rf build/check/{failed,times,built,*.begun,*.status,*.out}
 	mkdir -p build/check/built
 	touch build/check/times
 	start_ticker
 	# When interrupted, end the builds and all programs that run.
-	trap 'stop_builds; kill "$ticker" 2>/dev/null; for p in $(jobs -rp); do pkill -TERM -P "$p"; done' EXIT
+	trap 'stop_background; kill "$ticker" 2>/dev/null; for p in $(jobs -rp); do pkill -TERM -P "$p"; done' EXIT
 	trap 'exit 130' INT TERM HUP
 fi
 read_how

@@ -54,6 +54,8 @@ $(CUDA_DIR)/%.c.o: kernels/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 
+cuda-objects: $(if $(NVCC),$(CUDA_OBJ) $(CUDA_C_OBJ))
+
 # cuda-check (check.sh's part `cuda`) compares registers, spills and shared memory with kernels/cuda/resources.txt;
 # cuda-resources writes that file
 cuda-check cuda-resources: cuda
@@ -67,4 +69,4 @@ endif
 
 -include $(CUDA_OBJ:.o=.d) $(CUDA_C_OBJ:.o=.d)
 
-.PHONY: cuda cuda-nvcc cuda-check cuda-resources cuda-stamp
+.PHONY: cuda cuda-nvcc cuda-objects cuda-check cuda-resources cuda-stamp

@@ -1,8 +1,12 @@
-# builds.sh: the builds of check.sh.  They run before the tests that need them, or in the background while
-# other tests run.  Sourced, not run.
+# builds.sh: the builds of check.sh, and the work in the background.  Builds run before the tests that need
+# them, or in the background while other tests run.  Sourced, not run.
 #
-# Each build has a name: `plain` (the C programs), `asan`, `tsan`, `emu-lib`, `emu`, `fuzz`, `bench`.  Its
-# output is in build/check/build-NAME.out, its exit status in build/check/built/NAME.
+# Tests of the server wait for much of their time.  The background uses the CPUs meanwhile: first it builds,
+# then it runs programs that only compute.  A program has a folder build/check/NAME.begun, which the process
+# that runs it has made; the other side then waits for its end (run_job).
+#
+# Each build has a name: `plain` (the C programs), `asan`, `tsan`, `emu-lib`, `emu`, `fuzz`, `bench`,
+# `cuda`.  Its output is in build/check/build-NAME.out, its exit status in build/check/built/NAME.
 
 SAN_ASAN=build/san-address-undefined
 SAN_TSAN=build/san-thread
@@ -21,6 +25,7 @@ build_command() {
 		emu-lib) echo make -s "$jobs" emu-lib ;;
 		fuzz) echo make -s "$jobs" fuzz-builds ;;
 		bench) echo make -s "$jobs" bench-programs ;;
+		cuda) echo make -s "$jobs" cuda-objects gpu-only $(cuda_options) ;;
 	esac
 }
 
@@ -30,22 +35,47 @@ build_one() {
 }
 
 # build_behind NAME...: run the builds in the background, one after the other, at a lower priority than
-# tests.  Sets $builder, their process group.
+# tests; then the programs of the builds, until end_background.  Sets $background, the process group.
 build_behind() {
 	local name
 	for name; do touch "build/check/built/$name.soon"; done
+	rm -f build/check/background.end
 	set -m
-	( for name; do build_one "$name"; done ) </dev/null &
-	builder=$!
+	(
+		for name; do build_one "$name"; done
+		# one program per CPU; those get little CPU while servers use it
+		renice -n 10 -p $BASHPID >/dev/null
+		export CHECK_PATIENCE=4
+		for ((i = 0; i < $(nproc); i++)); do run_behind "$@" & done
+		wait
+	) </dev/null >build/check/background.out 2>&1 &
+	background=$!
 	set +m
 	disown
-	renice -n 5 -g "$builder" >/dev/null 2>&1
+	renice -n 5 -g "$background" >/dev/null 2>&1
 }
 
-# A program that measures time needs the whole machine, so builds pause meanwhile.
-pause_builds() { [ -z "${builder:-}" ] || kill -STOP -- "-$builder" 2>/dev/null; }
-resume_builds() { [ -z "${builder:-}" ] || kill -CONT -- "-$builder" 2>/dev/null; }
-stop_builds() { [ -z "${builder:-}" ] || { resume_builds; kill -TERM -- "-$builder" 2>/dev/null; }; }
+# run_behind BUILD...: run the builds' programs that only compute, except those that somebody has begun.
+run_behind() {
+	local build kind name command
+	for build; do
+		[ "$(cat "build/check/built/$build")" = 0 ] || continue
+		while read -r kind name command; do
+			[ ! -e build/check/background.end ] || return
+			[ "$kind" != computes ] || [ -e "build/check/$name.begun" ] || run_job "$name" $command </dev/null
+		done < <(jobs_of "$build")
+	done
+}
+
+background_runs() { [ -n "${background:-}" ] && kill -0 -- "-$background" 2>/dev/null; }
+
+# A program that measures time needs the whole machine, so the background pauses meanwhile.
+pause_background() { [ -z "${background:-}" ] || kill -STOP -- "-$background" 2>/dev/null; }
+resume_background() { [ -z "${background:-}" ] || kill -CONT -- "-$background" 2>/dev/null; }
+stop_background() { [ -z "${background:-}" ] || { resume_background; kill -TERM -- "-$background" 2>/dev/null; }; }
+
+# The background shall begin no other program: from now on the lanes of run_programs use all CPUs.
+end_background() { touch build/check/background.end; }
 
 # wait_for_build NAME: wait until the build has ended.  If nobody has started it, run it now.  Counts a
 # failed build once.
@@ -53,7 +83,7 @@ wait_for_build() {
 	local done=build/check/built/$1
 	[ -e "$done" ] || [ -e "$done.soon" ] || { say "building $1 ..."; build_one "$1"; }
 	until [ -s "$done" ]; do
-		kill -0 -- "-$builder" 2>/dev/null || [ -s "$done" ] || echo 1 >"$done"
+		background_runs || [ -s "$done" ] || echo 1 >"$done"
 		sleep 0.5
 	done
 	[ ! -e "$done.soon" ] || { rm -f "$done.soon"; say "build $1 ($(seconds_of "build-$1"))"; }

@@ -81,7 +81,7 @@ start_ticker() {
 # run_lanes LANES TELL: run the jobs on standard input, each a line `KIND NAME COMMAND...`.  LANES jobs
 # compute at a time.  One job of kind `waits` runs beside them at a better priority: it has a time limit,
 # and so it gets CPU time in time.  Jobs of kind `alone` run last, one at a time.  Calls TELL NAME for each
-# job that has ended.
+# job that has ended.  While a job of kind `alone` runs, the work in the background pauses.
 run_lanes() {
 	local lanes=$1 tell=$2 kind name command
 	local computing=() waiting=() alone=()
@@ -105,10 +105,12 @@ run_lanes() {
 		done
 		await_job
 	done
+	[ ${#alone[@]} = 0 ] || pause_background
 	for i in "${alone[@]}"; do
 		start_job alone "$i"
 		await_job
 	done
+	resume_background
 }
 
 start_job() {	# start_job KIND "NAME COMMAND...": start a job in the background, for run_lanes
@@ -131,10 +133,18 @@ await_job() {	# wait until one of run_lanes's jobs ends
 	unset "name_of[$pid]" "kind_of[$pid]"
 }
 
-run_job() {	# run_job NAME COMMAND...
+# run_job NAME COMMAND...: run a program.  If the background runs it, or has run it, wait for its end.
+run_job() {
 	local out=build/check/$1
-	"${@:2}" >"$out.out" 2>&1
-	echo $? >"$out.status"
+	if mkdir "$out.begun" 2>/dev/null; then
+		"${@:2}" >"$out.out" 2>&1
+		echo $? >"$out.status"
+		return
+	fi
+	until [ -s "$out.status" ]; do
+		background_runs || [ -s "$out.status" ] || echo 1 >"$out.status"
+		sleep 0.2
+	done
 }
 
 # Print the 20 programs that took most CPU, the longest tests of C programs, and the CPU seconds of each

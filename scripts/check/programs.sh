@@ -30,32 +30,60 @@ programs_of() {	# programs_of BUILD [FOLDER]
 					check) ! has "$p" full || [ -n "$(value "$p" quick)" ] ;;
 					full) has "$p" plain ;;
 				esac || continue ;;
-			asan) ! has "$p" plain || continue ;;
+			asan) ! has "$p" plain || has "$p" asan || continue ;;
 			tsan) has "$p" tsan || continue ;;
 		esac
 		echo "$p"
 	done
 }
 
-# run_programs BUILD [FOLDER]: run the build's programs, as many at a time as there are CPUs; those of kind
-# `alone` run one at a time
-run_programs() {
+# jobs_of BUILD [FOLDER]: print a line `KIND NAME COMMAND...` for each program of the build, for run_lanes
+jobs_of() {
 	local p kind dir=build/engine prefix= arguments
 	case $1 in
+		emu) jobs_of_emu; return ;;
+		fuzz) jobs_of_fuzz; return ;;
+		plain) ;;
 		asan) dir=$SAN_ASAN prefix=asan- ;;
 		tsan) dir=$SAN_TSAN prefix=tsan- ;;
+		*) return ;;
 	esac
-	[ -n "$(programs_of "$@")" ] || return
-	wait_for_build "$1" || return
 	for p in $(programs_of "$@"); do
 		kind=computes
 		! has "$p" waits || kind=waits
 		! has "$p" alone || kind=alone
 		arguments=
-		[ "$tier" != check ] || arguments=$(value "$p" quick | tr ',' ' ')
+		if [ "$tier" = check ] || { [ "$tier$1" = fullasan ] && has "$p" asan; }; then
+			arguments=$(value "$p" quick | tr ',' ' ')
+		fi
 		echo "$kind $prefix${p##*/} program $prefix${p##*/} $(limit_of "$p") $dir/tests/$p $arguments"
-	done >"build/check/programs.$1"
-	CHECK_VERBOSE=1 run_lanes "$(nproc)" tell_program <"build/check/programs.$1"
+	done
+}
+
+jobs_of_emu() {
+	local b
+	for b in build/engine/emu/test_*; do
+		[ ! -x "$b" ] || [ -d "$b" ] || echo "$(has "emu/${b##*/}" alone && echo alone || echo computes) emu-${b##*/} program emu-${b##*/} 600 $b"
+	done
+}
+
+jobs_of_fuzz() {
+	local b
+	for b in build/engine/tests/fuzz/fuzz_*; do
+		[ ! -x "$b" ] || [ -d "$b" ] || echo "computes ${b##*/} program ${b##*/} 600 $b"
+	done
+}
+
+# run_programs BUILD [FOLDER]: run the build's programs, as many at a time as there are CPUs; those of kind
+# `alone` run one at a time
+run_programs() {
+	case $1 in
+		plain | asan | tsan) [ -n "$(programs_of "$@")" ] || return ;;
+	esac
+	wait_for_build "$1" || return
+	end_background
+	jobs_of "$@" >"build/check/programs.$1"
+	run_lanes "$(nproc)" tell_program <"build/check/programs.$1"
 }
 
 limit_of() {
@@ -64,7 +92,8 @@ limit_of() {
 	echo "${s:-300}"
 }
 
-program() { timed "$2" "$1" "${@:3}"; }	# program NAME LIMIT BINARY ARGUMENT...
+# program NAME LIMIT BINARY ARGUMENT...
+program() { CHECK_VERBOSE=1 timed $(($2 * ${CHECK_PATIENCE:-1})) "$1" "${@:3}"; }
 
 tell_program() { tally "$1" "build/check/$1.out" "$(cat "build/check/$1.status")" "$(seconds_of "$1")"; }
 
@@ -79,7 +108,7 @@ check_lint() { step lint scripts/lint.sh; }
 check_tables() {
 	local p
 	for p in models_golden encoders_golden; do
-		step "table_$p" tests/golden/models_table.py --check "$(ls -t build/check/{asan-,}$p.out 2>/dev/null | head -n 1)"
+		step "table_$p" tests/golden/models_table.py --check "build/check/$p.out"
 	done
 }
 
@@ -91,18 +120,14 @@ check_san() {
 
 # Run the CUDA kernels on the CPU, and compile the code that both sides share with nvcc if it is installed.
 check_emu() {
-	local b n
+	local n
 	n=$(ls tests/emu/test_*.cu tests/emu/test_*.c | wc -l)
 	if [ "$(uname -m)" != x86_64 ] || ! command -v g++ >/dev/null; then
 		printf 'skipped %s: needs x86-64 and g++\nemu: 0 passed, 0 failed, %s skipped\n' "$n" "$n" >build/check/emu.out
 		tally emu build/check/emu.out 0
 		return
 	fi
-	wait_for_build emu || return
-	for b in build/engine/emu/test_*; do
-		[ ! -x "$b" ] || [ -d "$b" ] || echo "$(has "emu/${b##*/}" alone && echo alone || echo computes) emu-${b##*/} program emu-${b##*/} 600 $b"
-	done >build/check/programs.emu
-	CHECK_VERBOSE=1 run_lanes "$(nproc)" tell_program <build/check/programs.emu
+	run_programs emu || return
 	# check the harness of `make check-gpu` itself
 	[ -z "${FULL:-}" ] || step check_gpu scripts/check_gpu.sh --emu --json build/check/gpu_emu.json
 	step emu-nvcc make -s emu-nvcc
@@ -112,22 +137,18 @@ check_emu() {
 # warning, and its kernels must use the recorded amounts of registers and shared memory.
 check_cuda() {
 	step cuda_missing tests/cuda_missing.sh
-	# The nightly tier builds all capabilities.  Otherwise 9.0 compiles every kernel; what older ones do
-	# in another way is in mma.cuh and common.cuh, which emu-nvcc compiles for all.
-	local sm=()
-	[ -n "${FULL:-}" ] || sm=("CUDA_SM=90a")
-	step cuda make -s -j"$(nproc)" cuda-check "${sm[@]}"
-	step gpu_only make -s -j"$(nproc)" gpu-only "${sm[@]}"
+	wait_for_build cuda || return
+	step cuda make -s -j"$(nproc)" cuda-check $(cuda_options)
+	step gpu_only make -s -j"$(nproc)" gpu-only $(cuda_options)
 }
+
+# The nightly tier builds all capabilities.  Otherwise 9.0 compiles every kernel; what older ones do in
+# another way is in mma.cuh and common.cuh, which emu-nvcc compiles for all.
+cuda_options() { [ -n "${FULL:-}" ] || echo CUDA_SM=90a; }
 
 # Run mutated fixtures with a fixed seed, the same on every machine; then libFuzzer if it is installed.
 check_fuzz() {
-	local b
-	wait_for_build fuzz || return
-	for b in build/engine/tests/fuzz/fuzz_*; do
-		[ ! -x "$b" ] || [ -d "$b" ] || echo "computes ${b##*/} program ${b##*/} 600 $b"
-	done >build/check/programs.fuzz
-	run_lanes "$(nproc)" tell_program <build/check/programs.fuzz
+	run_programs fuzz || return
 	STEP_LIMIT=36000 step fuzz scripts/fuzz.sh ${FUZZ_TIME:--f}
 	grep -E '^fuzz_.* executions' build/check/fuzz.out
 }

@@ -80,13 +80,13 @@ find_clients() {
 
 # Tests of what may differ between PostgreSQL versions: hooks, planner, triggers, utility statements, logs,
 # the extension's scripts.  The engine's own tests need only one version.  FULL=1 runs all.
-VERSION_TAP='00 03 04 06 07 080 086 114 116 119'
+VERSION_TAP='001 002 003 006 030 040 042 043 044 045 060 062 065 070 072 080 086 114 119'
 # What `make check` runs: start, crash and restart of the engine, a real model, each kind of SQL function,
 # batches, jobs, HTTP, endpoints.
 CORE_TAP='001 003 004 005 009 020 022_chat 028 043 045 050_embed. 060 064 070 071 072 082 085 086 087 098 110 114'
 # Long files start first, so that none of them runs alone at the end.  Their limit is 600 seconds, that of
 # others 300.
-LONG_TAP='040 083_http 111 023 093 041 064 042 030 100 110 112'
+LONG_TAP='023 030 040 041 042 064 066 067 083_http 093 094 097 100 110 111 112 116'
 # These load the emulation of the CUDA kernels, which is built meanwhile: they run behind the others, beside
 # each other.
 EMU_TAP='103 104 105'

@@ -1,7 +1,7 @@
 # tiers.sh: which parts of check.sh each tier runs, and in which order.  Sourced, not run.
 #
-# Tests of the server wait most of their time.  So they come first, and the other parts' builds run in the
-# background.
+# Tests of the server wait for much of their time.  So they come first, and meanwhile the background builds
+# the other parts and runs programs that only compute.
 
 tier_check() {
 	check_lint
@@ -17,7 +17,7 @@ tier_full() {
 	check_lint
 	use_pg 15 || return
 	check_hardening
-	build_behind emu-lib plain asan tsan emu fuzz bench
+	build_behind emu-lib plain asan tsan emu fuzz bench cuda
 	check_sql
 	check_tap
 	if use_pg 16; then

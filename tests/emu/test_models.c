@@ -523,8 +523,8 @@ check_run(const char *name, Run *r, const Golden *g, KType as, Err *e)
 	double		best;
 	double		cpu = 0;
 	static int	n_models;
-	/* every other model, of a small set, is recorded and put to sleep, too */
-	bool		all = n_models++ % check_effort(2, 2, 1) == 0;
+	/* every fourth model is recorded and put to sleep, too; nightly all */
+	bool		all = n_models++ % check_effort(4, 4, 1) == 0;
 
 	if (!run_start(r, g, e) || !run_alone(r, e) || !run_together(r, &bad, e) ||
 		(all && !run_graphs(r, &bad_graphs, e)))

@@ -36,7 +36,7 @@ def table(lines):
 
 def main():
     check = sys.argv[1] == "--check"
-    program = os.path.basename(sys.argv[-1]).removesuffix(".out").removeprefix("asan-")
+    program = os.path.basename(sys.argv[-1]).removesuffix(".out")
     begin, end = f"<!-- models_table.py {program}: begin -->\n", f"<!-- models_table.py {program}: end -->\n"
     with open(sys.argv[-1], errors="replace") as f:
         made = table(f)

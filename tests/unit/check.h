@@ -146,16 +146,23 @@ check_late(int sig)
 	_exit(3);					/* 124 would mean that the program takes too long */
 }
 
-/* Start the time limit.  Child processes of the test have no limit; a test may not use alarm(). */
+/*
+ * Start the time limit.  CHECK_PATIENCE is a factor for programs that get little CPU.  Child processes of
+ * the test have no limit; a test may not use alarm().
+ */
 static inline void
 check_watch(const char *name, int seconds)
 {
 	const char *limit = getenv("CHECK_LIMIT");
+	const char *patience = getenv("CHECK_PATIENCE");
 
 	if (limit != NULL)
 		seconds = atoi(limit);
 	else
+	{
 		seconds *= CHECK_SLOW > 1 ? CHECK_SLOW : check_effort(1, 1, 5);
+		seconds *= patience != NULL ? atoi(patience) : 1;
+	}
 	snprintf(check_tests.late, sizeof(check_tests.late), "FAILED test %.200s: it took more than %d s\n", name,
 			 seconds);
 	signal(SIGALRM, check_late);

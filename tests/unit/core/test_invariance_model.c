@@ -236,6 +236,7 @@ main(int argc, char **argv)
 	int			part;
 	int			parts;
 
+	/* the cases of one model greedy, of the next one sampled; nightly both ways */
 	parts = (int) sysconf(_SC_NPROCESSORS_ONLN);
 	parts = parts < 1 ? 1 : parts > 8 ? 8 : parts;
 	part = check_split("invariance_model", parts);
@@ -266,6 +267,7 @@ main(int argc, char **argv)
 				continue;
 			snprintf(k.path, sizeof(k.path), MODELS "/%s", names[i]->d_name);
 			k.kernels = *kp;
+			inv_draws = check_effort(1, 1, 2) == 2 ? INV_BOTH : i / parts % 2 == 0 ? INV_GREEDY : INV_SAMPLED;
 			RUN(check_x_schemes(k.path, *kp));
 			if (!path_has_all_types(k.kernels, k.path))
 			{

@@ -473,7 +473,7 @@ test_corrupt(void)
 {
 	unsigned	seed = 7;
 
-	for (int i = 0; i < check_effort(60, 100, 300); i++)
+	for (int i = 0; i < check_effort(60, CHECK_SLOW > 1 ? 60 : 100, 300); i++)
 	{
 		Talk	   *t = generate(i % 2 ? "@big:200000" : "@slow:1 @tokens:50", true);
 		WireSlot   *s = wire_slot(&P.arena, t->slot);

@@ -496,8 +496,8 @@ test_many(bool tagged)
 		for (int sc = 0; sc < SC_SCRIPTS; sc++)
 			for (int n_drafts = 1; n_drafts <= 9; n_drafts += 4)
 			{
-				/* tagged: only one number of drafts for each, in turn */
-				if (tagged && check_effort(1, 1, 2) == 1 && (i + sc) % 3 != n_drafts / 4)
+				/* tagged, or under sanitizers: only one number of drafts for each, in turn */
+				if ((tagged || CHECK_SLOW > 1) && check_effort(1, 1, 2) == 1 && (i + sc) % 3 != n_drafts / 4)
 					continue;
 				snprintf(label, sizeof(label), "%scase %d, script %d, %d drafts", tagged ? "tagged, " : "", i,
 						 sc, n_drafts);
