@@ -93,9 +93,12 @@ wait_for_build() {
 	return 1
 }
 
-# use_pg VERSION: choose the PostgreSQL that the next parts use: Debian's 15, others from a wheel.
+# use_pg VERSION: choose the PostgreSQL that the next parts use: Debian's 15 with the tests' build, others
+# from a wheel with the release, so that what users install is tested, too.
 use_pg() {
 	PG_PREFIX=
+	export CLUSTER_RELEASE=1
+	[ "$1" != 15 ] || CLUSTER_RELEASE=
 	case $1 in
 		15) PG_CONFIG=${PG_CONFIG_15:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)} ;;
 		16) find_wheel_pg pginstall ;;
@@ -104,7 +107,7 @@ use_pg() {
 	export PG_CONFIG PG_PREFIX
 	PG_MAJOR=$($PG_CONFIG --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
 	say "building what is installed, for PostgreSQL $PG_MAJOR ..."
-	timed 3600 "build-pg$PG_MAJOR" make -s -j"$(nproc)" all PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1 ||
+	timed 3600 "build-pg$PG_MAJOR" make -s -j"$(nproc)" all RELEASE="$CLUSTER_RELEASE" PG_CONFIG="$PG_CONFIG" >build/check/build.out 2>&1 ||
 		{ fail "build-pg$PG_MAJOR" build/check/build.out; return 1; }
 	say "build pg$PG_MAJOR ($(seconds_of "build-pg$PG_MAJOR"))"
 }

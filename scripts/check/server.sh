@@ -80,7 +80,7 @@ find_clients() {
 
 # Tests of what may differ between PostgreSQL versions: hooks, planner, triggers, utility statements, logs,
 # the extension's scripts.  The engine's own tests need only one version.  FULL=1 runs all.
-VERSION_TAP='001 002 003 006 030 040 042 043 044 045 060 062 065 070 072 080 086 114 119'
+VERSION_TAP='001 002 003 006 030 040 042 043 044 060 062 065 070 072 080 086 114 119'
 # What `make check` runs: start, crash and restart of the engine, a real model, each kind of SQL function,
 # batches, jobs, HTTP, endpoints.
 CORE_TAP='001 003 004 005 009 020 022_chat 028 043 045 050_embed. 060 064 070 071 072 082 085 086 087 098 110 114'
