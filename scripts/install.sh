@@ -1,6 +1,6 @@
 #!/bin/sh
 # Install the module, the engine, the HTTP server, the remote program and the GPU library if they were
-# built, the SQL scripts and the bundled model.
+# built, the SQL scripts, the bundled model, and among PostgreSQL's programs vllm_pg_pull.
 #
 #	PG_CONFIG=... MODULE=build/release/pg15/vllm_pg.so ENGINE=build/release/vllm_pg_engine HTTP= REMOTE= CUDA= \
 #		[DESTDIR=...] scripts/install.sh
@@ -23,6 +23,7 @@ put 755 "$ENGINE" "$lib"
 [ -z "${HTTP:-}" ] || put 755 "$HTTP" "$lib"
 [ -z "${REMOTE:-}" ] || put 755 "$REMOTE" "$lib"
 [ -z "${CUDA:-}" ] || put 755 "$CUDA" "$lib"
+put 755 client/vllm_pg_pull "${DESTDIR:-}$($PG_CONFIG --bindir)"
 # the header that a logits processor is compiled with
 put 644 src/core/sample/vllm_logits_processor.h "${DESTDIR:-}$($PG_CONFIG --includedir-server)/extension/vllm_pg"
 for f in vllm_pg.control vllm_pg_vector.control sql/vllm_pg--*.sql sql/vllm_pg_vector--*.sql; do put 644 "$f" "$ext"; done

@@ -134,7 +134,7 @@ prepare_tap() {
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
 	make -s fixtures || return 1
 	[ "$PG_MAJOR" != 15 ] || { ! wanted_tap 083_http_clients && ! wanted_tap 125_drivers; } || find_clients
-	cp -r tests/batch tests/clients tests/remote tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
+	cp -r client tests/batch tests/clients tests/pull tests/remote tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
 	cp -r tests/fixtures/tokenizers tests/fixtures/*.json build/fixtures/*/ "$BASE/work/fixtures/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
 	mkdir -p "$BASE/hooks"
@@ -161,6 +161,8 @@ check_tap() {
 	# environment variables for PostgreSQL::Test::Utils
 	export TAP_CONF="shared_preload_libraries = 'vllm_pg'
 $EXT_CONF" TAP_PERL=$perl
+	# what vllm_pg_pull does as root; TAP files run as the server's user
+	[ "$(id -u)" != 0 ] || ! wanted_tap 126_pull || step pull_as_root tests/pull/test_pull.py client/vllm_pg_pull becomes_the_owner
 	tap_files >build/check/tap.files
 	tap_lanes 'long|short'
 	! grep -q ^emu build/check/tap.files || prepare_tap_emu
