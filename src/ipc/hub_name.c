@@ -3,7 +3,8 @@
  *	  Names of Hugging Face repositories given instead of a path (hub_name.h).
  *
  * Other engines download the repository that such a name denotes.  This engine downloads nothing, so the
- * error message gives the command with which the user can download it.
+ * error message gives the command with which the user can download it: vllm_pg_pull (client/vllm_pg_pull),
+ * which also prints the path.
  *
  * Tested by tests/unit/ipc/test_hubname.c.
  */
@@ -88,8 +89,9 @@ hub_name(const char *s, bool bare, HubName *out)
 	const char *repo = without_prefix(s, &web);
 	const char *name = repo;
 	const char *rest;
+	const char *more = "";		/* what follows the repository's name in the command */
 	int			n = (int) name_len(repo);
-	int			len;
+	int			more_len = 0;
 
 	bare = bare || repo != s;
 	if (n > 0 && repo[n] == '/' && name_len(repo + n + 1) > 0)
@@ -101,16 +103,12 @@ hub_name(const char *s, bool bare, HubName *out)
 			 (repo == s && ends_in(repo, (size_t) n, ".gguf")))
 		return false;
 	rest = name + n;
-	len = (int) (rest - repo);
 	if (*rest == ':')
 	{
-		int			q = (int) name_len(rest + 1);
-
-		if (q == 0 || rest[1 + q] != '\0')
+		more_len = 1 + (int) name_len(rest + 1);
+		if (more_len == 1 || rest[more_len] != '\0')
 			return false;
-		snprintf(out->command, sizeof(out->command),
-				 "hf download %.*s --include '*%s*.gguf' --local-dir /models/%.*s", len, repo, rest + 1, n,
-				 name);
+		more = rest;
 	}
 	else if (*rest == '/')
 	{
@@ -119,16 +117,16 @@ hub_name(const char *s, bool bare, HubName *out)
 
 		if (f < 0)
 			return false;
-		snprintf(out->command, sizeof(out->command), "hf download %.*s %.*s%s--local-dir /models/%.*s",
-				 len, repo, f, file, f > 0 ? " " : "", n, name);
-		snprintf(out->path, sizeof(out->path), "/models/%.*s%s%.*s", n, name, f > 0 ? "/" : "", f, file);
-		return true;
+		/* other files are no model without the rest of the repository */
+		if (ends_in(file, (size_t) f, ".gguf"))
+		{
+			more = file - 1;
+			more_len = f + 1;
+		}
 	}
-	else if (*rest == '\0')
-		snprintf(out->command, sizeof(out->command), "hf download %.*s --local-dir /models/%.*s", len, repo,
-				 n, name);
-	else
+	else if (*rest != '\0')
 		return false;
-	snprintf(out->path, sizeof(out->path), "/models/%.*s", n, name);
+	snprintf(out->command, sizeof(out->command), "vllm_pg_pull hf:%.*s%.*s", (int) (rest - repo), repo,
+			 more_len, more);
 	return true;
 }

@@ -9,8 +9,7 @@
 
 typedef struct HubName
 {
-	char		command[512];	/* command that downloads it */
-	char		path[256];		/* where the command puts it */
+	char		command[320];	/* command that downloads it and prints its path */
 } HubName;
 
 /*

@@ -48,5 +48,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM llm_models WHERE path LIKE
 is($node->safe_psql('postgres', q{SELECT llm_generate('Ticket: it works', model => 'tickets') = llm_generate('Ticket: it works')}), 't', 'the model answers as the bundled one');
 $hub->kill_kill;
 
+my (undef, undef, $error) = $node->psql('postgres', q{SELECT llm_create_model('qwen', 'Qwen/Qwen3-4B')});
+like($error, qr{HINT:  Run "vllm_pg_pull hf:Qwen/Qwen3-4B" on the database server}, 'a name in place of a path');
 $node->stop('fast');
 done_testing();

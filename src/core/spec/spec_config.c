@@ -93,8 +93,8 @@ take_model(const Json *v, SpecConfig *c, Err *e)
 	{
 		bad_key(v, e, "an absolute path");
 		return !json_is_string(v) || !hub_name(v->s, true, &hub) ? false :
-			err_hint(e, "Models are not downloaded automatically. Download a repository of Hugging Face with "
-						"\"%s\" on the database server, and give the path \"%s\".", hub.command, hub.path);
+			err_hint(e, "Models are not downloaded automatically. Run \"%s\" on the database server: it "
+						"downloads the files and prints their path.", hub.command);
 	}
 	if (strlen(v->s) >= sizeof(c->model))
 		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)",

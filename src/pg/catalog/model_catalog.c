@@ -271,8 +271,8 @@ catalog_check_absolute(const char *path)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("path \"%s\" is not absolute", path),
 			 errdetail("Repositories of Hugging Face are not downloaded automatically."),
-			 errhint("Download it with \"%s\" on the database server, to a place that the server's operating "
-					 "system user can read, and give the path \"%s\".", hub.command, hub.path)));
+			 errhint("Run \"%s\" on the database server: it downloads the files and prints their path.",
+					 hub.command)));
 }
 
 ModelRow *
@@ -286,10 +286,9 @@ catalog_model(const char *name)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("model \"%s\" does not exist", name),
 				 hub_name(name, false, &hub) && lora_find(name) == NULL ?
-				 errhint("Models are not downloaded automatically. Download a repository of Hugging Face "
-						 "with \"%s\" on the database server, then register it with llm_create_model() and "
-						 "the path \"%s\". The view llm_models lists the models of this "
-						 "database.", hub.command, hub.path) :
+				 errhint("Models are not downloaded automatically. Run \"%s\" on the database server: it "
+						 "downloads the model and prints the statement that creates it. The view llm_models "
+						 "lists the models of this database.", hub.command) :
 				 lora_find(name) != NULL ?
 				 errhint("An adapter has this name; the view llm_loras shows its model.") :
 				 errhint("Models of this database are listed in the view llm_models; "

@@ -10,13 +10,12 @@
 #include "tests/unit/check.h"
 
 static void
-is_repository(const char *s, bool bare, const char *command, const char *path)
+is_repository(const char *s, bool bare, const char *command)
 {
 	HubName		h;
 	bool		ok = hub_name(s, bare, &h);
 
-	CHECK(ok && strcmp(h.command, command) == 0 && strcmp(h.path, path) == 0, "%s: \"%s\", \"%s\"", s,
-		  ok ? h.command : "none", ok ? h.path : "");
+	CHECK(ok && strcmp(h.command, command) == 0, "%s: \"%s\"", s, ok ? h.command : "none");
 }
 
 static void
@@ -30,32 +29,29 @@ is_none(const char *s, bool bare)
 int
 main(void)
 {
-	static const char whole[] = "hf download Qwen/Qwen3-4B --local-dir /models/Qwen3-4B";
-	static const char file[] = "hf download org/x f.gguf --local-dir /models/x";
+	static const char whole[] = "vllm_pg_pull hf:Qwen/Qwen3-4B";
+	static const char quant[] = "vllm_pg_pull hf:Qwen/Qwen3-4B:Q4_K_M";
+	static const char file[] = "vllm_pg_pull hf:org/x/f.gguf";
 	char		longest[400];
 	char		command[1024];
-	char		path[512];
 
-	RUN(is_repository("Qwen/Qwen3-4B", false, whole, "/models/Qwen3-4B"));
-	RUN(is_repository("hf://Qwen/Qwen3-4B", false, whole, "/models/Qwen3-4B"));
-	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B", false, whole, "/models/Qwen3-4B"));
-	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B/", false, whole, "/models/Qwen3-4B"));
-	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B/tree/main", false, whole, "/models/Qwen3-4B"));
-	RUN(is_repository("hf.co/Qwen/Qwen3-4B:Q4_K_M", false,
-					  "hf download Qwen/Qwen3-4B --include '*Q4_K_M*.gguf' --local-dir /models/Qwen3-4B",
-		"/models/Qwen3-4B"));
-	RUN(is_repository("org/x:Q4_K_M", false,
-					  "hf download org/x --include '*Q4_K_M*.gguf' --local-dir /models/x", "/models/x"));
-	RUN(is_repository("org/x/f.gguf", false, file, "/models/x/f.gguf"));
-	RUN(is_repository("hf://org/x/f.gguf", false, file, "/models/x/f.gguf"));
-	RUN(is_repository("https://huggingface.co/org/x/resolve/main/f.gguf?download=true", false, file,
-					  "/models/x/f.gguf"));
-	RUN(is_repository("https://huggingface.co/org/x/blob/main/f.gguf", false, file, "/models/x/f.gguf"));
-	RUN(is_repository("org/x/a/b.safetensors", false,
-					  "hf download org/x a/b.safetensors --local-dir /models/x",
-		"/models/x/a/b.safetensors"));
-	RUN(is_repository("gpt2", true, "hf download gpt2 --local-dir /models/gpt2", "/models/gpt2"));
-	RUN(is_repository("hf://gpt2", false, "hf download gpt2 --local-dir /models/gpt2", "/models/gpt2"));
+	RUN(is_repository("Qwen/Qwen3-4B", false, whole));
+	RUN(is_repository("hf://Qwen/Qwen3-4B", false, whole));
+	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B", false, whole));
+	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B/", false, whole));
+	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B/tree/main", false, whole));
+	RUN(is_repository("hf.co/Qwen/Qwen3-4B:Q4_K_M", false, quant));
+	RUN(is_repository("Qwen/Qwen3-4B:Q4_K_M", false, quant));
+	RUN(is_repository("org/x/f.gguf", false, file));
+	RUN(is_repository("hf://org/x/f.gguf", false, file));
+	RUN(is_repository("https://huggingface.co/org/x/resolve/main/f.gguf?download=true", false, file));
+	RUN(is_repository("https://huggingface.co/org/x/blob/main/f.gguf", false, file));
+	RUN(is_repository("org/x/a/f-00001-of-00002.gguf", false,
+					  "vllm_pg_pull hf:org/x/a/f-00001-of-00002.gguf"));
+	RUN(is_repository("org/x/a/b.safetensors", false, "vllm_pg_pull hf:org/x"));
+	RUN(is_repository("https://huggingface.co/org/x/blob/main/config.json", false, "vllm_pg_pull hf:org/x"));
+	RUN(is_repository("gpt2", true, "vllm_pg_pull hf:gpt2"));
+	RUN(is_repository("hf://gpt2", false, "vllm_pg_pull hf:gpt2"));
 	RUN(is_none("gpt2", false));
 	RUN(is_none("", true));
 	RUN(is_none("x.gguf", true));
@@ -79,8 +75,7 @@ main(void)
 	longest[96] = '/';
 	RUN(is_none(longest, true));
 	longest[193] = '\0';
-	snprintf(command, sizeof(command), "hf download %s --local-dir /models/%s", longest, longest + 97);
-	snprintf(path, sizeof(path), "/models/%s", longest + 97);
-	RUN(is_repository(longest, false, command, path));
+	snprintf(command, sizeof(command), "vllm_pg_pull hf:%s", longest);
+	RUN(is_repository(longest, false, command));
 	return check_done("test_hubname");
 }
