@@ -10,7 +10,7 @@ import sys
 from tree import code_of, comments, files as tree_files, read
 
 CODE = (".c", ".h", ".def", ".cu", ".cuh")
-SOURCES = CODE + (".py", ".pl", ".pm", ".sh", ".sql", ".mk", ".l", "Makefile")
+SOURCES = CODE + (".py", ".pl", ".pm", ".sh", ".sql", ".mk", ".l", "Makefile", "client/vllm_pg_pull")
 # a path or a base name with one of our file endings; no pattern, no URL, no part of another name
 NAME = re.compile(r"(?<![\w/.*~$<>{}%:-])((?:[\w-]+/)*[\w-]+\.(?:c|h|def|cu|cuh|pl|pm|mk|md|sh|py|sql))(?![\w(*{]|\.\w)")
 FUNCTION = re.compile(r"(?<![\w.@{$%-])([A-Za-z_]\w*)\(\)")
@@ -22,7 +22,7 @@ OTHERS = set("""env.sh my.c b.c libpq.h README.md config.h stdio.h math.h postgr
 OTHER_FUNCTIONS = set("""ExecInitFunc ExecutorRun JSON_VALUE __activemask close_range get_pattern_key landlock_create_ruleset lo_export
     materialize_finished_plan ncclCommAbort pq_getmsgstring pq_sendstring
     option_NAME v1_NAME test_x""".split())
-OTHER_CONSTANTS = set("""AVX512_BF16 CURLE_HTTP2 CURLE_SEND_FAIL_REWIND JSON_VALUE MAP_HUGE_2MB MAX_BACKENDS PRIO_USER REFUSED_STREAM
+OTHER_CONSTANTS = set("""AVX512_BF16 CURLE_HTTP2 CURLE_SEND_FAIL_REWIND HTTPS_PROXY JSON_VALUE MAP_HUGE_2MB MAX_BACKENDS NO_PROXY PRIO_USER REFUSED_STREAM
     VLLM_SERVER_DEV_MODE WJB_BEGIN_OBJECT WJB_VALUE""".split())
 
 

@@ -45,6 +45,12 @@ for my $model ('hf:org/Tickets', 'org/Parts-GGUF')
 	$node->safe_psql('postgres', $sql);
 }
 is($node->safe_psql('postgres', "SELECT count(*) FROM llm_models WHERE path LIKE '$dir/%'"), 2, 'psql takes the statements');
+like(
+	$node->safe_psql('postgres', qq{
+	SELECT m ->> 'supported', m ->> 'dtype', (m -> 'memory' ->> 'weight_bytes')::bigint > 0, (m -> 'memory' ->> 'kv_bytes_per_token')::bigint > 0,
+		pg_size_pretty((m -> 'memory' ->> 'kv_cache_bytes')::bigint) FROM llm_inspect_model('$dir/Tickets', '{"quantization": "q8_0"}') m}),
+	qr/^true\|Q8_0\|t\|t\|\d+ kB\z/,
+	'llm_inspect_model has the memory that docs/howto/get-a-model.md asks for');
 is($node->safe_psql('postgres', q{SELECT llm_generate('Ticket: it works', model => 'tickets') = llm_generate('Ticket: it works')}), 't', 'the model answers as the bundled one');
 $hub->kill_kill;
 
