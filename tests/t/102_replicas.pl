@@ -103,6 +103,8 @@ sql($questions[0]);
 my $hold = q{SELECT count(*) FROM llm_completions('Ticket %d:', n => 32, max_tokens => 480, temperature => 1, ignore_eos => true)};
 my @held = map { bg($node, sprintf($hold, $_)) } 1 .. 3;
 ok(until_sql($node, q{SELECT running = 8 FROM llm_stat_model WHERE name = 'tickets-2m'}), 'eight answers are written at once, four by each replica');
+# one statement alone has eight answers to write
+until_sql($node, q{SELECT count(*) = 3 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%Ticket%' AND pid <> pg_backend_pid()});
 my $start = time;
 sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%Ticket%' AND pid <> pg_backend_pid()});
 my $cancelled = grep { (finish($_))[1] =~ /canceling/ } @held;
