@@ -3092,6 +3092,10 @@ CREATE FUNCTION @extschema@.llm_engine_upgrade(drain_timeout_ms int DEFAULT 6000
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
+CREATE FUNCTION @extschema@.llm_help(about text DEFAULT NULL)
+RETURNS TABLE (topic text, name text, description text, example text)
+AS 'MODULE_PATHNAME', 'llm_help' LANGUAGE C STABLE ROWS 40;
+
 CREATE FUNCTION @extschema@.llm_version() RETURNS text
 AS 'MODULE_PATHNAME', 'llm_version' LANGUAGE C STABLE PARALLEL SAFE;
 
@@ -4235,6 +4239,7 @@ COMMENT ON FUNCTION @extschema@.llm_cancel(bigint) IS
 COMMENT ON FUNCTION @extschema@.llm_engine_restart() IS 'Restarts the engine process; running calls fail.';
 COMMENT ON FUNCTION @extschema@.llm_engine_upgrade(integer) IS
     'Replaces the engine process by a new one without failing calls.';
+COMMENT ON FUNCTION @extschema@.llm_help(text) IS 'Functions and views of a topic, or of all topics, with description and example.';
 COMMENT ON FUNCTION @extschema@.llm_version() IS 'Versions of extension and engine, and the engine''s state.';
 COMMENT ON FUNCTION vllm.control(text) IS 'Sends a diagnostic command to the engine.';
 COMMENT ON FUNCTION vllm.requests() IS 'Rows of llm_requests.';

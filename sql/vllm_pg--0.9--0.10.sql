@@ -1305,6 +1305,10 @@ RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_submit_ids'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
 
+CREATE FUNCTION @extschema@.llm_help(about text DEFAULT NULL)
+RETURNS TABLE (topic text, name text, description text, example text)
+AS 'MODULE_PATHNAME', 'llm_help' LANGUAGE C STABLE ROWS 40;
+
 CREATE FUNCTION @extschema@.llm_output(
     prompt_token_ids bigint[],
     n int DEFAULT NULL,
@@ -2252,6 +2256,7 @@ COMMENT ON FUNCTION @extschema@.llm_cancel(bigint) IS
 COMMENT ON FUNCTION @extschema@.llm_engine_restart() IS 'Restarts the engine process; running calls fail.';
 COMMENT ON FUNCTION @extschema@.llm_engine_upgrade(integer) IS
     'Replaces the engine process by a new one without failing calls.';
+COMMENT ON FUNCTION @extschema@.llm_help(text) IS 'Functions and views of a topic, or of all topics, with description and example.';
 COMMENT ON FUNCTION @extschema@.llm_version() IS 'Versions of extension and engine, and the engine''s state.';
 COMMENT ON FUNCTION vllm.control(text) IS 'Sends a diagnostic command to the engine.';
 COMMENT ON FUNCTION vllm.requests() IS 'Rows of llm_requests.';
