@@ -3,7 +3,7 @@
 #
 # Tests of the server wait for much of their time.  The background uses the CPUs meanwhile: first it builds,
 # then it runs programs that only compute.  A program has a folder build/check/NAME.begun, which the process
-# that runs it has made; the other side then waits for its end (run_job).
+# that runs it has made (begin_job); the suite itself then waits for its end (run_job).
 #
 # Each build has a name: `plain` (the C programs), `asan`, `tsan`, `emu-lib`, `emu`, `fuzz`, `bench`,
 # `cuda`.  Its output is in build/check/build-NAME.out, its exit status in build/check/built/NAME.
@@ -62,16 +62,18 @@ run_behind() {
 		[ "$(cat "build/check/built/$build")" = 0 ] || continue
 		while read -r kind name command; do
 			[ ! -e build/check/background.end ] || return
-			[ "$kind" != computes ] || [ -e "build/check/$name.begun" ] || run_job "$name" $command </dev/null
+			[ "$kind" = computes ] && begin_job "$name" || continue
+			run_begun "$name" $command </dev/null
 		done < <(jobs_of "$build")
 	done
 }
 
 background_runs() { [ -n "${background:-}" ] && kill -0 -- "-$background" 2>/dev/null; }
 
-# A program that measures time needs the whole machine, so the background pauses meanwhile.
-pause_background() { [ -z "${background:-}" ] || kill -STOP -- "-$background" 2>/dev/null; }
-resume_background() { [ -z "${background:-}" ] || kill -CONT -- "-$background" 2>/dev/null; }
+# A program that measures time needs the whole machine, so the background pauses meanwhile.  That it has
+# ended is no failure.
+pause_background() { ! background_runs || kill -STOP -- "-$background" 2>/dev/null || :; }
+resume_background() { ! background_runs || kill -CONT -- "-$background" 2>/dev/null || :; }
 stop_background() { [ -z "${background:-}" ] || { resume_background; kill -TERM -- "-$background" 2>/dev/null; }; }
 
 # The background shall begin no other program: from now on the lanes of run_programs use all CPUs.

@@ -133,16 +133,25 @@ await_job() {	# wait until one of run_lanes's jobs ends
 	unset "name_of[$pid]" "kind_of[$pid]"
 }
 
+# begin_job NAME: return true if no other process has begun the program.
+begin_job() { mkdir "build/check/$1.begun" 2>/dev/null; }
+
+# run_begun NAME COMMAND...: run a program that begin_job has given to this process.
+run_begun() {
+	"${@:2}" >"build/check/$1.out" 2>&1
+	echo $? >"build/check/$1.status"
+}
+
 # run_job NAME COMMAND...: run a program.  If the background runs it, or has run it, wait for its end.
+# Without a background a program that is in two parts runs twice.
 run_job() {
-	local out=build/check/$1
-	if mkdir "$out.begun" 2>/dev/null; then
-		"${@:2}" >"$out.out" 2>&1
-		echo $? >"$out.status"
+	local status=build/check/$1.status
+	if begin_job "$1" || [ -z "${background:-}" ]; then
+		run_begun "$@"
 		return
 	fi
-	until [ -s "$out.status" ]; do
-		background_runs || [ -s "$out.status" ] || echo 1 >"$out.status"
+	until [ -s "$status" ]; do
+		background_runs || [ -s "$status" ] || echo 1 >"$status"
 		sleep 0.2
 	done
 }

@@ -102,7 +102,10 @@ check_hardening() {
 	step hardening scripts/hardening.sh build/engine/vllm_pg_{engine,http,remote} "build/pg$PG_MAJOR/vllm_pg.so" vllm_pg_cuda.so
 }
 
-check_lint() { step lint scripts/lint.sh; }
+check_lint() {
+	step lint scripts/lint.sh
+	step check_background tests/check_background.sh
+}
 
 # Check that docs/user/models.md claims what the golden tests prove.
 check_tables() {
