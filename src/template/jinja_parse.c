@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "template/jinja_internal.h"
+#include "text/utf8.h"
 
 #define MAX_SOURCE	((size_t) 4 << 20)
 
@@ -575,6 +576,22 @@ typedef struct Compile
 	JinTemplate *t;
 } Compile;
 
+/* Refuse other bytes than UTF-8, which a model's files may have: all code after this relies on it. */
+static void
+check_bytes(Jin *j, const char *s, size_t n)
+{
+	size_t		len;
+
+	j->line = 1;
+	for (size_t i = 0; i < n; i += len)
+	{
+		if (utf8_scan(s + i, n - i, &len) != UTF8_OK)
+			jin_fail(j, JE_SYNTAX, "invalid UTF-8");
+		j->line += s[i] == '\n';
+	}
+	j->line = 0;
+}
+
 static void
 compile(Jin *j, void *arg)
 {
@@ -585,6 +602,7 @@ compile(Jin *j, void *arg)
 	j->nesting = JIN_MAX_NESTING - JIN_PARSE_NESTING;
 	if (c->n > MAX_SOURCE)
 		jin_fail(j, JE_LIMIT, "a chat template of %zu bytes is too long", c->n);
+	check_bytes(j, c->source, c->n);
 	copy = jin_alloc(j, c->n);
 	if (c->n > 0)
 		memcpy(copy, c->source, c->n);

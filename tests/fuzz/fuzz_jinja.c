@@ -34,7 +34,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	JinTemplate *t;
 	Jin		   *j;
 
-	/* callers pass UTF-8 only */
+	/* other bytes are refused before anything else happens */
 	uni_repair(source, len, &clean);
 	t = jin_compile(clean.data != NULL ? clean.data : "", clean.len, &e);
 	if (t == NULL && (e.cls == ERR_NONE || e.msg[0] == '\0'))

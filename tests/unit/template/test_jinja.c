@@ -281,6 +281,26 @@ test_bad_escapes(void)
 	}
 }
 
+/* Files may have any bytes: what is no UTF-8 is refused, with its line. */
+static void
+test_other_bytes(void)
+{
+	static const char *const sources[] = {
+		"a\n{{ \xC3", "a\n{{ '\xE2\x82", "a\n\x80", "a\n{% if \xF0\x9F\x98", "a\n{{ \xE2\x82 }}",
+		"a\n{# \xFF #}", "a\n{{ 'x' if '\xC0\x80' }}", "a\n\xED\xA0\x80"
+	};
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+	{
+		Err			e = {0};
+		JinTemplate *t = jin_compile(sources[i], strlen(sources[i]), &e);
+
+		CHECK(t == NULL && e.cls == ERR_INVALID && strstr(e.msg, "line 2: invalid UTF-8") != NULL,
+			  "%zu: %s", i, e.msg);
+		jin_free(t);
+	}
+}
+
 /* Numbers at the ends of 64 bits: the right one, or an error that says that it doesn't fit. */
 static void
 test_ends(void)
@@ -447,6 +467,7 @@ main(void)
 	RUN(test_slow_steps());
 	RUN(test_deep_source());
 	RUN(test_bad_escapes());
+	RUN(test_other_bytes());
 	RUN(test_ends());
 	RUN(test_error_text());
 	RUN(test_variables());
