@@ -558,8 +558,8 @@ lps_held(const Lps *l)
 static void
 hold_choice(Gen *g, DecodeGenerateChoice *c)
 {
-	size_t		held = c->text.cap + c->reasoning.cap + c->ids.cap * sizeof(int32_t) + lps_held(&c->lp) +
-		(size_t) c->n_calls * sizeof(ToolCall);
+	size_t		held = c->text.cap + c->reasoning.cap + c->finish.cap + c->stop.cap +
+		c->ids.cap * sizeof(int32_t) + lps_held(&c->lp) + (size_t) c->n_calls * sizeof(ToolCall);
 
 	for (int i = 0; i < c->n_calls; i++)
 		held += c->calls[i].id.cap + c->calls[i].name.cap + c->calls[i].args.cap;

@@ -406,6 +406,21 @@ test_restart(void)
 	scene_free(&s);
 }
 
+/* Feed an event with a choice that has these fields and n letters. */
+static void
+held_event(DecodedReply *r, const char *fields, int n)
+{
+	Buf			b = {0};
+	Err			e;
+
+	buf_printf(&b, "data: {\"choices\":[{\"index\":0,%s", fields);
+	for (int i = 0; i < n; i++)
+		buf_addc(&b, 'x');
+	buf_addstr(&b, "\"}]}\n\n");
+	CHECK(reply_data(r, 0, b.data, b.len, &e), "%s", e.msg);
+	buf_free(&b);
+}
+
 /* The bytes of ids, log-probabilities and tool calls count as held, too: replies have a common budget. */
 static void
 test_held(void)
@@ -417,6 +432,7 @@ test_held(void)
 	Buf			call = {0};
 	Err			e;
 	size_t		before;
+	size_t		more;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
 	scene_forget(&s);
@@ -428,6 +444,11 @@ test_held(void)
 	for (int i = 0; i < 1000; i++)
 		CHECK(reply_data(r, 0, ids, strlen(ids), &e), "%s", e.msg);
 	CHECK(reply_held(r) >= before + 1000 * (10 * 4 + 2 * 16), "%zu bytes", reply_held(r) - before);
+	/* the end is held, too; it is shorter than the event before, so that the buffers of events don't grow */
+	held_event(r, "\"text\":\"", 10000);
+	more = reply_held(r);
+	held_event(r, "\"text\":\"\",\"finish_reason\":\"stop\",\"stop_reason\":\"", 9000);
+	CHECK(reply_held(r) >= more + 9000, "%zu bytes of the end", reply_held(r) - more);
 	reply_free(r);
 	scene_free(&s);
 
