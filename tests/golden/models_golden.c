@@ -505,6 +505,18 @@ check_rounded_x(const char *name, Files *f, const Golden *g, const Kernels *k, K
 	mem_free(all);
 }
 
+/* Return true if the model's files have static scales: those of its expectation, or ModelOpt's. */
+static bool
+has_static(const char *name)
+{
+	Golden		g;
+	bool		has = golden_read(name, "_static", &g);
+
+	if (has)
+		golden_free(&g);
+	return has || strcmp(name, "tool_modelopt_int8") == 0;
+}
+
 /* Files without static scales of all matrices: refused, with a hint. */
 static void
 check_no_static(const char *name, Files *f, const Kernels *k)
@@ -586,11 +598,8 @@ check_model(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 			RUN(check_float_x(name, f, g, k, pool, all));
 		if (type == KT_INT8)
 			RUN(check_rounded_x(name, f, g, k, pool, X_DYNAMIC));
-		if (type == KT_INT8 && golden_read(name, "_static", &g2))
-		{
+		if (type == KT_INT8 && has_static(name))
 			RUN(check_rounded_x(name, f, g, k, pool, X_STATIC));
-			golden_free(&g2);
-		}
 		else if (type == KT_INT8)
 			RUN(check_no_static(name, f, k));
 		if (k == kernels_select("auto", NULL))

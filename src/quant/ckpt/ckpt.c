@@ -138,7 +138,7 @@ ckpt_map(const Json *o, const char *key, const Json **out, Err *e)
 bool
 ckpt_says_nothing(const Json *v)
 {
-	return json_is_null(v) || json_is_false(v) || (json_is_string(v) && v->s[0] == '\0') ||
+	return v == NULL || json_is_null(v) || json_is_false(v) || (json_is_string(v) && v->s[0] == '\0') ||
 		((json_is_array(v) || json_is_object(v)) && v->child == NULL);
 }
 

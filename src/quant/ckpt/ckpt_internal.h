@@ -190,7 +190,7 @@ bool		ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out
 
 /* Return the number of `word` in a list of words, or -1. */
 int			ckpt_word_number(const char *list, const char *word);
-/* Return true for null, false, "", [] and {}. */
+/* Return true for null, false, "", [] and {}, and for NULL: there is no such key. */
 bool		ckpt_says_nothing(const Json *v);
 
 /* ---- methods (ckpt_method.c) ---- */

@@ -11,7 +11,8 @@
  *				weight_scale_2 F32; w = code * weight_scale * weight_scale_2
  *		MXFP4	weight U8 [N][K / 2], weight_scale U8 [N][K / 32]
  *
- * Scales of activations are not used.  A module with "pre_quant_scale", which must multiply its input, is
+ * The input_scale of INT8, for all inputs of a matrix, is offered beside the matrix (KReader.with_x); other
+ * scales of activations are not used.  A module with "pre_quant_scale", which must multiply its input, is
  * refused; the list of algorithms below has those that can do without it.
  */
 #include "base/json/json.h"
@@ -58,6 +59,7 @@ int8(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	const KTensor *scale;
 
 	r->int8_acts = ckpt_find(c, module, ".input_scale") != NULL;
+	ckpt_input_scale(c, r, module);
 	return ckpt_bytes(c, r, module, ".weight", ckpt_i8, e) &&
 		(scale = ckpt_part(c, r, module, ".weight_scale", ckpt_floats, 0, 0, 0, e)) != NULL &&
 		ckpt_scale_shape(c, r, scale, 0, 0, e);
