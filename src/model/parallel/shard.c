@@ -182,7 +182,8 @@ shard_columns(Decoder *d, Linear *l)
 /*
  * Return the unit of inputs at which a row can be cut, so that each part is a row of its type and is
  * multiplied with exactly the activations of the whole row (kernels.md): INT8's activations have scales
- * for 128 inputs, those of other block types for 32.
+ * for 128 inputs, those of other block types for 32.  Only KT_INT8D's have one for as much of the row as a
+ * rank has.
  */
 static int
 row_unit(const Linear *l)

@@ -618,6 +618,31 @@ test_types(const char *name, const char *path, int tp)
 }
 
 /*
+ * INT8 whose activations aren't rounded, have a scale of each row, or those of the files, which differ
+ * between q, k and v.  Parts of a row have scales of their own: rows aren't divided then.
+ */
+static void
+test_x_schemes(const char *name, const char *path, int tp)
+{
+	for (XScheme x = X_FLOAT; x < X_SCHEMES; x++)
+	{
+		const QuantScheme *q = quant_with_x(NULL, x);
+		Job			alone = {.path = path,.plan = {.tp = 1,.pp = 1,.quant = q},.fd = -1};
+
+		run_job(&alone);
+		CHECK(alone.out != NULL, "%s %s: %s", name, q->name, alone.e.msg);
+		if (alone.out != NULL)
+		{
+			compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.quant = q}, false);
+			compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.quant = q}, false);
+			if (x != X_DYNAMIC)
+				compare_rows(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.quant = q}, false);
+		}
+		job_free(&alone);
+	}
+}
+
+/*
  * Whole experts that move every other step, with second copies of some, all at once or a few bytes after
  * each step.
  */
@@ -710,6 +735,8 @@ test_model(const char *name)
 	job_free(&alone);
 	if (close_look && name[strlen(name) - 1] != '4' && !begins(name, "quant"))
 		test_types(name, path, tp);
+	if (strcmp(name, "quant_ct_static") == 0)
+		test_x_schemes(name, path, tp);
 }
 
 /*
