@@ -61,6 +61,12 @@ static struct
 
 #define CHECK_SECONDS	120		/* default limit of a test */
 
+#ifdef __SANITIZE_THREAD__
+#define CHECK_THREADS	true	/* the build looks for races, not for results */
+#else
+#define CHECK_THREADS	false
+#endif
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CHECK_SLOW		5
 #else

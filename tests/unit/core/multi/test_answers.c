@@ -591,6 +591,8 @@ test_requested(void)
 static void
 test_all(void)
 {
+	const int	thirds = CHECK_THREADS ? check_effort(1, 1, 3) : 3;
+
 	test_alike(3, 20, 12, 8, 100, 0);
 	test_alike(16, 33, 20, 8, 100, 0);
 	test_alike(20, 32, 8, 32, 200, 7);
@@ -603,12 +605,12 @@ test_all(void)
 	test_logprobs(3, 3, 7, 50);
 	test_logprobs(20, 4, 0, 5);
 	test_ids();
-	for (int i = 0; i < 30; i++)
+	for (int i = 0; i < 10 * thirds; i++)
 		test_cancel(i);
 	test_nan();
 	test_free();
-	for (uint32_t i = 0; i < 20; i++)
-		test_random(i * 77 + 5);
+	for (int i = 0; i < 7 * thirds; i++)
+		test_random((uint32_t) i * 77 + 5);
 }
 
 int

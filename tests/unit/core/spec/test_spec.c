@@ -496,6 +496,9 @@ test_many(bool tagged)
 		for (int sc = 0; sc < SC_SCRIPTS; sc++)
 			for (int n_drafts = 1; n_drafts <= 9; n_drafts += 4)
 			{
+				/* half of the scripts */
+				if (CHECK_THREADS && check_effort(1, 1, 2) == 1 && (i + sc) % 2 != 0)
+					continue;
 				/* tagged, or under sanitizers: only one number of drafts for each, in turn */
 				if ((tagged || CHECK_SLOW > 1) && check_effort(1, 1, 2) == 1 && (i + sc) % 3 != n_drafts / 4)
 					continue;
