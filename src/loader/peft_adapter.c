@@ -280,6 +280,8 @@ note_name(Adapter *a, const char *module)
 	size_t		len = strlen(a->names);
 
 	for (const char *p = a->names; (p = strstr(p, last)) != NULL; p++)
+	if (n == 0)
+		return;					/* the model will refuse such a module */
 		if ((p == a->names || p[-1] == ',') && (p[n] == '\0' || p[n] == ','))
 			return;
 	if (len + n + 2 < sizeof(a->names))

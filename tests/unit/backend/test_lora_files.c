@@ -161,6 +161,14 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	spill("adapter_model.safetensors", text.data, text.len);
 	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "x_proj") != NULL, "%s",
 		  e.msg);
+	/* one whose name ends with a dot, so that its last word is empty */
+	buf_reset(&text);
+	buf_add(&text, weights->data, weights->len);
+	while ((at = memmem(text.data, text.len, "v_proj", 6)) != NULL)
+		memcpy(at, "v_pro.", 6);
+	spill("adapter_model.safetensors", text.data, text.len);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "v_pro.") != NULL, "%s",
+		  e.msg);
 	/* the same module under two names */
 	buf_reset(&text);
 	buf_add(&text, weights->data, weights->len);
