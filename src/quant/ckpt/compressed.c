@@ -166,7 +166,7 @@ find_scheme(const Ckpt *c, const char *module, Scheme *s, Err *e)
 static float
 packed_zero(const CkptReader *r, int64_t row, int64_t group)
 {
-	int64_t		groups = r->zeros->shape[1];
+	int64_t		groups = r->zeros->shape[r->zeros->ndim - 1];	/* the matrices of experts may be stacked */
 	const uint8_t *p = (const uint8_t *) r->zeros->data + group * 4;
 	int64_t		bit = row * r->bits;
 	uint32_t	v = ckpt_u32(p + bit / 32 * groups * 4) >> bit % 32;

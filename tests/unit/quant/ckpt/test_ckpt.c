@@ -251,6 +251,52 @@ test_gptq(void)
 					"\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":" weights "}}}"
 #define W4A16 CT("{\"num_bits\":4,\"strategy\":\"group\",\"group_size\":32}")
 
+/* Copy the rows of the matrix as they are offered to the kernels; returns their number of bytes. */
+static size_t
+rows_of(Fake *f, const char *json, uint8_t *rows, size_t room)
+{
+	const KTensor *t;
+	Ckpt	   *c;
+	Err			e;
+	size_t		bytes = 0;
+
+	CHECK(try(f, json, &t, &c, &e) && t != NULL, "%s: %s", json, e.msg);
+	if (t != NULL && (bytes = ktype_row_bytes(t->type, K)) * N <= room)
+		t->reader->rows(t->reader, 0, 1, N, rows);
+	ckpt_close(c);
+	return bytes * N;
+}
+
+/* The zero points of experts whose matrices are stacked are those of one high matrix. */
+static void
+test_stacked_zeros(void)
+{
+	static const char json[] = CT("{\"num_bits\":8,\"strategy\":\"group\",\"group_size\":32,"
+								  "\"symmetric\":false}");
+	Fake		f = {0};
+	int64_t    *shape;
+	uint8_t    *zeros;
+	uint8_t		flat[N * K * 4];
+	uint8_t		stacked[N * K * 4];
+	size_t		n;
+
+	add(&f, "m.weight_packed", KT_I32, 2, N, K / 4, 0x12);
+	add(&f, "m.weight_scale", KT_BF16, 2, N, K / 32, 0x3c);
+	shape = add(&f, "m.weight_shape", KT_I64, 1, 2, 0, 0);
+	shape[0] = N;
+	shape[1] = K;
+	zeros = add(&f, "m.weight_zero_point", KT_I32, 2, N / 4, K / 32, 0);
+	for (int i = 0; i < N * K / 32; i++)
+		zeros[i] = (uint8_t) (100 + i);
+	n = rows_of(&f, json, flat, sizeof(flat));
+	*get(&f, "m.weight_zero_point") = (KTensor) {.name = "m.weight_zero_point", .type = KT_I32, .ndim = 3,
+												 .shape = {N / 4, 1, K / 32}, .data = zeros,
+												 .nbytes = N * K / 32};
+	CHECK(n > 0 && n <= sizeof(flat) && rows_of(&f, json, stacked, sizeof(stacked)) == n &&
+		  memcmp(flat, stacked, n) == 0, "other rows");
+	clear(&f);
+}
+
 static void
 test_compressed(void)
 {
@@ -832,6 +878,7 @@ main(void)
 	RUN(test_ignored());
 	RUN(test_gptq());
 	RUN(test_compressed());
+	RUN(test_stacked_zeros());
 	RUN(test_floats());
 	RUN(test_offer());
 	RUN(test_bnb());
