@@ -52,6 +52,19 @@ json_values(const char *s, size_t n, size_t max)
 	return count;
 }
 
+bool
+json_has_nul(const char *s, size_t n)
+{
+	for (size_t i = 0; i + 5 < n; i++)
+		if (s[i] == '\\')
+		{
+			if (memcmp(s + i + 1, "u0000", 5) == 0)
+				return true;
+			i++;
+		}
+	return memchr(s, '\0', n) != NULL;
+}
+
 /* ---- members ---- */
 
 static void

@@ -20,6 +20,12 @@
  */
 size_t		json_values(const char *s, size_t n, size_t max);
 
+/*
+ * Return true if the text has U+0000, as a byte or as an escape: strings of a tree (json.h) would look
+ * shorter.  A backslash before the escape's own makes it six plain characters.
+ */
+bool		json_has_nul(const char *s, size_t n);
+
 /* Position in an object or array that is being read. */
 typedef struct JsonMembers
 {

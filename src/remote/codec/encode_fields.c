@@ -244,7 +244,7 @@ static char *
 schema_in_string(const char *s, size_t n)
 {
 	Json	   *j = n > 0 && s[0] == '"' && json_ok(s, n, BODY_DEPTH) &&
-		memmem(s, n, "\\u0000", 6) == NULL ? json_parse(s, n) : NULL;
+		!json_has_nul(s, n) ? json_parse(s, n) : NULL;
 	char	   *text = json_is_string(j) ? mem_strdup(j->s) : NULL;
 
 	json_free(j);

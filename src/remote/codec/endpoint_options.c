@@ -389,7 +389,7 @@ read_options(ROptions *o, const char *text, Err *e)
 	if (json_values(text, strlen(text), MAX_VALUES) > MAX_VALUES)
 		return err_set(e, ERR_INVALID, "the options of model \"%s\" are too many", o->name);
 	/* options are kept as NUL-terminated texts */
-	if (strstr(text, "\\u0000") != NULL)
+	if (json_has_nul(text, strlen(text)))
 		return err_set(e, ERR_INVALID, "the options of model \"%s\" must not have null characters", o->name);
 	root = json_parse(text, strlen(text));
 	ok = json_is_object(root) ||

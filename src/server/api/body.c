@@ -44,20 +44,6 @@ take_members(ApiBody *b, const char *s, size_t n, Err *e)
 	return true;
 }
 
-/* Does the text contain U+0000, which would end a string? */
-static bool
-has_nul(const char *s, size_t n)
-{
-	for (size_t i = 0; i + 5 < n; i++)
-		if (s[i] == '\\')
-		{
-			if (memcmp(s + i + 1, "u0000", 5) == 0)
-				return true;
-			i++;
-		}
-	return memchr(s, '\0', n) != NULL;
-}
-
 bool
 apibody_read(ApiBody *b, const char *s, size_t n, Err *e)
 {
@@ -65,7 +51,7 @@ apibody_read(ApiBody *b, const char *s, size_t n, Err *e)
 	if (n == 0 || json_values(s, n, API_MAX_VALUES) > API_MAX_VALUES)
 		return n == 0 ? err_set(e, ERR_INVALID, "the request's body is empty") :
 			err_set(e, ERR_TOO_LONG, "the request's body has more than %d values", API_MAX_VALUES);
-	if (has_nul(s, n))
+	if (json_has_nul(s, n))
 		return err_set(e, ERR_INVALID, "the request's body has the character \\u0000 in a string");
 	b->root = json_parse(s, n);
 	if (b->root == NULL)

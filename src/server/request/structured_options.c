@@ -120,7 +120,7 @@ string_value(StructuredSpec *s, const char *param, StrView v, StrView *out, Err 
 	bool		ok;
 
 	/* no option may contain a NUL */
-	if (memmem(v.s, v.n, "\\u0000", 6) != NULL)
+	if (json_has_nul(v.s, v.n))
 		return bad(e, param, "must not contain a null character");
 	j = json_parse(v.s, v.n);
 	ok = json_is_string(j);
@@ -167,7 +167,7 @@ choice_value(StructuredSpec *s, StrView v, Err *e)
 
 	if (json_values(v.s, v.n, MAX_CHOICES) > MAX_CHOICES)
 		return err_set(e, ERR_TOO_LONG, "choice may have at most %d elements", MAX_CHOICES);
-	if (memmem(v.s, v.n, "\\u0000", 6) != NULL)
+	if (json_has_nul(v.s, v.n))
 		return bad(e, "choice", "must not contain a null character");
 	j = json_parse(v.s, v.n);
 	ok = json_is_array(j);

@@ -20,6 +20,25 @@ parse(const char *json, Err *e)
 	return c;
 }
 
+/* U+0000 as an escape or a byte; not after a backslash that is escaped itself. */
+static void
+test_has_nul(void)
+{
+	static const struct
+	{
+		const char *text;
+		size_t		n;
+		bool		has;
+	}			cases[] = {
+		{"", 0, false}, {"\"\\u0000\"", 8, true}, {"\"\\\\u0000\"", 9, false}, {"\"\\\\\\u0000\"", 10, true},
+		{"\"\\u0001\"", 8, false}, {"\"\\n\\u0000\"", 10, true}, {"\\u000", 5, false}, {"\\u00000", 6, true},
+		{"a\0b", 3, true}, {"a\0b", 1, false}, {"\\", 1, false}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		CHECK(json_has_nul(cases[i].text, cases[i].n) == cases[i].has, "%zu: %s", i, cases[i].text);
+}
+
 static void
 test_values(void)
 {
@@ -306,6 +325,7 @@ int
 main(void)
 {
 	scratch_make();
+	RUN(test_has_nul());
 	RUN(test_values());
 	RUN(test_infinity());
 	RUN(test_lift());

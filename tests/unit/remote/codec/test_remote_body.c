@@ -544,6 +544,12 @@ test_schemas(void)
 		  "in a string");
 	done(&m);
 	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_JSON_SCHEMA, "\"{\\\"const\\\": \\\"\\\\u0000\\\"}\"");
+	make(&m, WK_GENERATE, LLAMA, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"schema\":{\"const\": \"\\u0000\"}}") != NULL,
+		  "with an escape of its own: %s", m.e.msg);
+	done(&m);
+	put(&b, WTAG_MESSAGES, "[]");
 	put(&b, WTAG_JSON_SCHEMA, "true");
 	make(&m, WK_GENERATE, VLLM, "", &b);
 	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"schema\":{}}") != NULL, "any JSON");

@@ -355,6 +355,11 @@ test_all(void)
 	CHECK(o->n_lora_modules == 2 && strcmp(o->lora_modules[1], "y") == 0, "adapters");
 	roptions_unref(o);
 	request_fields_free(&a);
+	/* an escaped backslash before what looks like U+0000 */
+	o = options_of("{\"headers\": {\"X-A\": \"\\\\u0000\"}}", &a, &e);
+	CHECK(o != NULL && strcmp(o->headers[0].value, "\\u0000") == 0, "%s", e.msg);
+	roptions_unref(o);
+	request_fields_free(&a);
 }
 
 static void

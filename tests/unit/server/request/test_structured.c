@@ -142,6 +142,11 @@ test_kinds(void)
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"json\": \"{}\", \"regex\": null}", GRAM_JSON_SCHEMA, "{}");
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"regex\": \"\\\\d\\u0041\", \"strict\": true}", GRAM_REGEX, "\\dA");
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"choice\": [\"a\", \"b\"]}", GRAM_CHOICE, NULL);
+	/* six plain characters, and not U+0000 */
+	good(WTAG_STRUCTURED_OUTPUTS, "{\"regex\": \"[^\\\\u0000]+\"}", GRAM_REGEX, "[^\\u0000]+");
+	good(WTAG_STRUCTURED_OUTPUTS, "{\"json\": \"{\\\"const\\\": \\\"\\\\u0000\\\"}\"}", GRAM_JSON_SCHEMA,
+		 "{\"const\": \"\\u0000\"}");
+	good(WTAG_STRUCTURED_OUTPUTS, "{\"choice\": [\"\\\\u0000\"]}", GRAM_CHOICE, NULL);
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"json_object\": true}", GRAM_JSON_OBJECT, NULL);
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"structural_tag\": {\"format\": {}}}", GRAM_STRUCTURAL_TAG,
 		 "{\"format\": {}}");
@@ -228,6 +233,9 @@ test_refused(void)
 		OUTPUTS("{\"regex\": 7}"));
 	BAD("structured_outputs.regex must not contain a null character", "structured_outputs.regex",
 		OUTPUTS("{\"regex\": \"a\\u0000b\"}"));
+	BAD("structured_outputs.regex must not contain a null character", "structured_outputs.regex",
+		OUTPUTS("{\"regex\": \"\\\\\\u0000\"}"));
+	BAD("choice must not contain a null character", "choice", OUTPUTS("{\"choice\": [\"a\\u0000\"]}"));
 	BAD("structured_outputs.json must be a JSON object, got 7", "structured_outputs.json",
 		OUTPUTS("{\"json\": 7}"));
 	BAD("structured_outputs.grammar must not be empty", "structured_outputs.grammar",
