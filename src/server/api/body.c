@@ -11,6 +11,7 @@
  */
 #include "server/api/api_internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -160,6 +161,8 @@ apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_t *out
 	snprintf(text, sizeof(text), "%.*s", (int) (m->raw.n < 31 ? m->raw.n : 31), m->raw.s);
 	v = strtoll(text, &end, 10);
 	if (*end != '\0')
+	if (*end == '\0' ? errno != 0 : !(m->v->num >= -0x1p63 && m->v->num < 0x1p63))
+		return wrong(m, name, "an integer of 64 bits", e);
 		v = (long long) m->v->num;	/* for 1e3, 2.0 */
 	if (v < min || v > max)
 	{

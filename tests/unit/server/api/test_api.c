@@ -62,6 +62,41 @@ raw_of(ApiBody *b, const char *name)
 	return text;
 }
 
+/* Integers that fit into 64 bits, in any form; others are refused, whatever the member's own limits. */
+static void
+test_integers(void)
+{
+	static const struct
+	{
+		const char *text;
+		bool		ok;
+		int64_t		want;
+	}			cases[] = {
+		{"9223372036854775807", true, INT64_MAX}, {"-9223372036854775808", true, INT64_MIN},
+		{"9223372036854775808", false, 0}, {"-9223372036854775809", false, 0},
+		{"1e3", true, 1000}, {"2.0", true, 2}, {"9.2e18", true, INT64_C(9200000000000000000)},
+		{"9.25e18", false, 0}, {"-9.25e18", false, 0}, {"9.223372036854775808e18", false, 0},
+		{"-9.223372036854775808e18", true, INT64_MIN}, {"1e300", false, 0},
+		{"10000000000000000000000000000000000000001", false, 0},
+		{"1.0000000000000000000000000000000000000000", true, 1}, {"-0", true, 0}
+	};
+
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
+	{
+		char		text[80];
+		ApiBody		b;
+		Err			e = {0};
+		int64_t		i = 0;
+		bool		ok;
+
+		snprintf(text, sizeof(text), "{\"seed\": %s}", cases[k].text);
+		CHECK(apibody_read(&b, text, strlen(text), &e), "%s: %s", text, e.msg);
+		ok = apibody_int(&b, "seed", INT64_MIN, INT64_MAX, &i, &e);
+		CHECK(ok == cases[k].ok && (!ok || i == cases[k].want), "%s: %lld, %s", text, (long long) i, e.msg);
+		apibody_free(&b);
+	}
+}
+
 static void
 test_body(void)
 {
@@ -83,6 +118,7 @@ test_body(void)
 	CHECK(!apibody_int(&b, "big", 0, 5, &i, &e) && strstr(e.detail, "parameter=big") != NULL, "%s", e.detail);
 	CHECK(!apibody_int(&b, "a", 0, 5, &i, &e), "1.50 is an integer");
 	apibody_free(&b);
+	test_integers();
 	for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++)
 	{
 		CHECK(!apibody_read(&b, bad[k], strlen(bad[k]), &e), "%s", bad[k]);
