@@ -10,6 +10,29 @@ SELECT llm_generate('fine');
 RESET vllm.invalid_text;
 SELECT fails($$SET vllm.invalid_text = 'ignore'$$);
 SELECT llm_detokenize('{104,0,105}'), llm_detokenize('{226,130,172,226,130}'), llm_detokenize('{255,65,192,128}');
+-- what is too long for a message or a name is cut between two characters
+CREATE FUNCTION shown(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    message text;
+    detail text;
+BEGIN
+    EXECUTE query;
+    RETURN 'no error';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+    RETURN right(convert_from(convert_to(message || ' ' || detail, 'LATIN1'), 'LATIN1'), 20);   -- as for a client
+END $$;
+SELECT shown($$SELECT llm_create_model('m', '/fake/m', options => ('{"result_cache": {"max_age": "x' || repeat('é', 60) || '"}}')::json)$$);
+CREATE DOMAIN two_bytes AS text CHECK (octet_length(VALUE) <= 2);
+SELECT shown($$SELECT vllm.from_json(to_json(repeat('é', 200)), NULL::two_bytes)$$);
+ALTER SYSTEM SET vllm.eplb_config = '{"xééééééééééééééééééééééééééééééééééééé": 1}';
+ALTER SYSTEM SET vllm.eplb_config = '{"policy": "ééééééééééééééééééééééééééééééééééééé"}';
+CREATE TABLE "xééééééééééééééééééééééééééééééé" (id int PRIMARY KEY, a text, b text);
+SELECT llm_create_completion_job('xééééééééééééééééééééééééééééééé', '{a}', 'b');
+SELECT convert_from(convert_to(name::text, 'LATIN1'), 'LATIN1') FROM llm_jobs;
+SELECT count(llm_drop_job(name)) FROM llm_jobs;
+DROP TABLE "xééééééééééééééééééééééééééééééé";
+DROP DOMAIN two_bytes;
 
 CREATE DATABASE regress_vllm_latin1 ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';
 CREATE DATABASE regress_vllm_ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';

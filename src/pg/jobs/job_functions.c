@@ -37,6 +37,7 @@
 #include "pg/catalog/model_kind.h"
 #include "pg/compat.h"
 #include "pg/jobs/job_new.h"
+#include "pg/util/encoding.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_embedding_job);
@@ -291,9 +292,12 @@ set_input(NewJob *n, const char *input, const char *template, List *columns)
 static void
 set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_attempts)
 {
+	const char *source = RelationGetRelationName(n->source);
+
 	n->def.name = name_arg(fcinfo, name);
 	if (n->def.name == NULL)
-		n->def.name = psprintf("%.*s_%s", NAMEDATALEN - 12, RelationGetRelationName(n->source), n->def.kind);
+		n->def.name = psprintf("%.*s_%s", clipped_length(source, strlen(source), NAMEDATALEN - 12), source,
+							   n->def.kind);
 	if (n->def.name[0] == '\0')
 		job_bad_value("name", "", "Give the job a name, or leave it out.");
 	if (job_find(n->def.name) != NULL)

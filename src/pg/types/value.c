@@ -30,6 +30,7 @@
 
 #include "pg/compat.h"
 #include "pg/types/shape.h"
+#include "pg/util/encoding.h"
 
 /* A position in the text: a list from the innermost part outwards. */
 typedef struct ValuePlace
@@ -360,7 +361,8 @@ check_domain(const TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum 
 							 ERRCODE_CHECK_VIOLATION, "value for domain %s violates check constraint \"%s\"",
 								 format_type_be(s->type),
 							 c->name ? c->name : "NOT NULL");
-			refused->detail = psprintf("The value is %.*s.%s%s", Min(j->raw_len, 200), j->raw,
+			refused->detail = psprintf("The value is %.*s.%s%s",
+									   clipped_length(j->raw, j->raw_len, 200), j->raw,
 									   refused->detail ? " " : "", refused->detail ? refused->detail : "");
 			break;
 		}

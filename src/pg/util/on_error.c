@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "utils/timestamp.h"
 
+#include "pg/util/encoding.h"
 #include "pg/util/on_error.h"
 #include "ipc/wire.h"
 
@@ -119,6 +120,7 @@ void
 on_error_count(const ErrorData *failed)
 {
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
+	const char *message = failed != NULL && failed->message != NULL ? failed->message : "";
 
 	if (figures.statement != statement)
 	{
@@ -130,7 +132,8 @@ on_error_count(const ErrorData *failed)
 		return;
 	figures.failed++;
 	figures.sqlstate = failed->sqlerrcode;
-	strlcpy(figures.message, failed->message ? failed->message : "", sizeof(figures.message));
+	strlcpy(figures.message, message,
+			clipped_length(message, strlen(message), sizeof(figures.message) - 1) + 1);
 }
 
 void
