@@ -449,23 +449,23 @@ read_answer(const Reply *reply, ChooseAnswer *a)
 {
 	float	   *all = palloc(sizeof(float) * Max(reply->floats.n, 1));
 	size_t		at = 0;
+	bool		fits = reply->greedy.n == reply->counts.n;
 
 	memset(a, 0, sizeof(*a));
 	a->n = (int) reply->counts.n;
 	a->c = palloc0(sizeof(ChooseChoice) * Max(a->n, 1));
 	wire_floats(&reply->floats, all);
-	for (int i = 0; i < a->n; i++)
+	for (int i = 0; fits && i < a->n; i++)
 	{
 		ChooseChoice *c = &a->c[i];
 
 		c->n = wire_int_at(&reply->counts, i);
-		if (c->n < 1 || c->n > reply->floats.n - at || reply->greedy.n != reply->counts.n)
-			break;
-		for (int k = 0; k < c->n; k++)
+		fits = c->n >= 1 && c->n <= reply->floats.n - at;
+		for (int k = 0; fits && k < c->n; k++)
 			c->logprob += all[at++];
 		c->greedy = wire_int_at(&reply->greedy, i) != 0;
 	}
-	if (a->n < 1 || at != reply->floats.n)
+	if (a->n < 1 || !fits || at != reply->floats.n)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("malformed reply from the engine")));
