@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "httpd/httpd_settings.h"
@@ -98,6 +99,7 @@ add_event(SseResponseStream *s, const char *json)
 static void
 add_end(SseResponseStream *s)
 {
+	ASSERT(s->db == NULL && !s->over);	/* the transaction ends first: its failure is an event, too */
 	if (!s->named)
 		buf_addstr(&s->out, "data: [DONE]\n\n");
 	s->over = true;
@@ -109,8 +111,10 @@ next_row(SseResponseStream *s)
 {
 	PGresult   *r;
 	DbError		e;
-	DbEnd		end = db_next(s->db, s->q->client, &r, &e);
+	DbEnd		end;
 
+	ASSERT(s->db != NULL);
+	end = db_next(s->db, s->q->client, &r, &e);
 	if (end == DB_OK && r != NULL)
 	{
 		if (!PQgetisnull(r, 0, 0))
@@ -238,6 +242,7 @@ stream_start(ClientRequest *q, Db *db)
 		answer_with(&s, r, status);
 	else
 		begin_stream(&s, r);
+	ASSERT(s.db == NULL);		/* however the stream ended, its connection has been given back */
 	PQclear(r);
 	buf_free(&s.out);
 }

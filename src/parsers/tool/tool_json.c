@@ -9,6 +9,7 @@
  *
  * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
+#include "base/assert.h"
 #include "base/json/json_reader.h"
 #include "parsers/tool/tool_internal.h"
 
@@ -168,6 +169,7 @@ end_object(ToolRun *r, unsigned flags)
 		return STEP_BAD;
 	if (!r->has_args)
 		buf_addstr(&r->out.args, "{}");
+	ASSERT(r->out.args.len > 0);	/* their last byte has been held back until now */
 	return tool_run_next(r);
 }
 
@@ -176,6 +178,7 @@ static char
 here(ToolRun *r)
 {
 	(void) tool_run_here(r, "");
+	ALWAYS(r->pos <= r->text->len);
 	return r->pos < r->text->len ? r->text->data[r->pos] : '\0';
 }
 

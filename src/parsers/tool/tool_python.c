@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/utf8char.h"
 #include "parsers/tool/tool_internal.h"
 
@@ -426,6 +427,7 @@ over(ToolRun *r)
 	size_t		have = r->text->len - r->scan;
 	char		three[4] = {*p, *p, *p, '\0'};
 
+	ASSERT(r->depth > 0 && have > 0);	/* within a call's brackets */
 	if (r->quote != '\0' && *p == '\\')
 	{
 		if (have < 2)
@@ -496,6 +498,7 @@ tool_op_python(ToolRun *r, unsigned flags)
 		;
 	if (r->sub == FRONT || r->depth > 0)
 		return short_of;
+	ALWAYS(r->pos < r->scan && r->scan <= r->text->len);
 	if (!call(tool_run_span(r, r->pos, r->scan), (flags & PY_JSON) != 0, &r->out, &r->keys) ||
 		!tool_keys_unique(&r->inner, (Span) {r->out.args.data, r->out.args.data + r->out.args.len}))
 		return STEP_BAD;

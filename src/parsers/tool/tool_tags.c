@@ -13,6 +13,7 @@
  *
  * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
+#include "base/assert.h"
 #include "parsers/tool/tool_internal.h"
 
 #define MAX_SPACE	256			/* bytes between a call's end tag and the text that confirms it */
@@ -148,6 +149,7 @@ begin_value(ToolRun *r, const ArgTags *t)
 static void
 more_text(ToolRun *r, const ArgTags *t, size_t to)
 {
+	ALWAYS(r->value <= r->sent && r->sent <= r->text->len && r->value <= to && to <= r->text->len);
 	if (unwraps(r, t) && to > r->sent && r->text->data[to - 1] == '\n')
 		to--;
 	if (!is_string(r, t) || to <= r->sent)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "server/api/api_internal.h"
 
@@ -139,6 +140,7 @@ positions_read(Positions *p, const ApiEntries *e)
 	{
 		size_t		len = (size_t) (wire_int_at(&e->lengths, i) > 0 ? wire_int_at(&e->lengths, i) : 0);
 
+		ASSERT(at <= e->bytes.n);
 		if (at + len > e->bytes.n)
 			len = e->bytes.n - at;
 		p->e[i] = (ApiModelEntry) {wire_int_at(&e->ids, i), wire_int_at(&e->ranks, i), values[i],

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "base/json/json_scan.h"
 #include "base/json/json_value.h"
@@ -155,14 +156,14 @@ apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_t *out
 	if (m == NULL)
 		return true;
 	/* the tree has only doubles, which lose digits of a seed */
-	if (!json_is_number(m->v) || m->v->num != floor(m->v->num) ||
-		fabs(m->v->num) > 9.3e18)
+	if (!json_is_number(m->v) || m->v->num != floor(m->v->num))
 		return wrong(m, name, "an integer", e);
 	snprintf(text, sizeof(text), "%.*s", (int) (m->raw.n < 31 ? m->raw.n : 31), m->raw.s);
+	errno = 0;
 	v = strtoll(text, &end, 10);
-	if (*end != '\0')
 	if (*end == '\0' ? errno != 0 : !(m->v->num >= -0x1p63 && m->v->num < 0x1p63))
 		return wrong(m, name, "an integer of 64 bits", e);
+	if (*end != '\0')
 		v = (long long) m->v->num;	/* for 1e3, 2.0 */
 	if (v < min || v > max)
 	{
@@ -204,6 +205,8 @@ is_key(StrView key, const char *name)
 	Buf			text = {0};
 	bool		same;
 
+	/* json_member() leaves the quotes out; a string with escapes is read with them */
+	ASSERT(key.s[-1] == '"' && key.s[key.n] == '"');
 	if (memchr(key.s, '\\', key.n) == NULL)
 		return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
 	same = json_text((StrView) {key.s - 1, key.n + 2}, &text) && strcmp(text.data, name) == 0;

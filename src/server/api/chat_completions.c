@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
@@ -238,6 +239,7 @@ finish(ApiCall *a, JsonOut *j, Err *e)
 	ApiAnswers	r;
 
 	(void) e;
+	ASSERT(it->role == ROLE_ANSWER);
 	apianswers_read(&r, it->reply.data, it->reply.len);
 	json_open(j, '{');
 	api_write_head(a, j, "chat.completion");
@@ -348,8 +350,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	const Chat *k = a->own;
 
-	if (r->index >= (int) k->g.n)
-		return;
+	ALWAYS(r->index >= 0 && r->index < k->g.n);	/* of g.sent */
 	if (!k->g.began)
 		begin(a, it);
 	if (r->tool_calls.n > 0 && r->finish_reason.s != NULL)

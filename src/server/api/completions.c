@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/vector_encoding.h"
@@ -315,6 +316,8 @@ first_id(const ApiCall *a, const Completions *k, int p)
 {
 	ApiReply	r;
 
+	/* a prompt of embeddings has no tokens, and so no echo that begins with one */
+	ASSERT(k->prompts[p] != NULL);
 	if (reply_of(a, ROLE_IDS, p, &r) && r.ids.n > 0)
 		return wire_int_at(&r.ids, 0);
 	return json_is_string(k->prompts[p]) ? 0 : (int32_t) k->prompts[p]->child->num;
@@ -445,12 +448,20 @@ write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAns
 	buf_free(&echo);
 }
 
+/* Return the number of an answer's choice among those of all prompts: the index in echoed, offsets, sent. */
+static int
+choice_of(const Completions *k, int p, const ApiAnswer *r)
+{
+	ALWAYS(p >= 0 && p < k->n_prompts && r->index >= 0 && r->index < k->g.n);
+	return p * (int) k->g.n + r->index;
+}
+
 /* text: of the choice, or of its part; all: as in write_logprobs() */
 static void
 write_choice(const ApiCall *a, Completions *k, int p, const ApiAnswer *r, const Buf *text,
 			 const ApiEntries *all, JsonOut *j)
 {
-	int			choice = p * (int) k->g.n + r->index;
+	int			choice = choice_of(k, p, r);
 	static const WireField none = {0};
 
 	json_open(j, '{');
@@ -531,7 +542,7 @@ static void
 delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	Completions *k = a->own;
-	int			choice = it->index * (int) k->g.n + (r->index < (int) k->g.n ? r->index : 0);
+	int			choice = choice_of(k, it->index, r);
 	Buf			out = {0};
 	Buf			text = {0};
 	JsonOut		j = {.b = &out};

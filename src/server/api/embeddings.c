@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/vector_encoding.h"
@@ -235,6 +236,8 @@ write_vector(const Pool *k, const ApiReply *r, bool rows, JsonOut *j)
 	Buf			bytes = {0};
 	Buf			text = {0};
 
+	/* a token's vector is a row; the rows have equal widths */
+	ALWAYS(!rows || r->floats.n == 0 || (width > 0 && r->floats.n % width == 0));
 	if (r->floats.n > 0)
 		wire_floats(&r->floats, v);
 	if (k->base64)

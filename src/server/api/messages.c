@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
@@ -723,7 +724,8 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		if (k->block == BLOCK_NONE && k->n_blocks == 0)
 			begin_block(a, BLOCK_TEXT, NULL, &j);
 		end_block(a, &j);
-		/* sent later, together with the usage */
+		/* sent later, together with the usage; a message is one output, which ends once */
+		ASSERT(out.len == 0 && k->stop.len == 0);
 		json_open(&j, '{');
 		write_stop(k, r, &j);
 		json_close(&j, '}');

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "server/api/api_internal.h"
 
@@ -72,6 +73,7 @@ model_finish(ApiCall *a, JsonOut *j, Err *e)
 	size_t		skip = strlen("/v1/models/");
 	StrView		name = {a->req->path.s + skip, a->req->path.n - skip};
 
+	ALWAYS(a->req->path.n > skip);	/* api.def: "/v1/models/" and more */
 	for (int i = 0; i < a->req->n_models; i++)
 		if (a->req->models[i].name.n == name.n && memcmp(a->req->models[i].name.s, name.s, name.n) == 0)
 		{
@@ -157,6 +159,7 @@ tokenize_finish(ApiCall *a, JsonOut *j, Err *e)
 	ApiReply	r;
 
 	(void) e;
+	ASSERT(a->items[0].role == TOK_IDS);
 	apireply_read(&r, a->items[0].reply.data, a->items[0].reply.len);
 	json_open(j, '{');
 	json_key_int(j, "count", r.count);

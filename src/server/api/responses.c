@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
@@ -452,6 +453,7 @@ add_logprobs(Responses *k, const ApiEntries *entries)
 	if (!k->want_logprobs || entries == NULL || entries->counts.n == 0)
 		return;
 	api_write_token_logprobs(&j, entries, (int) k->g.logprobs, k->g.as_ids);
+	ALWAYS(b.len >= 2 && b.data[0] == '[' && b.data[b.len - 1] == ']');	/* these two are left out */
 	if (k->logprobs.len > 0 && b.len > 2)
 		buf_addc(&k->logprobs, ',');
 	buf_add(&k->logprobs, b.data + 1, b.len - 2);
@@ -742,6 +744,7 @@ begin_part(ApiCall *a, ResponsesPart part, JsonOut *j)
 	static const StrView nothing = {0};
 	static const Buf none = {0};
 
+	ASSERT(k->part == PART_NONE && k->n_sent == 0);	/* one item after the other */
 	k->part = part;
 	buf_reset(&k->text);
 	open_event(k, "response.output_item.added", j);
@@ -869,6 +872,7 @@ add_text(ApiCall *a, ResponsesPart part, StrView text, const ApiEntries *entries
 	{
 		size_t		comma = k->n_sent > 0 && k->logprobs.len > k->n_sent;
 
+		ALWAYS(k->n_sent <= k->logprobs.len);
 		write_logprobs(k->logprobs.data + k->n_sent + comma, k->logprobs.len - k->n_sent - comma, j);
 		k->n_sent = k->logprobs.len;
 	}

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json.h"
 
 /* ---- sampling parameters ---- */
@@ -231,6 +232,8 @@ put_template(ApiCall *a, WireOut *o, Err *e)
 {
 	const char *source = NULL;
 
+	/* below, an error tells a member of another type from one that is not given */
+	ASSERT(e->cls == ERR_NONE);
 	if (!apibody_str(&a->body, "chat_template", &source, e) || source == NULL)
 		return source == NULL && e->cls == ERR_NONE;
 	if (!a->req->trust_template)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
@@ -223,7 +224,10 @@ rerank_finish(ApiCall *a, JsonOut *j, Err *e)
 	if (!apibody_int(&a->body, "top_n", 0, INT_MAX, &top, e) || top == 0 || top > a->n_items)
 		top = a->n_items;
 	for (int i = 0; i < a->n_items; i++, v = v->next)
+	{
+		ALWAYS(v != NULL && a->items[i].index == i);	/* an item for each document, in their order */
 		ranked[i] = (ScoreRerankRanked) {i, score_of(&a->items[i]), text_of(v)};
+	}
 	qsort(ranked, (size_t) a->n_items, sizeof(ScoreRerankRanked), compare_ranked);
 	json_open(j, '{');
 	json_key_cstr(j, "id", a->id);

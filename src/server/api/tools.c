@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
 
@@ -301,6 +302,7 @@ api_text_before(const ApiAnswer *r, int i, size_t *shown)
 	size_t		from = *shown;
 	size_t		to = (size_t) i < r->calls_at.n ? (size_t) wire_int_at(&r->calls_at, (size_t) i) : r->text.n;
 
+	ALWAYS(from <= r->text.n);
 	to = to > r->text.n ? r->text.n : to;
 	*shown = to > from ? to : from;
 	return (StrView) {r->text.s != NULL ? r->text.s + from : NULL, *shown - from};
@@ -309,5 +311,6 @@ api_text_before(const ApiAnswer *r, int i, size_t *shown)
 StrView
 api_text_after(const ApiAnswer *r, size_t shown)
 {
+	ALWAYS(shown <= r->text.n);
 	return (StrView) {r->text.s != NULL ? r->text.s + shown : NULL, r->text.n - shown};
 }

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/request/output_parsers.h"
@@ -77,6 +78,7 @@ opt_text(const OptRow *row, const char *text, ModelOpts *o)
 {
 	bool		fits = text != NULL && strlen(text) < (size_t) row->most;
 
+	ALWAYS(row->type == OPT_TEXT);	/* only such a member has room for `most` bytes */
 	if (fits)
 		memcpy(OPT_AT(row, o, char), text, strlen(text) + 1);
 	return fits;
@@ -103,6 +105,7 @@ take_number(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	bool		whole = row->type != OPT_NUM;
 	char		must[80];
 
+	ALWAYS(row->type == OPT_INT || row->type == OPT_BIG || row->type == OPT_NUM);
 	if (!json_is_number(v) || !(v->num >= row->least && v->num <= row->most) ||
 		(whole && v->num != floor(v->num)))
 	{

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/json/json.h"
 #include "base/json/json_writer.h"
@@ -218,6 +219,7 @@ parsing_put(Answer *a, WireOut *o)
 	const IntVec *at = answer_calls_at(a);
 	Buf			list = {0};
 
+	ALWAYS(calls->len == 0 || at->len > 0);	/* a position for each element */
 	if (calls->len > 0 && at->data[0] < (int32_t) answer_content(a)->len)
 		wire_put_ints(o, WTAG_CALLS_AT, at->data, at->len);
 	put_buf(o, WTAG_TEXT, answer_content(a));

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 
@@ -165,6 +166,7 @@ choice_value(StructuredSpec *s, StrView v, Err *e)
 	const Json *item;
 	bool		ok;
 
+	ASSERT(s->n_choices == 0);	/* take() refuses a second kind, also of the fields */
 	if (json_values(v.s, v.n, MAX_CHOICES) > MAX_CHOICES)
 		return err_set(e, ERR_TOO_LONG, "choice may have at most %d elements", MAX_CHOICES);
 	if (json_has_nul(v.s, v.n))
