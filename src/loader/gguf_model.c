@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "loader/model_files_internal.h"
 #include "loader/gguf.h"
@@ -100,18 +101,20 @@ read_part(Gm *m, int part)
 	char	   *path = gguf_part_path(m->path, 0, m->n_parts, part);
 	int			no;
 	int			count;
+	int			at;
 	const FileMap *map;
 
 	if (path == NULL)
 		return err_set(m->e, ERR_BAD_FILE,
 					   "file \"%s\" is the first of %d parts of a GGUF model, but its name doesn't end in "
 					   "\"-00001-of-%05d.gguf\"", m->path, m->n_parts, m->n_parts);
-	if (files_map(m->f, path, m->e) < 0)
+	if ((at = files_map(m->f, path, m->e)) < 0)
 	{
 		mem_free(path);
 		return err_detail(m->e, "It is part %d of %d of the model.", part + 1, m->n_parts);
 	}
 	mem_free(path);
+	ALWAYS(at == part && part < m->n_parts);	/* parts[] is parallel to maps[] */
 	map = &m->f->maps[part];
 	if (!gguf_parse(map->base, map->len, map->path, &m->parts[part], m->e) ||
 		!split_key(m, part, "split.no", FILES_MAX_MAPS, -1, &no) ||
@@ -679,6 +682,7 @@ gguf_open(Files *f, const char *path, Err *e)
 {
 	GgufRead	r = {.f = f, .e = e};
 
+	ASSERT(f->n_maps == 0);
 	if (files_map(f, path, e) < 0)
 		return false;
 	return load_read_guard(f, read_all, &r, e) && r.ok;

@@ -16,6 +16,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
@@ -279,9 +280,9 @@ note_name(Adapter *a, const char *module)
 	size_t		n = strlen(last);
 	size_t		len = strlen(a->names);
 
-	for (const char *p = a->names; (p = strstr(p, last)) != NULL; p++)
 	if (n == 0)
 		return;					/* the model will refuse such a module */
+	for (const char *p = a->names; (p = strstr(p, last)) != NULL; p++)
 		if ((p == a->names || p[-1] == ',') && (p[n] == '\0' || p[n] == ','))
 			return;
 	if (len + n + 2 < sizeof(a->names))
@@ -363,8 +364,12 @@ read_tensors(Adapter *a, const char *path, const Json *c, double r, Err *e)
 	int64_t		until_us;
 
 	for (size_t i = 0; i < files_count(a->files); i++)
+	{
+		/* add_tensor() expects a module's two matrices one after the other */
+		ASSERT(i == 0 || strcmp(files_tensor(a->files, i - 1)->name, files_tensor(a->files, i)->name) < 0);
 		if (!add_tensor(a, path, files_tensor(a->files, i), e))
 			return false;
+	}
 	until_us = clock_us() + ALPHAS_US;
 	for (int i = 0; i < a->n; i++)
 		if (!finish_module(a, path, c, r, &a->modules[i], until_us, e))

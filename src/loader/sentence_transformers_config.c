@@ -33,6 +33,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "loader/hf_config.h"
@@ -145,6 +146,7 @@ read_pooling(StRead *r, const char *dir)
 	const Json *x;
 	bool		ok = read_json(r, dir, "config.json", &o);
 
+	ASSERT(r->pools);			/* read_modules() has looked for this module first */
 	if (ok && !json_is_object(o))
 		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\", which says how it pools",
 					 r->f->path, dir);

@@ -17,6 +17,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "text/chunker.h"
 #include "text/unicode.h"
@@ -83,6 +84,8 @@ add_break(ChunkBoundariesScan *c, int pos, int level)
 
 	if (level == NO_BREAK || c->ink_end == 0 || pos <= b->first)
 		return;
+	/* breaks are in order, and white space alone lies between a chunk's end and the next one */
+	ASSERT(c->ink_end <= pos && (b->n == 0 || b->v[b->n - 1].pos < pos));
 	if (b->n == b->cap)
 	{
 		b->cap = b->cap ? b->cap * 2 : 64;

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "text/unicode_tables.h"
 #include "text/utf8.h"
@@ -66,7 +67,10 @@ uni_class_any(uint32_t cp)
 const char *
 uni_category(uint32_t cp)
 {
-	return gc_name[prop(cp) & PROP_GC];
+	unsigned	gc = prop(cp) & PROP_GC;
+
+	ASSERT(gc < sizeof(gc_name) / sizeof(gc_name[0]));
+	return gc_name[gc];
 }
 
 bool
@@ -134,6 +138,7 @@ sort_run(const char *s, size_t n, Buf *out)
 	}
 	for (int c = 1; c <= 256; c++)
 		start[c] += start[c - 1];
+	ALWAYS(start[256] == n);	/* of which each byte is written below */
 	buf_reserve(out, n);
 	for (size_t i = 0; i < n; i += len)
 	{
@@ -142,7 +147,7 @@ sort_run(const char *s, size_t n, Buf *out)
 		memcpy(out->data + base + start[c], s + i, len);
 		start[c] += len;
 	}
-	out->len += n;
+	buf_cut(out, base + n);
 }
 
 /* Copy s to *out with every long run of marks in canonical order. */

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -98,6 +99,7 @@ added_put(Added *a, const char *s, size_t n, int32_t id, unsigned flags)
 	unsigned char first = (unsigned char) s[0];
 	uint32_t	at;
 
+	ALWAYS(n > 0 && id >= 0);	/* a pattern of no bytes has no first one, and -1 means none */
 	if (a->root[first] == 0)
 		a->root[first] = new_node(a, first, 0);
 	at = a->root[first];
@@ -163,6 +165,7 @@ added_next(const Added *a, const char *s, size_t n, bool no_special, const uint8
 	size_t		i = *scan;
 	size_t		len;
 
+	ASSERT(*scan <= *done && *done <= n);
 	while (i < n)
 	{
 		size_t		stop = 0;

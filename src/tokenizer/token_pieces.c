@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "tokenizer/tokenizer_internal.h"
 #include "text/utf8.h"
@@ -72,6 +73,7 @@ strip(const PieceStep *k, Buf *b)
 	size_t		end = b->len;
 	Buf			tmp = {0};
 
+	ALWAYS(len > 0);
 	for (size_t i = 0; i < k->left && end - from >= len && memcmp(b->data + from, k->from, len) == 0; i++)
 		from += len;
 	for (size_t i = 0; i < k->right && end - from >= len && memcmp(b->data + end - len, k->from, len) == 0;
@@ -153,7 +155,7 @@ apply(const PieceStep *k, TokenPiecesPiece *p, Buf *b)
 		case PIECE_SUFFIX:
 			if (b->len >= len && memcmp(b->data + b->len - len, k->from, len) == 0)
 			{
-				b->len -= len;
+				buf_cut(b, b->len - len);
 				p->flags |= TOK_F_SPACE;
 			}
 			tok_replace(b->data, b->len, k->from, " ", &tmp);
@@ -181,6 +183,7 @@ tok_make_pieces(Tok *t, const PieceRules *r)
 	Buf			b = {0};
 	Buf			first = {0};
 
+	ASSERT(t->firsts == NULL);	/* the pieces are made once: they are read as added tokens' texts */
 	for (int32_t id = 0; id < t->n_ids; id++)
 	{
 		size_t		n;

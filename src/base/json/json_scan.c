@@ -16,12 +16,15 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 /* Return the index of the quote that ends the string which begins at s[i], or n. */
 static size_t
 string_end(const char *s, size_t n, size_t i)
 {
 	const char *quote = s + i;
 
+	ASSERT(i < n && *quote == '"');
 	for (i++; i < n;)
 	{
 		const char *slash;
@@ -123,6 +126,7 @@ skip_value(JsonMembers *m)
 		}
 		else
 		{
+			ASSERT(depth > 0 || (c != '}' && c != ']'));
 			depth += c == '{' || c == '[';
 			depth -= c == '}' || c == ']';
 			m->p++;
@@ -165,6 +169,7 @@ take_value(JsonMembers *m, StrView *value)
 
 	if (!skip_value(m))
 		return false;
+	ALWAYS(m->p > at && m->p <= m->end);	/* a value has a byte or more */
 	*value = (StrView) {at, (size_t) (m->p - at)};
 	return true;
 }

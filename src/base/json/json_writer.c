@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/utf8char.h"
 
 static void
@@ -47,6 +48,7 @@ json_escape(uint32_t c, bool ascii, char *to)
 	static const char letter[] = "\"\\nrtbf";
 	const char *p = c > 0 && c < 0x80 ? strchr(plain, (int) c) : NULL;
 
+	ALWAYS(c <= 0x10FFFF);		/* a longer escape would not fit */
 	if (p != NULL)
 		return (size_t) snprintf(to, JSON_ESCAPE_MOST, "\\%c", letter[p - plain]);
 	if (c < 0x20 || (ascii && c >= 0x80 && c < 0x10000))

@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/sandbox/landlock.h"
 #include "base/log.h"
 #include "base/sandbox/syscall_numbers.h"
@@ -113,6 +114,7 @@ static void
 put_rule(Program *p, const SeccompRule *r)
 {
 	uint32_t	what = r->refused ? ENOSYS_RET : SECCOMP_RET_ALLOW;
+	size_t		from = p->n;
 
 	if (r->nr < 0)
 		return;
@@ -130,6 +132,8 @@ put_rule(Program *p, const SeccompRule *r)
 	put(p, (struct sock_filter) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask));
 	give_if(p, r->value == SECCOMP_OWN_PID ? (uint32_t) getpid() : r->value, what);
 	load(p, offsetof(struct seccomp_data, nr));
+	/* a call with another number jumps over these instructions, and no others */
+	ASSERT(r->arg < 6 && (p->full || p->n == from + 6));
 }
 
 static bool

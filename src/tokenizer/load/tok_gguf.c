@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "tokenizer/word_marker.h"
 #include "tokenizer/tokenizer_internal.h"
@@ -217,6 +218,7 @@ add_splits(Tok *t, const SplitGguf *pre, Err *e)
 	{
 		PreStep    *p = &t->pre[t->n_pre];
 
+		ALWAYS(t->n_pre < SPLIT_MAX_STEPS);
 		*p = (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_by_regex(pre->regex[i])}};
 		if (p->split.match == NULL && (p->split.rx = rx_compile(pre->regex[i], e)) == NULL)
 			return false;
@@ -228,6 +230,7 @@ add_splits(Tok *t, const SplitGguf *pre, Err *e)
 static void
 add_piece_step(PieceRules *r, PieceStep k)
 {
+	ALWAYS(r->n < TOK_MAX_PIECE_STEPS);
 	r->step[r->n++] = k;
 }
 
@@ -384,6 +387,7 @@ build_bert(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 	/* of two texts the second has no [CLS] */
 	if (t->pair.n == 6)
 	{
+		ASSERT(t->pair.item[3].id == t->pair.item[0].id && t->pair.item[4].id == TOK_TEXT_B);
 		memmove(&t->pair.item[3], &t->pair.item[4], 2 * sizeof(TokItem));
 		t->pair.n--;
 	}

@@ -18,6 +18,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 
@@ -199,6 +200,7 @@ fill_vocab(Build *b, Err *e)
 	{
 		if (!vocab_entry(b, x, &s, &id, &score, e))
 			return false;
+		ALWAYS(id >= 0 && id < t->n_ids);	/* count_ids() has read the same entries */
 		if (strtab_get(t->names, id, &n) != NULL)
 			return err_set(e, ERR_BAD_FILE, "tokenizer.json: id %d is given twice, the second time "
 						   "to \"%.60s\"", (int) id, s);

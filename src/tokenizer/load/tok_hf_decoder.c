@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "tokenizer/word_marker.h"
 #include "tokenizer/load/tok_hf.h"
@@ -154,6 +155,7 @@ hf_decoder(Tok *t, const Json *x, PieceRules *r, Err *e)
 static bool
 add_item(const Tok *t, TokTemplate *to, int32_t id, int32_t type, Err *e)
 {
+	ASSERT(id >= 0 || id == TOK_TEXT_A || id == TOK_TEXT_B);
 	if (id >= t->n_ids)
 		return err_set(e, ERR_BAD_FILE, "tokenizer.json: post_processor names token %d, "
 					   "which does not exist", (int) id);

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "tokenizer/word_marker.h"
@@ -47,6 +48,7 @@ hf_string_pattern(const Json *x)
 static bool
 add_norm(Tok *t, NormStep step)
 {
+	ALWAYS(t->n_norm < TOK_MAX_NORM);
 	t->norm[t->n_norm++] = step;
 	return true;
 }

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "tokenizer/load/tok_hf.h"
@@ -71,6 +72,7 @@ next_field(TokSentencepieceReader *r, Field *f)
 {
 	uint64_t	tag;
 
+	ALWAYS(r->p <= r->end);
 	if (r->bad || r->p == r->end)
 		return false;
 	tag = varint(r);
@@ -261,6 +263,7 @@ put_added(SpmFile *s, size_t id, const char *text, const Json *x, bool special, 
 		s->type[s->v.n] = TYPE_UNUSED;
 		s->flags[s->v.n] = 0;
 	}
+	ALWAYS(id < s->v.n && s->v.n <= s->cap);
 	if (s->len[id] > 0 && (s->len[id] != n || memcmp(s->token[id], text, n) != 0))
 		return true;			/* another token has this id */
 	s->token[id] = text;

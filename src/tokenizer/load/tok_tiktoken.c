@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "tokenizer/load/tok_hf.h"
@@ -39,6 +40,8 @@ tok_begin(TokTiktokenRanks *r, int32_t first, int32_t n, int32_t n_ids)
 {
 	Tok		   *t = r->t;
 
+	ASSERT(t->names == NULL);	/* read_tiktoken() reads the ids first: there is no table yet */
+	ALWAYS(first >= 0 && n > 0 && first <= n_ids - n);
 	r->first = first;
 	r->n = n;
 	t->n_ids = n_ids;

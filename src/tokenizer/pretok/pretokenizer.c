@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -568,6 +569,7 @@ fill(SplitIter *it)
 	size_t		start;
 	size_t		end;
 
+	ASSERT(it->n_next == 0);	/* there is room for two */
 	if (it->ended)
 		return;
 	if (!find_match(it, &start, &end))
@@ -575,6 +577,7 @@ fill(SplitIter *it)
 		it->ended = true;
 		start = end = it->n;
 	}
+	ASSERT(it->pos <= start && start <= end && end <= it->n);
 	if (start > it->pos)
 		it->next[it->n_next++] = (SplitSeg) {it->pos, start, invert};
 	if (!it->ended)
