@@ -21,6 +21,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 /* a part of both versions of quantize_row() */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -77,6 +79,7 @@ x_scheme_name(XScheme x)
 		[X_AUTO] = "auto", [X_FLOAT] = "float", [X_DYNAMIC] = "dynamic", [X_STATIC] = "static"
 	};
 
+	ALWAYS((unsigned) x < X_SCHEMES);
 	return names[x];
 }
 
@@ -718,6 +721,7 @@ quantize_row_plain(KType t, const float *x, int64_t k, void *out)
 void
 quantize_row(KType t, const float *x, int64_t k, void *out)
 {
+	ASSERT(k % ktype_block(t) == 0);	/* quantize_type(); the rest of a row would stay undefined */
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("avx2"))
 	{

@@ -15,6 +15,7 @@
  */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "model/draft/draft_internal.h"
 
 /* Read the settings that both share with Llama. */
@@ -191,6 +192,7 @@ eagle3_forward(Decoder *d, float *logits)
 	const Layer *l = &d->layers[0];
 	int			n = d->c.hidden;
 
+	ALWAYS(d->draft.pair_width == 2 * n && l->qkv.k == 2 * n);	/* a token's row and the given one */
 	if (d->b->fed_back)
 		d->k->copy_rows(d->pool, d->x, n, d->b->given, n, NULL, d->rows, n);
 	else

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 /* A reader of rows of a matrix that is stored as [k][width]: in its float type, else in F16. */
@@ -61,6 +62,7 @@ transposed_rows(const KReader *r, int64_t row0, int step, int n, void *to)
 	const uint8_t *from;
 	uint8_t    *out = to;
 
+	ALWAYS(s->first >= 0 && s->first + (row0 + (int64_t) (n - 1) * step) * s->step < s->width);
 	if (rows != NULL)
 	{
 		s->t->reader->rows(s->t->reader, s->row0, 1, (int) s->k, rows);
@@ -221,6 +223,8 @@ bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
 	const KTensor *t = find_slices(b, l, s);
 	const KTensor *v;
 
+	/* the slice is a part of its matrix: with step 2 every other row of it */
+	ALWAYS(s->at >= 0 && s->at < s->count && s->first >= 0 && s->first + (n - 1) * s->step < s->n);
 	if (t == NULL)
 		return false;
 	/* a quantized checkpoint's matrix isn't transposed */
@@ -238,6 +242,7 @@ bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, i
 	const KTensor *t = bind_find_matrix(b, hf, gguf, n_file, k_file);
 	BindSlice	s = {.first = row0, .step = 1};
 
+	ALWAYS(row0 >= 0 && row0 + (transposed ? l->k : n) <= n_file && (!transposed || n <= k_file));
 	if (t == NULL)
 		return false;
 	if (transposed)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "model/decoder.h"
 
@@ -297,6 +298,7 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	for (int i = 0; o->no_rope && i < o->n_layers; i++)
 		o->layers[i].rope = -1;
 	kv_heads = conf_nums(c, KV_HEADS, &n);
+	ALWAYS(!o->hybrid || n < 2 || n == (size_t) o->n_layers);	/* conf_kv_heads() */
 	for (size_t i = 0; o->hybrid && n > 1 && i < n; i++)
 		o->layers[i].recurrent = kv_heads[i] == 0;
 	return true;

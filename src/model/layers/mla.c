@@ -13,6 +13,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "model/layers/bind.h"
 #include "model/parallel/shard.h"
@@ -155,6 +156,7 @@ cut_rows(MlaStep *s)
 	int			first = 0;
 	int			n = 0;
 
+	ALWAYS(s->rows > 0 && s->row0 + s->rows <= all->seq_start[all->n_seqs]);	/* sequences have all rows */
 	while (all->seq_start[first + 1] <= s->row0)
 		first++;
 	for (int i = first; i < all->n_seqs && all->seq_start[i] < s->row0 + s->rows; i++)

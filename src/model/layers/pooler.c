@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 static const char *const task_names[PT_COUNT] = {
 	[PT_NONE] = "",
 	[PT_EMBED] = "embed",
@@ -142,6 +144,7 @@ static const struct
 PoolRows
 pool_rows(PoolKind k)
 {
+	ALWAYS((size_t) k < sizeof(poolers) / sizeof(poolers[0]));
 	return poolers[k].rows;
 }
 
@@ -218,6 +221,7 @@ length1(float *v, int n)
 int
 pool_finish(PoolAct act, int dimensions, float *v, int width)
 {
+	ASSERT(width > 0);
 	if (dimensions > 0 && dimensions < width)
 		width = dimensions;
 	switch (act)

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "model/decoder.h"
 
 #define MAX_PAIRS 512
@@ -97,6 +98,7 @@ trained_len(const RopeConf *r, double *out, Err *e)
 static void
 plain_freqs(RopeConf *r)
 {
+	ALWAYS(r->half > 0 && r->half <= MAX_PAIRS && r->dim == 2 * r->half);
 	for (int i = 0; i < r->half; i++)
 	{
 		float		x = (float) (2 * i) / (float) r->dim;

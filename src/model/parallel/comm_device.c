@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "model/parallel/comm.h"
@@ -251,6 +252,7 @@ comm_staged_direct(KComm *c, const KDevCommOpen *o, Err *e)
 	KDevCommOpen mine = *o;
 	char		why[256] = "";
 
+	ASSERT(s->direct == NULL);	/* the one before would stay open, and its ranks would wait for ever */
 	mine.rank = c->rank;
 	mine.size = c->size;
 	s->direct = s->dev->ops->comm->open(s->dev->d, &mine, why, sizeof(why));

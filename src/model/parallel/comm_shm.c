@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "model/parallel/comm.h"
 
@@ -85,6 +86,7 @@ gather_piece(Shm *s, uint8_t *all, const uint8_t *mine, int first, int n, int fr
 
 		width = width < w ? width : w;
 		bytes = width > 0 ? (size_t) width * size : 0;
+		ALWAYS((size_t) n * bytes <= GROUP_SLOT);
 		for (int i = 0; i < n && bytes > 0; i++)
 		{
 			size_t		row = (size_t) (first + i);
@@ -112,6 +114,7 @@ shm_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const i
 	int			step;
 
 	(void) pool;
+	ALWAYS(most > 0);
 	for (int r = 0; r < c->size; r++)
 		widest = starts[r + 1] - starts[r] > widest ? starts[r + 1] - starts[r] : widest;
 	/* pieces are whole rows, unless one row is too wide */
@@ -123,10 +126,13 @@ shm_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const i
 				return;
 }
 
+#define SLOT_FLOATS (GROUP_SLOT / sizeof(float))
+
 /* to[n] = the sum of all ranks' x[n]; the caller needs `from` .. `from + keep - 1` */
 static bool
 sum_piece(Shm *s, float *to, const float *x, size_t n, size_t from, size_t keep)
 {
+	ALWAYS(n <= SLOT_FLOATS && from <= n && keep <= n - from);
 	memcpy(slot(s, s->c.rank), x, n * sizeof(float));
 	if (!meet(s))
 		return false;
@@ -141,8 +147,6 @@ sum_piece(Shm *s, float *to, const float *x, size_t n, size_t from, size_t keep)
 	s->next_slot ^= 1;
 	return true;
 }
-
-#define SLOT_FLOATS (GROUP_SLOT / sizeof(float))
 
 static void
 shm_sum(KComm *c, KPool *pool, float *x, size_t n)
@@ -249,6 +253,8 @@ shm_recv(KComm *c, KPool *pool, void *x, size_t bytes, int from)
 		while (atomic_load_explicit(sent, memory_order_acquire) == done)
 			if (!groupmem_wait(s->g, sent, done))
 				return;
+		/* slot_free(): the sender has not begun the next piece */
+		ASSERT(atomic_load_explicit(sent, memory_order_relaxed) == done + 1);
 		memcpy((uint8_t *) x + at, groupmem_slot(s->g, s->room, from, 0), bytes - at < GROUP_SLOT ? bytes -
 			   at : GROUP_SLOT);
 		atomic_fetch_add_explicit(taken, 1, memory_order_release);

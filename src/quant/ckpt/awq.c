@@ -31,6 +31,7 @@
  */
 #include <math.h>
 
+#include "base/assert.h"
 #include "quant/ckpt/ckpt_gptq.h"
 
 typedef enum AwqLayout
@@ -220,6 +221,7 @@ gemv(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
 static void
 fast_codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out)
 {
+	ALWAYS(m % 64 == 0);		/* whole tiles are written */
 	for (int j = 0; j < n; j++, out += CKPT_CHUNK)
 	{
 		int64_t		row = row0 + (int64_t) j * step;

@@ -17,6 +17,7 @@
  */
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
@@ -56,6 +57,7 @@ nested_scale(const CkptReader *r, int64_t row, int64_t group)
 {
 	uint8_t		code = ((const uint8_t *) r->codes2->data)[group];
 
+	ASSERT(group < ckpt_count(r->codes2) && group / r->group2 < ckpt_count(r->scale));
 	(void) row;
 	return ckpt_element(r->scale2, code) * ckpt_element(r->scale, group / r->group2) + r->offset2;
 }

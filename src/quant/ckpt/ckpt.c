@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "base/pcre_match.h"
@@ -295,6 +296,7 @@ ckpt_reader(Ckpt *c, const char *module, int64_t n, int64_t k)
 	if ((c->n_readers & (c->n_readers - 1)) == 0)
 		c->readers = mem_realloc(c->readers, (c->n_readers > 0 ? 2 * c->n_readers : 1) * sizeof(*c->readers));
 	c->readers[c->n_readers++] = r;
+	ALWAYS(n > 0 && k > 0);		/* they divide, and a matrix has a first row */
 	r->name = mem_alloc(strlen(module) + sizeof(".weight"));
 	sprintf(r->name, "%s.weight", module);
 	r->n = n;

@@ -10,6 +10,7 @@
  */
 #include <math.h>
 
+#include "base/assert.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 const KType ckpt_f8[] = {KT_F8_E4M3, KT_F8_E5M2, KT_COUNT};
@@ -39,6 +40,7 @@ ckpt_e8m0(uint8_t b)
 static void
 set_table(CkptReader *r, float (*value) (uint8_t code))
 {
+	ALWAYS(r->bits > 0 && r->bits <= 8);
 	for (int i = 0; i < 1 << r->bits; i++)
 		r->table[i] = value((uint8_t) i);
 	r->value = r->table;

@@ -27,6 +27,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "quant/ckpt/ckpt_internal.h"
 #include "quant/quantize.h"
@@ -120,6 +121,7 @@ find_runs(const CkptReader *r, int64_t row, int64_t col0, int m, CkptReadRun *ru
 	int64_t		end = (group + 1) * r->group - at;
 	int			n = 0;
 
+	ALWAYS(r->group > 0 && m <= CKPT_CHUNK);	/* a run has a column or more: there is room for all */
 	for (bool more = true; more; n++, group++, end += r->group)
 	{
 		more = end < m;
@@ -319,8 +321,11 @@ put_as_they_are(const CkptReader *r, int64_t row, int64_t col0, int m, const uin
 	to += ktype_row_bytes(type, col0);
 	n = find_runs(r, row, col0, m, runs);
 	for (int j = 0, i = 0; j < n; j++)
+	{
+		ASSERT(runs[j].end % BLOCK == 0);	/* choose(): a block has one scale */
 		for (; i < runs[j].end; i += BLOCK, to += bytes)
 			put_block(r, &runs[j], row, codes + i, to);
+	}
 }
 
 /* Make n rows of `bytes` bytes each. */
@@ -572,6 +577,16 @@ ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64
 	return true;
 }
 
+/* Return the number of elements that a tensor of scales must have so that ckpt_scale_at() reads no others. */
+static int64_t
+scales_needed(const CkptReader *r)
+{
+	int64_t		groups = r->flat ? (r->n * r->k + r->group - 1) / r->group :
+		r->g_idx != NULL ? r->n_groups : (r->k + r->group - 1) / r->group;
+
+	return (r->n - 1) / r->row_div * r->row_step + (groups - 1) * r->group_step + 1;
+}
+
 bool
 ckpt_finish(Ckpt *c, CkptReader *r, Err *e)
 {
@@ -581,6 +596,9 @@ ckpt_finish(Ckpt *c, CkptReader *r, Err *e)
 	KType		four;
 	bool		exact;
 
+	/* a method that takes a matrix has described where all of it is */
+	ALWAYS(r->codes != NULL && r->n_parts > 0 && (r->scale != NULL || r->scale_of != NULL));
+	ALWAYS(r->scale_of != NULL || r->columns != NULL || scales_needed(r) <= ckpt_count(r->scale));
 	drop_trivial_order(r);
 	if ((r->scale != NULL && !ckpt_finite(c, r->scale, &most, e)) ||
 		(r->scale2 != NULL && !ckpt_finite(c, r->scale2, &most2, e)) ||

@@ -11,6 +11,7 @@
  */
 #include <math.h>
 
+#include "base/assert.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 float
@@ -184,6 +185,7 @@ packed_zeros(const CkptReader *r, CkptZeros *o)
 	const uint8_t *p = r->zeros->data;
 	bool		seen[256] = {false};
 
+	ASSERT(8 % r->zero_bits == 0);	/* none crosses the end of a byte */
 	for (size_t i = 0; i < r->zeros->nbytes; i++)
 		seen[p[i]] = true;
 	for (int b = 0; b < 256; b++)

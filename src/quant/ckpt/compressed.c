@@ -17,6 +17,7 @@
  * class; "Linear" means all.  Static scales of INT8 activations (input_scale, input_zero_point) are offered
  * beside the matrix (KReader.with_x); other scales of activations are not used.
  */
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
@@ -171,6 +172,7 @@ packed_zero(const CkptReader *r, int64_t row, int64_t group)
 	int64_t		bit = row * r->bits;
 	uint32_t	v = ckpt_u32(p + bit / 32 * groups * 4) >> bit % 32;
 
+	ASSERT(group < groups);
 	if (bit % 32 + r->bits > 32)
 		v |= ckpt_u32(p + (bit / 32 + 1) * groups * 4) << (32 - bit % 32);
 	return (float) (v & ((1u << r->bits) - 1));

@@ -14,6 +14,7 @@
  * "dynamic" has patterns of module names; the first match counts: with "-:" the module stays as
  * it is, any other pattern overrides the settings.
  */
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_gptq.h"
 
@@ -50,6 +51,7 @@ codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, u
 {
 	int			per_word = 32 / r->bits;
 
+	ASSERT(32 % r->bits == 0 && m % per_word == 0);	/* `out` is written word by word */
 	for (int at = 0; at < m; at += per_word)
 	{
 		const uint8_t *p = (const uint8_t *) r->q->data + ((col0 + at) / per_word * r->n + row0) * 4;

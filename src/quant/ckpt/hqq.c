@@ -16,6 +16,7 @@
  *
  * Safetensors files never have scales and zero points that are quantized themselves.
  */
+#include "base/assert.h"
 #include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
@@ -161,6 +162,7 @@ codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, u
 			int			shift = r->bits * (int) (r->dims[PER_WORD] - 1 - row / lines);
 			const uint8_t *p = (const uint8_t *) r->q->data + (row % lines * cols + col) * (wide ? 4 : 1);
 
+			ASSERT(shift >= 0);	/* each line of words has PER_WORD rows at most */
 			run = cols - col < m - i ? (int) (cols - col) : m - i;
 			take_codes(p, wide, shift, (1 << r->bits) - 1, run, out + i);
 		}
