@@ -7,6 +7,7 @@
  *
  * Tested by tests/unit/server/test_server_core.c and tests/t/102_replicas.pl.
  */
+#include "base/assert.h"
 #include "backend/backend_core.h"
 
 /* Return the n-th replica, counted from 0; NULL if the model has fewer. */
@@ -132,9 +133,13 @@ submit(BackendModel *in, ReqSpec *spec)
 	if (in->queue != NULL)
 	{
 		for (const BackendModel *r = in; r != NULL; r = r->next)
+		{
+			ALWAYS(n < REPLICAS_MOST);
 			live[n++] = core_live_tokens(r->core);
+		}
 		n = replicas_choose(in->queue, live, spec);
 		in = backend_replica(in, n);
+		ALWAYS(in != NULL);
 		for (; spec->lora != NULL && spec->lora->next != NULL && n > 0; n--)
 			spec->lora = spec->lora->next;
 	}
@@ -188,6 +193,7 @@ use_threads(BackendModel *in, int part, int parts)
 	int			n = in->pool != NULL ? kpool_nthreads(in->pool) : 1;
 	int			first = (n * part + parts - 1) / parts;
 
+	ASSERT(part >= 0 && part < parts);
 	if (n < 2 || in->core == NULL || in->dev != NULL || in->ranks != NULL || in->next != NULL)
 		return false;
 	kpool_use(in->pool, first, parts == 1 ? 0 : (n * (part + 1) + parts - 1) / parts - first);

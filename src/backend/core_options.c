@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/machine/system_memory.h"
 #include "core/kv/layer_groups.h"
@@ -71,6 +72,7 @@ plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
 				 co->max_num_seqs, (unsigned long long) mi->state_bytes);
 		co->max_num_seqs = (int) fit;
 	}
+	ALWAYS((size_t) co->max_num_seqs <= co->kv_bytes / mi->state_bytes);
 	co->kv_bytes -= (size_t) co->max_num_seqs * mi->state_bytes;
 	return true;
 }
@@ -113,6 +115,7 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 bool
 coreplan_leave_out(SpecConfig *spec, Err *e)
 {
+	ASSERT(e->cls != ERR_NONE);	/* the reason, which is logged or reported */
 	if (spec->requested)
 		return false;
 	log_line('W', "no speculative decoding with this model: %s", e->msg);

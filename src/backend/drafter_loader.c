@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "core/spec/spec.h"
 #include "quant/quantize.h"
@@ -30,6 +31,7 @@ same_tokens(const Files *f, const Tok *tok, const char *path, Err *e)
 	int32_t		n = tok_vocab_size(tok);
 	bool		ok = own != NULL;
 
+	ASSERT(f != NULL);			/* only drafts of MTP are in the model's own files */
 	if (ok && tok_vocab_size(own) != n)
 	{
 		ok = err_set(e, ERR_INVALID, "the draft model in \"%s\" has a different vocabulary than the "

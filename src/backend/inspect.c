@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "backend/chat_template_source.h"
@@ -78,6 +79,7 @@ put_weights(Json *o, const Files *f)
 	{
 		const KTensor *t = files_tensor(f, i);
 
+		ALWAYS((size_t) t->type < KT_END);
 		count[t->type]++;
 		bytes[t->type] += t->nbytes;
 		total += (double) t->nbytes;

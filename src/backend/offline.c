@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "core/core_internal.h"
@@ -397,6 +398,7 @@ open_all(OfflineRun *run, Err *e)
 static OfflineAnswer *
 add_answer(OfflineRun *run)
 {
+	ASSERT(!core_has_work(run->core));	/* requests point to their answers, which move */
 	if (run->n == run->cap)
 	{
 		run->cap = run->cap == 0 ? 64 : run->cap * 2;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "runtime/cpu_threads.h"
+#include "base/assert.h"
 #include "base/shared_memory.h"
 #include "base/sandbox/seccomp.h"
 #include "runtime/devices.h"
@@ -379,6 +380,7 @@ assign_row(SettingsBox *b, const EngineSettingsRow *r, const char *value, Err *e
 			*(bool *) at = v != 0;
 			break;
 		case ROW_STR:
+			ALWAYS(strlen(value) < (size_t) r->max);	/* check_text() */
 			memcpy(at, value, strlen(value) + 1);
 			break;
 	}

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "text/utf8.h"
 
@@ -528,6 +529,7 @@ answer_score(const PoolSpec *s, FakePooled *out)
 	float		v[2][FAKE_WIDTH] = {0};
 	float		sum = 0;
 
+	ALWAYS(s->n_seqs >= 2);		/* fakepool_make(): the pair's first texts */
 	for (int i = 0; i < 2; i++)
 	{
 		StrView		t = seq_text(&s->seqs[i]);

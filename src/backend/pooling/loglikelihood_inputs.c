@@ -22,6 +22,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 /* Limit in bytes: prompt and continuation are tokenized together, so a long prompt costs once per choice. */
@@ -201,6 +202,7 @@ share_prompt(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 
 		if (ids->len == n)
 			return bad_input(e, "prompt", "a choice adds no token to the prompt");
+		ALWAYS(ids->len > n);
 		ids->len -= n;
 		memmove(ids->data, ids->data + n, ids->len * sizeof(int32_t));
 	}
@@ -214,6 +216,7 @@ join_one(PoolSpec *out)
 	PoolSeq    *s = &out->seqs[0];
 	IntVec		own = s->ids;
 
+	ASSERT(out->n_seqs == 1 && out->prompt.len > 0);	/* a model needs a token to start with */
 	s->scored_at = (int) out->prompt.len;
 	s->ids = out->prompt;
 	intvec_add(&s->ids, own.data, own.len);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "base/json/json_writer.h"
 #include "backend/pooling/loglikelihood_inputs.h"
@@ -394,6 +395,7 @@ cut_pair(IntVec *a, IntVec *b, size_t room)
 	}
 	else
 		more->len = room - less->len;
+	ASSERT(a->len + b->len == room);
 }
 
 /*
@@ -440,6 +442,7 @@ make_chunks(const PoolingInputsMaking *k, const IntVec *ids, size_t lead, size_t
 	IntVec		piece = {0};
 	bool		ok = true;
 
+	ALWAYS(ids->len > room);	/* the text does not fit, so it is longer than `lead` is allowed to be */
 	if (lead >= room)
 		return invalid(k->e, "long_input",
 					   "%zu tokens of an instruction leave no room for a text in pieces of %zu", lead, room);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 
 /* Key under which src/model looks for a score's tokens (model/layers/heads.h). */
@@ -117,6 +118,7 @@ poolmodel_side_prompt(const PoolModel *m, PoolSide side)
 										   [SIDE_DOCUMENT] = {"document", "passage", "corpus"}};
 	int			at = -1;
 
+	ALWAYS(side == SIDE_NONE || side == SIDE_QUERY || side == SIDE_DOCUMENT);
 	for (int i = 0; i < 3 && at < 0 && names[side][i] != NULL; i++)
 		at = poolmodel_prompt(m, names[side][i], strlen(names[side][i]));
 	return at;

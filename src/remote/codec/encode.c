@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json_reader.h"
 #include "base/alloc.h"
 #include "base/utf8char.h"
@@ -309,6 +310,7 @@ bool
 body_make(const RequestFields *const *requests, int n, const ROptions *o, RCalls *calls, Err *e)
 {
 	memset(calls, 0, sizeof(*calls));
+	ALWAYS(n > 0);
 	if (n > 1 && requests[0]->kind != WK_POOL)
 		return err_set(e, ERR_INTERNAL, "requests in one call that don't gather");
 	if (make(requests, n, o, calls, e))

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json/json_scan.h"
 #include "base/json/json_reader.h"
 #include "base/alloc.h"
@@ -212,6 +213,7 @@ put_strings(Maker *m, const EncodeFieldsRow *row, const EncodedFields *all)
 {
 	bool		ok = true;
 
+	ALWAYS(all->first[row->tag] > 0);	/* put_defaults() has no lists */
 	json_open(&m->j, '[');
 	for (int i = all->first[row->tag] - 1; ok && i < all->last[row->tag]; i++)
 		if (all->v[i].tag == (int) row->tag)
@@ -393,6 +395,7 @@ put_choice_grammar(Maker *m, const EncodeFieldsRow *row, const EncodedFields *al
 	Buf			b = {0};
 	bool		ok = true;
 
+	ALWAYS(all->first[row->tag] > 0);
 	buf_addstr(&b, "root ::=");
 	for (int i = all->first[row->tag] - 1; ok && i < all->last[row->tag]; i++)
 	{

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/alloc.h"
 #include "ipc/field_range.h"
 
@@ -336,7 +337,10 @@ request_fields_free(RequestFields *a)
 {
 	/* the message has the only copy */
 	if (a->secret.n > 0)
+	{
+		ALWAYS(a->secret.s >= a->fields && a->secret.n <= (size_t) (a->fields + a->len - a->secret.s));
 		explicit_bzero((char *) a->secret.s, a->secret.n);
+	}
 	mem_free(a->urls);
 	mem_free(a->choices);
 	mem_free(a->fields);
