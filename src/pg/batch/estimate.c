@@ -38,6 +38,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "base/assert.h"
 #include "pg/batch/node.h"
 #include "pg/compat.h"
 #include "pg/client/spend.h"
@@ -129,6 +130,7 @@ add_tokens(BatchEstimate *e, double rows, const EngineFunc *engine, FunctionCall
 	WireIn		in;
 	WireField	f;
 
+	ASSERT(engine->n_inputs <= list_length(args));
 	initStringInfo(&r.body);
 	if (engine_func_head(engine, &r, fcinfo) != NULL)
 		return false;

@@ -24,6 +24,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 
+#include "base/assert.h"
 #include "pg/batch/node.h"
 #include "pg/batch/note.h"
 #include "pg/compat.h"
@@ -84,6 +85,8 @@ executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 	}
 	PG_FINALLY();
 	{
+		/* runs end in the reverse order of their starts, after an ERROR too */
+		ASSERT(runs == &frame);
 		runs = frame.outer;
 	}
 	PG_END_TRY();
@@ -338,6 +341,7 @@ batch_rescan(CustomScanState *css)
 	PlanState  *child = outerPlanState(css);
 
 	batch_ring_clear(n);
+	ASSERT(n->count == 0 && n->emitted == NULL && n->ring_bytes == 0);
 	n->started = false;
 	n->eof = n->match.child_done = false;
 	n->pulled = n->consumed = 0;

@@ -17,6 +17,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 
+#include "base/assert.h"
 #include "pg/batch/split.h"
 
 static Plan *
@@ -129,6 +130,8 @@ mark_params(NestLoop *join, Plan *source, List *params)
 		}
 		if (plan == source)
 			break;
+		/* inner_source() came the same way */
+		ASSERT(IsA(plan, SubqueryScan));
 		plan = ((SubqueryScan *) plan)->subplan;
 	}
 	if (IsA(source, FunctionScan))

@@ -24,6 +24,7 @@
 #include "tcop/utility.h"
 #include "utils/ruleutils.h"
 
+#include "base/assert.h"
 #include "pg/batch/note.h"
 
 #define PROCESS_UTILITY_ARGS \
@@ -55,6 +56,7 @@ take_row(CustomScanState *css, int natts)
 	ExecClearTuple(to);
 	if (TupIsNull(from))
 		return false;
+	ASSERT(natts <= from->tts_tupleDescriptor->natts && natts <= to->tts_tupleDescriptor->natts);
 	slot_getsomeattrs(from, natts);
 	memcpy(to->tts_values, from->tts_values, sizeof(Datum) * natts);
 	memcpy(to->tts_isnull, from->tts_isnull, sizeof(bool) * natts);

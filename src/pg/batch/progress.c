@@ -23,6 +23,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/batch/batch.h"
 #include "pg/batch/progress.h"
 #include "pg/compat.h"
@@ -75,6 +76,8 @@ change_begin(void)
 {
 	ProgressEntry *e = &entries[compat_my_procno()];
 
+	/* readers would take a half-written entry for a complete one */
+	ASSERT((e->changes & 1) == 0);
 	e->changes++;
 	pg_write_barrier();
 	return e;
@@ -92,6 +95,7 @@ clear_entry(void)
 {
 	ProgressEntry *e = change_begin();
 
+	ASSERT(owner != NULL && e->pid == MyProcPid);
 	e->pid = 0;
 	change_end(e);
 	owner = NULL;

@@ -31,6 +31,7 @@
 #include "lib/stringinfo.h"
 #include "parser/parser.h"
 
+#include "base/assert.h"
 #include "pg/catalog/secret_mask.h"
 #include "pg/catalog/secret_name.h"
 
@@ -294,6 +295,8 @@ names_in_code(const char *p, const char *end, int depth, size_t *work, bool *for
 static void
 replace(Masker *m, const char *from, const char *to, const char *with)
 {
+	/* what is masked is never copied again: texts are read from the left to the right */
+	ASSERT(m->from <= from && from <= to);
 	appendBinaryStringInfo(&m->out, m->from, from - m->from);
 	appendStringInfoString(&m->out, with);
 	m->from = to;

@@ -16,6 +16,7 @@
 #include "utils/builtins.h"
 #include "utils/typcache.h"
 
+#include "base/assert.h"
 #include "pg/util/encoding.h"
 #include "pg/client/reply.h"
 
@@ -262,6 +263,7 @@ reply_labels(const Reply *r)
 	while (r->n_labels > 0 && wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_LABEL)
 			labels[k++] = PointerGetDatum(text_from_wire(f.s, f.n));
+	ASSERT(k == r->n_labels);
 	for (; k < n; k++)
 		labels[k] = CStringGetTextDatum(psprintf("%d", k));
 	return labels;

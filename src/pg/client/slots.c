@@ -405,8 +405,12 @@ take_free(bool remote, uint16 of_model, Oid login)
 {
 	VllmShared *s = vllm_shared;
 	int			slot = s->free_head;
-	VllmOwner  *o = &s->owners[slot];
+	VllmOwner  *o;
 
+	/* the caller has found room, so the list is not empty */
+	ASSERT(LWLockHeldByMeInMode(s->lock, LW_EXCLUSIVE) && slot >= 0);
+	o = &s->owners[slot];
+	ASSERT(o->kind == VO_FREE);
 	o->spare = pool_room(remote) <= 0;
 	o->login = login;
 	o->remote = remote;
@@ -446,6 +450,7 @@ give_back(int slot)
 		s->n_free++;
 		s->n_remote -= o->remote;
 	}
+	ASSERT(s->n_free <= s->n_slots && s->n_spare_free <= s->n_all - s->n_slots);
 	o->remote = o->spare = false;
 	o->next_free = s->free_head;
 	s->free_head = slot;

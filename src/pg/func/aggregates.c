@@ -27,6 +27,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 
+#include "base/assert.h"
 #include "pg/util/encoding.h"
 #include "pg/call/engine_func.h"
 #include "pg/util/named_args.h"
@@ -221,6 +222,7 @@ texts_array(const AggState *s, bool sort)
 		elems[i] = PointerGetDatum(cstring_to_text_with_len(p + sizeof(len), len));
 		p += sizeof(len) + len;
 	}
+	ASSERT(p == s->texts.data + s->texts.len);
 	if (sort)
 		qsort(elems, s->n, sizeof(Datum), compare_texts);
 	return PointerGetDatum(construct_array(elems, s->n, TEXTOID, -1, false, TYPALIGN_INT));

@@ -36,6 +36,7 @@
 #include "utils/memutils.h"
 #include "utils/portal.h"
 
+#include "base/assert.h"
 #include "pg/batch/row_request.h"
 #include "pg/call/engine_func.h"
 #include "pg/call/options.h"
@@ -187,6 +188,7 @@ fill(Ahead *a)
 {
 	for (;;)
 	{
+		ASSERT(a->emitted <= a->started && a->started <= a->read && a->read - a->emitted <= MAX_AHEAD);
 		while (a->started < a->read)
 		{
 			/* nothing is in flight before the next row to be returned, so it waits for a slot */
@@ -256,8 +258,10 @@ row_value(Ahead *a, ArrayBatchRow *row, bool *isnull)
 		error_context_stack = callback.previous;
 		batch_request_release(row->request);
 	}
+	ASSERT(a->emitted < a->started);
 	if (row->tuple != NULL)
 	{
+		ASSERT(a->bytes >= row->tuple->t_len);
 		a->bytes -= row->tuple->t_len;
 		heap_freetuple(row->tuple);
 	}
@@ -365,6 +369,8 @@ read_query(Ahead *a)
 	int			n = Min(FETCH_ROWS, MAX_AHEAD - (a->read - a->emitted));
 	Portal		portal;
 
+	/* a fetch of 0 rows would fetch the last row again */
+	ASSERT(n > 0);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	portal = SPI_cursor_find(a->portal);

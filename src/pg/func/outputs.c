@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
+#include "base/assert.h"
 #include "pg/client/client.h"
 #include "pg/util/encoding.h"
 #include "pg/call/generate.h"
@@ -306,6 +307,8 @@ logprobs(const Entries *e, Oid array_type, bool *isnull)
 			s += wire_int_at(&e->lengths, at++);
 		}
 	}
+	/* entries_fit() has added up the same numbers */
+	ASSERT(at == e->ids.n && s == e->bytes.s + e->bytes.n);
 	ReleaseTupleDesc(desc);
 	MemoryContextSwitchTo(old);
 	array = composite_array(rows, (int) at, type);

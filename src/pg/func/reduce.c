@@ -24,6 +24,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+#include "base/assert.h"
 #include "pg/batch/row_request.h"
 #include "pg/catalog/model_catalog.h"
 #include "pg/client/client.h"
@@ -92,6 +93,8 @@ call_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values,
 				break;
 			started++;
 		}
+		/* the first one that is not done waited for a slot, so it has one */
+		ASSERT(done < started && started <= n);
 		batch_pool_flush();
 		if (!batch_request_poll(q[done]))
 		{
@@ -342,6 +345,8 @@ reduce_level(Reduce *d, int room, bool *done, ErrorData **err)
 	while (level.begin[level.n] < d->n)
 	{
 		level.begin[level.n + 1] = prompt_end(d, level.begin[level.n], room);
+		/* else the level would have prompts without end */
+		ASSERT(level.begin[level.n + 1] > level.begin[level.n]);
 		level.n++;
 	}
 	*done = level.n <= 1;

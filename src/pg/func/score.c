@@ -25,6 +25,7 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
+#include "base/assert.h"
 #include "pg/batch/row_request.h"
 #include "pg/util/encoding.h"
 #include "pg/call/pooling.h"
@@ -215,6 +216,8 @@ score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 			if (q[started] == NULL)
 				break;
 		}
+		/* the next pair to be returned waits for a slot, so it has a request */
+		ASSERT(nulls[done] || q[done] != NULL);
 		if (!nulls[done])
 			scores[done] = Float4GetDatum(score_of(s, q[done], &nulls[done]));
 	}
@@ -419,8 +422,10 @@ rank(RankState *s, Candidate c)
 static void
 take_first(RankState *s)
 {
-	Candidate	c = s->ahead[s->first];
+	Candidate	c;
 
+	ASSERT(s->n_ahead > 0 && s->first < s->room);
+	c = s->ahead[s->first];
 	c.score = score_of(s->scorer, c.request, &(bool) {false});
 	c.request = NULL;
 	s->first = (s->first + 1) % s->room;
@@ -559,6 +564,7 @@ llm_rerank_agg_step(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(AGG_ARG_ID))
 		c.id = MemoryContextStrdup(s->cxt, OutputFunctionCall(&agg->id_out, PG_GETARG_DATUM(AGG_ARG_ID)));
 	c.document = MemoryContextStrdup(s->cxt, text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	ASSERT(s->n_ahead < s->room);
 	s->ahead[(s->first + s->n_ahead++) % s->room] = c;
 	PG_RETURN_POINTER(s);
 }

@@ -55,6 +55,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/jobs/job_launcher.h"
 #include "pg/jobs/job_worker.h"
 #include "pg/compat.h"
@@ -136,6 +137,7 @@ find_entry(Oid dbid, bool make)
 {
 	JobDatabase *unused = NULL;
 
+	ASSERT(LWLockHeldByMeInMode(jobs->lock, LW_EXCLUSIVE) && OidIsValid(dbid));
 	for (int i = 0; i < jobs->n; i++)
 	{
 		if (jobs->db[i].dbid == dbid)
@@ -158,6 +160,7 @@ find_entry(Oid dbid, bool make)
 static void
 wake_launcher_locked(void)
 {
+	ASSERT(LWLockHeldByMe(jobs->lock));
 	if (jobs->launcher_pid != 0)
 		SetLatch(compat_proc_latch(jobs->launcher_procno));
 }
@@ -390,6 +393,7 @@ worker_exit(int code, Datum arg)
 {
 	LWLockReleaseAll();
 	LWLockAcquire(jobs->lock, LW_EXCLUSIVE);
+	ASSERT(mine->pid == MyProcPid);
 	jobs_crash_close();
 	mine->pid = 0;
 	mine->leave = false;
@@ -411,6 +415,7 @@ jobs_worker_enter(Oid dbid)
 	JobDatabase *d;
 	bool		entered = false;
 
+	ASSERT(mine == NULL);
 	LWLockAcquire(jobs->lock, LW_EXCLUSIVE);
 	d = find_entry(dbid, true);
 	if (d != NULL && d->pid == 0)
@@ -468,6 +473,7 @@ count_workers_locked(void)
 {
 	int			n = 0;
 
+	ASSERT(LWLockHeldByMe(jobs->lock));
 	for (int i = 0; i < jobs->n; i++)
 		if (OidIsValid(jobs->db[i].dbid) && (jobs->db[i].pid != 0 || jobs->db[i].starting != 0))
 			n++;

@@ -39,6 +39,7 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
+#include "base/assert.h"
 #include "pg/compat.h"
 #include "pg/jobs/job.h"
 
@@ -224,6 +225,8 @@ next_id(JobQueue *q)
 {
 	const uint64 mask = (UINT64CONST(1) << SEQUENCE_BITS) - 1;
 
+	/* else two processes could try the same id */
+	ASSERT(compat_my_procno() >= 0 && compat_my_procno() < 1 << PROC_BITS);
 	for (int i = 0;; i++)
 	{
 		uint64		n = i < SEQUENCE_TRIES ? (uint64) nextval_internal(q->sequence, false) :

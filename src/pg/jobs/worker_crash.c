@@ -33,6 +33,7 @@
 #include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/jobs/job_launcher.h"
 #include "pg/jobs/job_worker.h"
 
@@ -154,6 +155,8 @@ quit(SIGNAL_ARGS)
 void
 jobs_crash_open(Oid dbid, LWLock *lock)
 {
+	/* once for each worker: a second entry would keep its mark for ever */
+	ASSERT(file == NULL && mine == NULL);
 	file = map_file();
 	if (file == NULL)
 		return;

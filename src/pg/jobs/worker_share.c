@@ -22,6 +22,7 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/jobs/job_worker.h"
 
 /* ms that a transaction may take without a rest after it */
@@ -138,6 +139,7 @@ jobs_share_order(dlist_head *jobs, int *n)
 	for (int i = 0; i < *n; i++)
 		if (all[i]->passed == 0)
 			order[k++] = all[i];
+	ASSERT(k == *n);
 	/* the first job of each owner, the second of each ... */
 	for (int i = 0; i < *n; i++)
 		owner_of(order[i])->jobs = 0;
@@ -239,6 +241,7 @@ jobs_share_count(dlist_head *jobs)
 		{
 			JobItem    *item = dlist_container(JobItem, node, k.cur);
 
+			ASSERT(item->job == j);
 			o->in_flight += item->state == ITEM_RUNNING;
 			j->to_start += item->state == ITEM_READY ||
 				(item->state == ITEM_RUNNING && item->n_started < item->n_pieces);

@@ -17,6 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/catalog/model_catalog.h"
 #include "pg/util/encoding.h"
 #include "pg/catalog/engine_stats.h"
@@ -350,6 +351,8 @@ put_error(FunctionCallInfo fcinfo)
 static void
 remember_models(const WireStats *st)
 {
+	/* stats_of_all() checks the number in the arena */
+	ASSERT(st == NULL || then.n_models + st->n_models <= lengthof(then.models));
 	for (uint32 i = 0; st && i < st->n_models; i++)
 	{
 		const WireModelStat *ms = &st->models[i];

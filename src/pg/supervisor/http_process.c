@@ -33,6 +33,7 @@
 #include "utils/timestamp.h"
 #include "utils/varlena.h"
 
+#include "base/assert.h"
 #include "pg/supervisor/http_process.h"
 #include "pg/supervisor/spawn.h"
 #include "pg/util/program_path.h"
@@ -125,17 +126,21 @@ start_httpd(void)
 	char	   *save = NULL;
 	char	   *why = NULL;
 	int			n = 0;
+	char	   *line;
 
+	ASSERT(httpd.proc.pid == 0);
 	if (httpd.config != NULL)
 		pfree(httpd.config);
 	httpd.config = MemoryContextStrdup(TopMemoryContext, config);
 	argv[n++] = (char *) http_process_path();
-	for (char *line = strtok_r(config, "\n", &save); line != NULL && n < MAX_ARGS - 2;
+	for (line = strtok_r(config, "\n", &save); line != NULL && n < MAX_ARGS - 2;
 		 line = strtok_r(NULL, "\n", &save))
 	{
 		argv[n++] = "--set";
 		argv[n++] = line;
 	}
+	/* the program would use the defaults of the settings that don't fit */
+	ASSERT(line == NULL);
 	argv[n] = NULL;
 	childlog_reset(&http_process_log);
 	httpd.started_at = GetCurrentTimestamp();
@@ -171,6 +176,8 @@ http_process_ended(int status)
 static void
 end_leaving(void)
 {
+	/* process 0 is the supervisor's whole group */
+	ASSERT(leaving.proc.pid > 0);
 	(void) kill(leaving.proc.pid, SIGTERM);
 	leaving.term_at = 0;
 	leaving.kill_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DRAIN_TIMEOUT);
@@ -179,7 +186,10 @@ end_leaving(void)
 static void
 end_httpd(void)
 {
+	ASSERT(httpd.proc.pid != 0);
 	spawn_kill(&leaving.proc);
+	/* its descriptors are closed, and not lost below */
+	ASSERT(leaving.proc.pid == 0 && leaving.proc.log_fd < 0);
 	leaving_log = http_process_log;
 	leaving.proc = httpd.proc;
 	leaving.proc.log = &leaving_log;

@@ -25,6 +25,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/supervisor/remote_process.h"
 #include "pg/supervisor/spawn.h"
 #include "pg/client/slots.h"
@@ -67,6 +68,7 @@ set_state(VllmEngineState st, const char *error)
 	VllmShared *s = vllm_shared;
 	VllmRemote *r = &s->remote;
 
+	ASSERT(prog.proc.pid != 0 || (st != VLLM_STARTING && st != VLLM_LOADING && st != VLLM_READY));
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	r->serving = st == VLLM_READY;
 	pg_atomic_write_u32(&r->state, st);
@@ -102,6 +104,8 @@ set_state(VllmEngineState st, const char *error)
 static void
 process_ended(VllmEngineState next, int delay_ms, const char *error)
 {
+	/* else its conversations would not be marked lost */
+	ASSERT(prog.proc.pid == 0);
 	stale = true;
 	prog.drain_at = 0;
 	next_start = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay_ms);
@@ -123,18 +127,21 @@ build_argv(char *path)
 	char	  **argv = palloc0(sizeof(char *) * MAX_ARGS);
 	int			n = 0;
 	char	   *save = NULL;
+	char	   *line;
 
 	argv[n++] = path;
 	argv[n++] = "--arena-fd";
 	argv[n++] = psprintf("%d", ARENA_FD);
 	argv[n++] = "--control-fd";
 	argv[n++] = psprintf("%d", CONTROL_FD);
-	for (char *line = strtok_r(vllm_guc_remote_config(), "\n", &save);
+	for (line = strtok_r(vllm_guc_remote_config(), "\n", &save);
 		 line != NULL && n < MAX_ARGS - 2; line = strtok_r(NULL, "\n", &save))
 	{
 		argv[n++] = "--set";
 		argv[n++] = line;
 	}
+	/* the program would use the defaults of the settings that don't fit */
+	ASSERT(line == NULL);
 	return argv;
 }
 

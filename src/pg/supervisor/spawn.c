@@ -26,6 +26,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 
+#include "base/assert.h"
 #include "pg/supervisor/spawn.h"
 #include "pg/util/program_path.h"
 #include "pg/vllm_pg.h"
@@ -64,6 +65,7 @@ build_argv(char *path, int rank, int replica)
 	char	  **argv = palloc0(sizeof(char *) * MAX_ARGS);
 	int			n = 0;
 	char	   *save = NULL;
+	char	   *line;
 
 	argv[n++] = path;
 	if (rank == 0)
@@ -85,12 +87,14 @@ build_argv(char *path, int rank, int replica)
 		argv[n++] = "--group-fd";
 		argv[n++] = psprintf("%d", GROUP_FD);
 	}
-	for (char *line = strtok_r(vllm_guc_engine_config(), "\n", &save);
+	for (line = strtok_r(vllm_guc_engine_config(), "\n", &save);
 		 line != NULL && n < MAX_ARGS - 3; line = strtok_r(NULL, "\n", &save))
 	{
 		argv[n++] = "--set";
 		argv[n++] = line;
 	}
+	/* the engine would use the defaults of the settings that don't fit */
+	ASSERT(line == NULL);
 	/* last, so that they override the settings */
 	for (char *arg = strtok_r(pstrdup(vllm_engine_args), " ", &save);
 		 arg != NULL && n < MAX_ARGS - 1; arg = strtok_r(NULL, " ", &save))
@@ -420,6 +424,7 @@ spawn_ranks(EngineProcess *p, char *path, const ChildFds *engine, rlim_t memory,
 		ChildFds	fds = {.control = -1, .arena = -1, .log = engine->log, .n_groups = 1,
 						   .groups = {engine->groups[replica]}};
 
+		ASSERT(i < (int) lengthof(p->ranks));
 		p->ranks[i] = fork_program(build_argv(path, rank, replica), build_env(true), fds, memory,
 								   vllm_engine_nice);
 		if (p->ranks[i] < 0)
@@ -529,6 +534,8 @@ spawn_engine(EngineProcess *p, int side, char **why)
 static void
 reap_ranks(EngineProcess *p)
 {
+	/* process 0 is the supervisor's whole group */
+	ASSERT(p->pid > 0);
 	for (int i = 0; i < p->n_ranks; i++)
 	{
 		int			status;

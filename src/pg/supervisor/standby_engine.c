@@ -26,6 +26,7 @@
 
 #include "utils/timestamp.h"
 
+#include "base/assert.h"
 #include "pg/supervisor/engine_process.h"
 #include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
@@ -97,6 +98,8 @@ process_ended(void)
 {
 	VllmShared *s = vllm_shared;
 
+	/* a process that still ran would write to an arena that is taken for free */
+	ASSERT(other.proc.pid == 0);
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
 	vslot_engine_ended_locked(other.side);
 	if (role == SB_RETIRING)
@@ -142,6 +145,8 @@ begin(void)
 		fail("The current engine is not ready.");
 		return;
 	}
+	/* two engines would write to one arena */
+	ASSERT(other.proc.pid == 0 && other.side != (int) pg_atomic_read_u32(&s->side));
 	childlog_reset(other.proc.log);
 	other.ctl_len = 0;
 	other.drain_at = 0;
@@ -209,6 +214,7 @@ switch_over(void)
 	VllmShared *s = vllm_shared;
 	int			drain_ms;
 
+	ASSERT(role == SB_READY && other.proc.pid != 0);
 	/* exchange the supervisor's engine with this one */
 	engine_swap(&other);
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
