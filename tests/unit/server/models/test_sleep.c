@@ -286,7 +286,8 @@ begin_copy(void)
 	Talk	   *t;
 
 	free(result(gen(7, COPY, 1, false), NULL));
-	slow();
+	/* longer than slow(): if the request has ended before the model sleeps, nothing keeps the instance */
+	said("sleep-step 1000", "ok");
 	t = gen(7, COPY, 200, false);
 	nap();
 	return t;
