@@ -99,7 +99,7 @@ struct Step
 
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	_Atomic bool halting;		/* the first lane wants exclusive access */
+	_Atomic bool halting;		/* the first lane has jobs, or wants exclusive access */
 	pthread_cond_t resumed;		/* signals that the first lane no longer runs alone */
 	Job		   *todo;			/* under lock */
 	Job		  **todo_tail;
@@ -114,7 +114,7 @@ struct Step
 	int			n_replicas;
 	Instance	instances[MAX_INSTANCES]; /* changed only while all lanes are stopped */
 	int			n_instances;
-	int			sleep_ms;		/* used by the first lane */
+	int			sleep_ms;		/* used by the next step of the first replica's lanes */
 	_Atomic int64_t inflight;
 	_Atomic int watch_ends;		/* > 0: wake the server thread when requests have ended */
 };
@@ -160,6 +160,9 @@ step_run(Step *s, Job *j)
 	*s->todo_tail = j;
 	s->todo_tail = &j->next;
 	s->lanes[0].woken = true;
+	/* the others make no further step, however long the first lane takes to wake up */
+	if (s->n_lanes > 1)
+		atomic_store(&s->halting, true);
 	pthread_cond_broadcast(&s->more);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -701,7 +704,7 @@ next_step(Lane *l)
 	{
 		if (!l->busy)
 			set_busy(l, true);
-		if (l->no == 0 && s->sleep_ms > 0)
+		if (l->turns == &s->turns[0] && s->sleep_ms > 0)
 		{
 			usleep((useconds_t) s->sleep_ms * 1000);
 			s->sleep_ms = 0;

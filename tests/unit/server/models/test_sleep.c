@@ -286,10 +286,11 @@ begin_copy(void)
 	Talk	   *t;
 
 	free(result(gen(7, COPY, 1, false), NULL));
-	/* longer than slow(): if the request has ended before the model sleeps, nothing keeps the instance */
-	said("sleep-step 1000", "ok");
+	EVENTUALLY(atomic_load(&P.h->busy) == 0);
+	slow();
 	t = gen(7, COPY, 200, false);
-	nap();
+	/* until the step thread has the request, the model keeps nothing when it sleeps */
+	EVENTUALLY(atomic_load(&P.h->busy) == 1);
 	return t;
 }
 
