@@ -26,7 +26,7 @@ put 755 "$ENGINE" "$lib"
 put 755 client/vllm_pg_pull "${DESTDIR:-}$($PG_CONFIG --bindir)"
 # the header that a logits processor is compiled with
 put 644 src/core/sample/vllm_logits_processor.h "${DESTDIR:-}$($PG_CONFIG --includedir-server)/extension/vllm_pg"
-for f in vllm_pg.control vllm_pg_vector.control sql/vllm_pg--*.sql sql/vllm_pg_vector--*.sql; do put 644 "$f" "$ext"; done
+for f in vllm_pg*.control sql/vllm_pg*.sql; do put 644 "$f" "$ext"; done
 for d in models/*/; do
 	[ -f "$d/config.json" ] || continue
 	for f in "$d"*; do put 644 "$f" "$lib/vllm_pg/models/$(basename "$d")"; done
