@@ -303,6 +303,9 @@ BEGIN
 	FOREACH f IN ARRAY ARRAY['llm_embed(input text)', 'llm_embed(input text, model text)', 'llm_embed(input text, prompt_name text, instruction text, model text)',
 		'llm_embed(input text, prompt_name text, instruction text, model text, lora text)', 'llm_generate(prompt text)', 'llm_generate(prompt text, model text)',
 		'llm_generate(prompt text, max_tokens int, model text)', 'llm_generate(prompt text, max_tokens text, model text)',
+		'llm_ask(prompt text)', 'llm_ask(prompt text, model text)', 'llm_ask(prompt text, max_tokens int, temperature float8, regex text, model text)', 'llm_filter(instruction text, input text)',
+		'llm_filter(instruction text, input text, threshold float8, model text, template text)', 'llm_choose(prompt text, labels text[])',
+		'llm_reduce(inputs text[], instruction text, split bool, model text)', 'llm_rerank(query text, documents text[], top_n int)',
 		'llm_api(path text, body text, on_error text)', 'llm_api(path text, body json)', 'llm_api_stream(path text, body text, on_error text)', 'llm_run_batch(query text)',
 		'llm_run_batch(query text, "window" text)', 'llm_score(query text, document text)', 'llm_chunk_text(input text, method text, model text)', 'llm_chunk_text(input text, method text, size int, model text)',
 		'llm_l2_distance(a text, b real[])', 'llm_cosine_distance(a real[], b text)', 'llm_output(prompt text)', 'llm_nearest(real[], text, text, int, text, text, text, int)']
@@ -401,11 +404,16 @@ SELECT public.llm_type_schema('public.pair'::pg_catalog.regtype); SELECT public.
 CREATE FUNCTION public.up(word pg_catalog.text) RETURNS pg_catalog.text LANGUAGE sql STABLE RETURN pg_catalog.upper(word);
 SELECT public.llm_tool('public.up(pg_catalog.text)'::pg_catalog.regprocedure);
 SELECT public.llm_call_tool('{"function": {"name": "up", "arguments": "{\\"word\\": \\"a\\"}"}}'::pg_catalog.json, ARRAY['public.up(pg_catalog.text)'::pg_catalog.regprocedure]);
+SELECT ai.if('x'), ai.rank('x'), ai.generate('x'), ai.summarize('x'), ai.analyze_sentiment('x'), ai.agg_summarize('x');
+SELECT ai.if(prompts => '{x}'), ai.rank(prompts => '{x}'), ai.generate(prompts => '{x}'), ai.summarize(prompts => '{x}'), ai.analyze_sentiment(prompts => '{x}');
+SELECT * FROM ai.rank('tickets-2m', 'q', '{a,b}'::pg_catalog.text[]);
+BEGIN; DECLARE c CURSOR FOR VALUES ('a'::pg_catalog.text); SELECT ai.if('x', 'c'::pg_catalog.refcursor) AS answers \gset
+FETCH ALL FROM :"answers"; COMMIT;
 SELECT public.llm_agg(a, 'sum up'::pg_catalog.text) FROM public.jobbed; SELECT public.llm_cache_prune(), public.llm_cache_clear();
 };
 # objects that bodies and views refer to: only the system's and the extension's own
 my $foreign = q{WITH m AS (SELECT classid, objid FROM pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND deptype = 'e'
-		AND refobjid = (SELECT oid FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg')),
+		AND refobjid IN (SELECT oid FROM pg_catalog.pg_extension WHERE extname IN ('vllm_pg', 'vllm_pg_ai'))),
 	parts AS (SELECT * FROM m UNION ALL SELECT 'pg_catalog.pg_rewrite'::pg_catalog.regclass, r.oid FROM m JOIN pg_catalog.pg_rewrite r ON m.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND r.ev_class = m.objid
 		UNION ALL SELECT 'pg_catalog.pg_attrdef'::pg_catalog.regclass, r.oid FROM m JOIN pg_catalog.pg_attrdef r ON m.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND r.adrelid = m.objid
 		UNION ALL SELECT 'pg_catalog.pg_policy'::pg_catalog.regclass, r.oid FROM m JOIN pg_catalog.pg_policy r ON m.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND r.polrelid = m.objid)
@@ -426,7 +434,7 @@ for my $db (qw(install update))
 	$node->safe_psql("mallory_$db", q{CREATE EXTENSION vllm_pg VERSION '0.9'}) if $db eq 'update';
 	as_mallory("mallory_$db", $hostile);
 	my $at = -s $node->logfile;
-	$node->safe_psql("mallory_$db", $db eq 'update' ? 'ALTER EXTENSION vllm_pg UPDATE' : 'CREATE EXTENSION vllm_pg');
+	$node->safe_psql("mallory_$db", ($db eq 'update' ? 'ALTER EXTENSION vllm_pg UPDATE' : 'CREATE EXTENSION vllm_pg') . '; CREATE EXTENSION vllm_pg_ai');
 	is(hostile_lines($at) . is_superuser(), 'f', "$db: nothing of mallory's runs");
 	is($node->safe_psql("mallory_$db", "SET search_path = pg_catalog; $foreign"), '', "$db: ... nor stays in bodies, views, defaults and policies");
 	my ($rc, $out, $err) = $node->psql("mallory_$db", $calls, on_error_stop => 0, timeout => 120);
