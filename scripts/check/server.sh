@@ -134,7 +134,7 @@ prepare_tap() {
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
 	make -s fixtures || return 1
 	[ "$PG_MAJOR" != 15 ] || { ! wanted_tap 083_http_clients && ! wanted_tap 125_drivers; } || find_clients
-	cp -r client tests/batch tests/clients tests/pull tests/remote tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
+	cp -r client tests/batch tests/clients tests/pull tests/remote tests/golden/pool_expected models README.md docs/user "$BASE/work/" && mkdir "$BASE/work/fixtures"
 	cp -r tests/fixtures/tokenizers tests/fixtures/*.json build/fixtures/*/ "$BASE/work/fixtures/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
 	mkdir -p "$BASE/hooks"
