@@ -134,8 +134,11 @@ prepare_tap() {
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
 	make -s fixtures || return 1
 	[ "$PG_MAJOR" != 15 ] || { ! wanted_tap 083_http_clients && ! wanted_tap 125_drivers; } || find_clients
-	cp -r client tests/batch tests/clients tests/pull tests/remote tests/golden/pool_expected models README.md docs/user "$BASE/work/" && mkdir "$BASE/work/fixtures"
+	cp -r client tests/batch tests/clients tests/pull tests/remote tests/golden/pool_expected models README.md docs/user \
+		tests/golden/smollm2.txt "$BASE/work/" && mkdir "$BASE/work/fixtures"
 	cp -r tests/fixtures/tokenizers tests/fixtures/*.json build/fixtures/*/ "$BASE/work/fixtures/"
+	[ "$PG_MAJOR" != 15 ] || ! wanted_tap 029_smollm2 || scripts/smollm2 >build/check/smollm2.log 2>&1
+	[ ! -d build/smollm2 ] || [ -d "$BASE/smollm2" ] || cp -r build/smollm2 "$BASE/"
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
 	mkdir -p "$BASE/hooks"
 	${CC:-cc} -O1 -g -Wall -fPIC -shared -Isrc -I"$($PG_CONFIG --includedir-server)" -D_GNU_SOURCE \
@@ -183,7 +186,7 @@ tap_file() {	# tap_file NAME
 	! named_by "$1" "$LONG_TAP $EMU_TAP $ALONE_TAP" || limit=600
 	pg_timed "$limit" "tap-pg$PG_MAJOR-$1" "$BASE/work" env EXTRA_CONF="$TAP_CONF" PG_REGRESS="$($PG_CONFIG --pgxs | xargs dirname)/../../src/test/regress/pg_regress" \
 		TESTDATADIR="$BASE/tmp" TESTLOGDIR="$BASE/tmp" TMPDIR=/tmp PG_TEST_TIMEOUT_DEFAULT=120 VLLM_PG_TEMPLATE="$BASE/template" \
-		PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_CLIENTS="$BASE/clients" VLLM_PG_PROCESSORS="$BASE/hooks/processors.so" VLLM_PG_DEVICES="$BASE/hooks" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
+		PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_CLIENTS="$BASE/clients" VLLM_PG_SMOLLM2="$BASE/smollm2" VLLM_PG_PROCESSORS="$BASE/hooks/processors.so" VLLM_PG_DEVICES="$BASE/hooks" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
 		prove -v -I "$TAP_PERL" -I "$BASE/t" "$BASE/t/$1.pl"
 }
 
@@ -202,6 +205,7 @@ count_tap() {
 	grep -E '^# (ms|figure)' "$2" | head -n 10
 	{
 		grep -E '^not ok' "$2"
+		sed -nE 's/^ok [0-9]+ # skip /skipped /p' "$2"
 		# the test's own log has the reasons
 		[ "$bad" = 0 ] || grep -aE -A 8 'Failed test' "$BASE/work/tmp_check/log/regress_log_${1#tap-pg*-}" 2>/dev/null |
 			sed -E 's/^\[[0-9:.()s]+\]\([0-9.]+s\) //' | grep -aE '^#  '
