@@ -24,6 +24,9 @@ RELEASE ?= $(if $(SAN)$(FUZZ)$(BARE)$(COV),,$(if $(filter install release,$(MAKE
 BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,$(if $(COV),cov,$(if $(RELEASE),release,engine)))))
 comma := ,
 
+# The one place of the version is the extension's control file; programs that are C get it from here.
+EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" vllm_pg.control)
+
 include scripts/harden.mk
 HARDEN = $(if $(SAN)$(FUZZ)$(COV),,yes)
 
@@ -160,6 +163,10 @@ $(BUILD)/%.o: %.c scripts/harden.mk
 
 -include $(LIB_OBJ:.o=.d) $(BUILD)/src/server/main.d
 
+# the files that tell the version
+$(BUILD)/src/server/main.o $(BUILD)/src/remote/main.o: CPPFLAGS_ENGINE += -DVLLM_PG_VERSION='"$(EXTVERSION)"'
+$(BUILD)/src/server/main.o $(BUILD)/src/remote/main.o: vllm_pg.control
+
 # ---- the PostgreSQL module, one build folder a major version ----
 
 PG_MAJOR = $(shell $(PG_CONFIG) --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
@@ -168,7 +175,7 @@ MODULE_DIR = build/$(if $(RELEASE),release/)pg$(PG_MAJOR)$(if $(SAN),-san-$(subs
 module:
 	@mkdir -p $(MODULE_DIR)
 	$(MAKE) --no-print-directory -C $(MODULE_DIR) -f $(CURDIR)/src/pg/module.mk \
-		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) SAN=$(SAN) RELEASE=$(RELEASE) WIRE_CHECKED=$(WIRE_CHECKED) with_llvm=no
+		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) EXTVERSION=$(EXTVERSION) SAN=$(SAN) RELEASE=$(RELEASE) WIRE_CHECKED=$(WIRE_CHECKED) with_llvm=no
 
 install: all
 	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) REMOTE=$(REMOTE) CUDA=$(wildcard vllm_pg_cuda.so) \

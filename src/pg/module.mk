@@ -25,4 +25,7 @@ include $(PGXS)
 # the server's own build may ask for less of it; libc checks nothing where nothing is optimized
 override CPPFLAGS := $(filter-out -D_FORTIFY_SOURCE=%,$(CPPFLAGS)) $(if $(findstring -O0,$(CFLAGS)),,$(HARDEN_FORTIFY_FLAGS))
 $(OBJS): $(TOP)/scripts/harden.mk
+# llm_version()
+control.o: override CPPFLAGS += -DVLLM_PG_VERSION='"$(EXTVERSION)"'
+control.o: $(TOP)/vllm_pg.control
 -include $(OBJS:.o=.d)

@@ -28,7 +28,6 @@
 #include "remote/remote_syscalls.h"
 #include "ipc_server/control_socket.h"
 
-#define REMOTE_VERSION "0.9.0"
 #define PROGRAM "remote program"
 
 typedef struct RemoteArgs
@@ -75,7 +74,7 @@ take_option(RemoteArgs *a, const char *name, const char *value)
 static int
 print_version(void)
 {
-	printf("vllm_pg_remote %s\nwire version %d\n%s\n", REMOTE_VERSION, WIRE_VERSION, curl_version());
+	printf("vllm_pg_remote %s\nwire version %d\n%s\n", VLLM_PG_VERSION, WIRE_VERSION, curl_version());
 	return ENGINE_EXIT_OK;
 }
 
@@ -131,7 +130,7 @@ serve(RemoteArgs *a)
 	d = remote_server_new(&arena, a->control_fd, h, &a->set, &e);
 	if (d == NULL)
 		return fatal(&e);
-	log_line('I', "%s %s is ready: %s", PROGRAM, REMOTE_VERSION, curl_version());
+	log_line('I', "%s %s is ready: %s", PROGRAM, VLLM_PG_VERSION, curl_version());
 	remote_server_ready(d);
 	while (remote_server_poll(d, INT64_MAX))
 		;

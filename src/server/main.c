@@ -30,8 +30,6 @@
 #include "runtime/engine_syscalls.h"
 #include "ipc_server/control_socket.h"
 
-#define ENGINE_VERSION "0.9.0"
-
 typedef struct EngineArgs
 {
 	int			arena_fd;
@@ -155,7 +153,7 @@ serve(const EngineArgs *a, SettingsBox *box)
 		log_line('P', "could not start the control thread");
 		return ENGINE_EXIT_FATAL;
 	}
-	log_line('I', "engine %s is ready: backend %s, kernels %s, %d threads", ENGINE_VERSION, be->name,
+	log_line('I', "engine %s is ready: backend %s, kernels %s, %d threads", VLLM_PG_VERSION, be->name,
 			 isa, settings_threads(&set));
 	link_send_line(&s->link, CONTROL_READY "\n");
 	server_run(s);
@@ -164,7 +162,7 @@ serve(const EngineArgs *a, SettingsBox *box)
 static int
 print_version(void)
 {
-	printf("vllm_pg_engine %s\nwire version %d\nkernels", ENGINE_VERSION, WIRE_VERSION);
+	printf("vllm_pg_engine %s\nwire version %d\nkernels", VLLM_PG_VERSION, WIRE_VERSION);
 	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 		printf(" %s%s", (*k)->name, kernels_usable(*k) ? "" : "(not on this CPU)");
 	printf("\n");

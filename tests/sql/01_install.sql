@@ -4,7 +4,7 @@ CREATE FUNCTION quote_ident(name) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE
 CREATE EXTENSION vllm_pg;
 DROP FUNCTION quote_ident(name);
 SELECT extversion, extrelocatable FROM pg_extension WHERE extname = 'vllm_pg';
-SELECT llm_version() ~ '^vllm_pg 0\.9 \(wire \d+, engine \w+\)$' AS version;
+SELECT llm_version() ~ ('^vllm_pg ' || extversion || ' \(wire \d+, engine \w+\)$') AS version FROM pg_extension WHERE extname = 'vllm_pg';
 
 -- members, as a user sees them (unaligned: a long name moves no other line)
 \pset format unaligned

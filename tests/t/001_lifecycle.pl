@@ -35,7 +35,8 @@ unlike($env, qr/PGDATA|PGPORT/, 'the environment of the server is not passed on'
 
 # log lines carry levels
 my $log = slurp_file($node->logfile);
-like($log, qr/LOG:  .*engine.*ready/, 'log line of the start');
+my $version = $node->safe_psql('postgres', q{SELECT extversion FROM pg_extension WHERE extname = 'vllm_pg'});
+like($log, qr/LOG:  .*engine \Q$version\E is ready/, 'log line of the start, with the version of the extension');
 
 # SIGINT does not cost the engine
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($sup)");

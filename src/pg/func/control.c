@@ -27,8 +27,6 @@ PG_FUNCTION_INFO_V1(llm_version);
 PG_FUNCTION_INFO_V1(llm_control);
 PG_FUNCTION_INFO_V1(llm_reset_prefix_cache);
 
-#define VERSION_NAME	"0.9"
-
 Datum
 llm_check_preload(PG_FUNCTION_ARGS)
 {
@@ -110,7 +108,7 @@ Datum
 llm_version(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("vllm_pg %s (wire %d, engine %s)",
-											  VERSION_NAME, WIRE_VERSION,
+											  VLLM_PG_VERSION, WIRE_VERSION,
 											  vllm_shared == NULL ? "not preloaded" :
 											  vllm_state_name(pg_atomic_read_u32(&vllm_shared->state)))));
 }
