@@ -4,6 +4,7 @@
 #	make check			build and run what is needed before a commit; make check-full, check-nightly more
 #	make install		into the PostgreSQL that PG_CONFIG names
 #	make release		what that installs, without installing it: RELEASE=1, under build/release
+#	make deb			Debian packages of it, under build/deb (scripts/deb.sh)
 #
 #	make check-gpu		what needs a GPU (scripts/check_gpu.sh)
 #	make cuda			build vllm_pg_cuda.so, where there is nvcc (kernels/cuda/module.mk)
@@ -24,7 +25,7 @@ RELEASE ?= $(if $(SAN)$(FUZZ)$(BARE)$(COV),,$(if $(filter install release,$(MAKE
 BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,$(if $(COV),cov,$(if $(RELEASE),release,engine)))))
 comma := ,
 
-# The one place of the version is the extension's control file; programs that are C get it from here.
+# The one place of the version is the extension's control file; scripts/version.py checks what can't read it from there.
 EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" vllm_pg.control)
 
 include scripts/harden.mk
@@ -181,6 +182,14 @@ install: all
 	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) REMOTE=$(REMOTE) CUDA=$(wildcard vllm_pg_cuda.so) \
 		DESTDIR=$(DESTDIR) scripts/install.sh
 
+# for PG_CONFIG's server
+deb:
+	@PG_CONFIG=$(PG_CONFIG) scripts/deb.sh
+
+# lint, install, upgrade and remove them in a root of their own; as root
+check-deb:
+	@PG_CONFIG=$(PG_CONFIG) tests/deb.sh
+
 # ---- a newcomer's two commands ----
 
 demo:
@@ -312,5 +321,5 @@ bench: all
 clean:
 	rm -rf build vllm_pg_cuda.so
 
-.PHONY: all release engine http remote module processors device-libs install demo demo-stop check check-full check-nightly check-pg16 check-pg18 check-unit \
+.PHONY: all release engine http remote module processors device-libs install deb check-deb demo demo-stop check check-full check-nightly check-pg16 check-pg18 check-unit \
 	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests list-tests fixtures fuzz fuzz-programs fuzz-builds bench bench-programs clean

@@ -62,6 +62,7 @@ rule "every option of a call is documented" "$(sed -nE 's/^(POOL_)?FIELD\(\w+, [
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) @extschema@\.llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | sed 's/.*\.//' | sort -u | while read -r f; do
 	grep -q "$f" docs/user/sql.md || echo "$f is not in docs/user/sql.md"; done)"
 rule "comments of SQL objects are the same everywhere (scripts/sqlcomments.py)" "$(scripts/sqlcomments.py 2>&1)"
+rule "the version is the same everywhere (scripts/version.py)" "$(scripts/version.py 2>&1)"
 rule "META.json is what PGXN takes (scripts/pgxn_meta.py)" "$(scripts/pgxn_meta.py 2>&1)"
 rule "names in SQL have their schema (scripts/sqlnames.py)" "$(scripts/sqlnames.py --test sql/*.sql $(git ls-files -co --exclude-standard 'src/pg/*.c' 'src/httpd/*.c') 2>&1)"
 
