@@ -232,9 +232,10 @@ report_no_engine(bool remote, VllmEngineState state)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FILE),
 				 errmsg("the remote program is not installed"),
-				 errdetail("There is no program \"%s\": this build of vllm_pg is without remote models.",
+				 errdetail("There is no program \"%s\": it was not built, or its package is not installed.",
 						   remote_program_path()),
-				 errhint("Install the headers of libcurl, build vllm_pg again and install it; or set "
+				 errhint("Install the package postgresql-" PG_MAJORVERSION "-vllm-pg-remote; or install the "
+						 "headers of libcurl, build vllm_pg again and install it; or set "
 						 "vllm.remote_path.")));
 	/* report no error from before it was last ready */
 	LWLockAcquire(s->lock, LW_SHARED);

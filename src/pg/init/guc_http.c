@@ -117,9 +117,10 @@ check_http_port(int *newval, void **extra, GucSource source)
 {
 	if (*newval == 0 || access(http_process_path(), X_OK) == 0)
 		return true;
-	GUC_check_errdetail("There is no program \"%s\": this build of vllm_pg is without the HTTP server.",
+	GUC_check_errdetail("There is no program \"%s\": it was not built, or its package is not installed.",
 						http_process_path());
-	GUC_check_errhint("Install the headers of libpq and GnuTLS, and build vllm_pg again.");
+	GUC_check_errhint("Install the package postgresql-" PG_MAJORVERSION "-vllm-pg-http; or install the "
+					  "headers of libpq and GnuTLS, and build vllm_pg again.");
 	return false;
 }
 
