@@ -2,7 +2,7 @@
 # Run the test suite, in one of three tiers, or parts of it (docs/internals/testing.md).
 #
 #	scripts/check.sh [--plan] check|full|nightly
-#	scripts/check.sh [--plan] PART ...	lint hardening unit kernels golden san emu cuda fuzz bench regress tap demo soak fuzz_sql pg16 pg18
+#	scripts/check.sh [--plan] PART ...	lint hardening unit kernels golden san emu cuda fuzz bench regress tap demo soak fuzz_sql deb pg16 pg18
 #
 # --plan only prints what would run.  Every program prints `NAME: N passed, N failed, N skipped` and its
 # time; the last line has the sums.  Variables: PROGRAMS='core/ test_jinja' selects C programs whose names

@@ -46,7 +46,9 @@ look() {	# look FILE
 	if has "$head" 'Machine: +Advanced Micro Devices X86-64'; then
 		first=main
 		case $f in *.so) first=_PG_init ;; esac
-		ok "$f" 'targets of jumps are not marked (-fcf-protection)' has "$(objdump -d --disassemble=$first "$f")" 'endbr64'
+		# of a stripped program no function can be found, but libc's own objects have few marks
+		ok "$f" 'targets of jumps are not marked (-fcf-protection)' \
+			has "$(objdump -d --disassemble=$first "$f" | grep endbr64; objdump -d "$f" | grep -c endbr64)" 'endbr64|^[0-9]{3,}$'
 	fi
 }
 

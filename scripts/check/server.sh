@@ -221,6 +221,11 @@ check_demo() {
 	step demo tests/demo.sh build/check/demo
 }
 
+# Build Debian packages; install, upgrade and remove them in a root of their own.
+check_deb() {
+	STEP_LIMIT=3600 step deb tests/deb.sh
+}
+
 # Run many sessions with mixed calls, cancels and kills of the engine.
 check_soak() {
 	STEP_LIMIT=$(((${SOAK_MINUTES:-1} + 10) * 60)) step soak bench/soak --minutes "${SOAK_MINUTES:-1}"

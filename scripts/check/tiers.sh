@@ -49,6 +49,7 @@ tier_nightly() {
 		check_tap
 		use_pg 15
 	fi
+	check_deb
 }
 
 run_part() {
@@ -71,6 +72,7 @@ run_part() {
 		demo) use_pg 15 && check_demo ;;
 		soak) use_pg 15 && check_soak ;;
 		fuzz_sql) use_pg 15 && check_fuzz_sql ;;
+		deb) check_deb ;;
 		pg16 | pg18) use_pg "${1#pg}" && { check_sql; check_tap; } ;;
 		*) return 1 ;;
 	esac
@@ -84,7 +86,7 @@ plan_of() {
 	case $tier in
 		part) echo "parts: $*" ;;
 		check) echo "parts: lint hardening regress+isolation tap programs" ;;
-		*) echo "parts: lint hardening regress+isolation tap regress+tap-on-16$([ $tier != nightly ] || echo '+18') demo soak fuzz_sql programs tables emu cuda fuzz bench" ;;
+		*) echo "parts: lint hardening regress+isolation tap regress+tap-on-16$([ $tier != nightly ] || echo '+18') demo soak fuzz_sql programs tables emu cuda fuzz bench$([ $tier != nightly ] || echo ' deb')" ;;
 	esac
 	[ $tier != nightly ] || FULL=1
 	for b in plain asan tsan; do
