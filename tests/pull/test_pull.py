@@ -101,9 +101,13 @@ class World:
         if not re.search(text, last) or self.out:
             raise Wrong(f"{last!r} lacks {text!r} {self.out}")
 
-    def start(self, *args, **how):
-        """Run the program as a process."""
-        return subprocess.Popen([PYTHON] + self.options(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+    def start(self, *args, before=lambda: None):
+        """Run the program as a process, which calls before() first.  A shell's jobs in the background ignore
+        SIGINT; this process must not."""
+        def prepare():
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            before()
+        return subprocess.Popen([PYTHON] + self.options(args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=prepare)
 
     def files(self, name=None):
         """Return {path: content} below a model's directory, or below the models' directory."""
@@ -689,7 +693,7 @@ def no_room(w):
     w.fails("bytes? free|free, but 51\\d kB are needed and 1e?\\+?\\d* ?\\w+ shall stay free|shall stay free", "hf:org/x", "--keep-free", "999999TB")
     same(w.hub.asked("cdn"), [])
     # a full disk: files may have 100,000 bytes
-    p = w.start("hf:org/x", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
+    p = w.start("hf:org/x", before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
     _, err = p.communicate(timeout=30)
     same((p.returncode, "no space left for" in err, "Traceback" in err), (1, True, False))
     w.hub.seen.clear()
