@@ -6,7 +6,7 @@
 # TARGET: fuzz_gguf ..., all of tests/fuzz by default; 60 seconds each, two at a time.  The corpora start
 # with seeds made from the fixtures, and are kept in build/fuzz/corpus; an input that fails is left in
 # build/fuzz/found.  SEED: libFuzzer's seed, 0 (default) = a new one each time.  -f (for make check-full):
-# run a fixed number of inputs, the same ones on every machine (about 8 seconds each, with FULL=1 a
+# run a fixed number of inputs, the same ones on every machine (about 5 seconds each, with FULL=1 a
 # minute), so that a failure can be repeated.  -f uses corpora of its own and turns address randomization
 # off.
 # -b: only build.
@@ -52,7 +52,7 @@ fi
 
 [ -z "$build_only" ] || exit 0
 
-# Print how many inputs a target runs in about 8 seconds, or in a minute with FULL=1.
+# Print how many inputs a target runs in about 5 seconds, or in a minute with FULL=1.
 runs_of() {
 	local minute=5000
 	case $1 in
@@ -62,7 +62,7 @@ runs_of() {
 		fuzz_parse | fuzz_kvtier | fuzz_remote_text | fuzz_torchfile) minute=200000 ;;
 		fuzz_config | fuzz_tokenizer) minute=75000 ;;
 	esac
-	echo $((minute / (${#FULL} > 0 ? 1 : 8)))
+	echo $((minute / (${#FULL} > 0 ? 1 : 12)))
 }
 
 # No input may hang (the limit is a minute, because other processes may use the machine), allocate 256 MB at
