@@ -41,8 +41,8 @@ programs_of() {	# programs_of BUILD [FOLDER]
 jobs_of() {
 	local p kind dir=build/engine prefix= arguments
 	case $1 in
-		emu) jobs_of_emu; return ;;
-		fuzz) jobs_of_fuzz; return ;;
+		emu) jobs_in emu- build/engine/emu/test_*; return ;;
+		fuzz) jobs_in "" build/engine/tests/fuzz/fuzz_*; return ;;
 		plain) ;;
 		asan) dir=$SAN_ASAN prefix=asan- ;;
 		tsan) dir=$SAN_TSAN prefix=tsan- ;;
@@ -60,17 +60,13 @@ jobs_of() {
 	done
 }
 
-jobs_of_emu() {
-	local b
-	for b in build/engine/emu/test_*; do
-		[ ! -x "$b" ] || [ -d "$b" ] || echo "$(has "emu/${b##*/}" alone && echo alone || echo computes) emu-${b##*/} program emu-${b##*/} 600 $b"
-	done
-}
-
-jobs_of_fuzz() {
-	local b
-	for b in build/engine/tests/fuzz/fuzz_*; do
-		[ ! -x "$b" ] || [ -d "$b" ] || echo "computes ${b##*/} program ${b##*/} 600 $b"
+# jobs_in PREFIX FILE...: the same for programs that no list names; PREFIX begins their names
+jobs_in() {
+	local b prefix=$1
+	shift
+	for b; do
+		[ ! -x "$b" ] || [ -d "$b" ] ||
+			echo "$(has "${prefix%-}/${b##*/}" alone && echo alone || echo computes) $prefix${b##*/} program $prefix${b##*/} 600 $b"
 	done
 }
 
