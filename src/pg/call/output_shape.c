@@ -13,11 +13,11 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 
 #include "pg/call/output_shape.h"
-#include "pg/util/encoding.h"
 
 static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object", "structural_tag"};
 static const char *const shape_options[] = {
@@ -46,7 +46,7 @@ refuse(const char *name, const char *rule)
 char *
 shown(const char *s, int len)
 {
-	return pnstrdup(s, clipped_length(s, len, 60));
+	return pnstrdup(s, pg_mbcliplen(s, (int) len, 60));
 }
 
 const JsonNode *

@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
@@ -182,7 +183,7 @@ seconds_of(const JsonNode *n)
 	if (!(s >= 1 && s <= 1e11))
 		refuse("result_cache", psprintf("needs seconds, or an interval such as \"7 days\", of at least 1 s "
 										"as \"max_age\", got %s", n->kind == JSON_STRING ?
-										psprintf("\"%.*s\"", clipped_length(n->text, strlen(n->text), 60),
+										psprintf("\"%.*s\"", pg_mbcliplen(n->text, (int) strlen(n->text), 60),
 												 n->text) :
 										n->kind == JSON_NUMBER ? n->text : json_kind_name(n->kind)));
 	return (int64) s;

@@ -14,11 +14,11 @@
 #include <math.h>
 
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 
 #include "ipc/control_protocol.h"
 #include "pg/init/guc_json.h"
-#include "pg/util/encoding.h"
 #include "pg/util/json_tree.h"
 #include "pg/util/setting_check.h"
 
@@ -104,8 +104,8 @@ refuse_value(const JsonNode *n, const char *must)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("Key \"%s\" must be %s, got %.*s.", n->key, must, clipped_length(n->raw, n->raw_len, 64),
-					n->raw)));
+			 errmsg("Key \"%s\" must be %s, got %.*s.", n->key, must,
+					pg_mbcliplen(n->raw, (int) n->raw_len, 64), n->raw)));
 }
 
 static const ObjectKey *
@@ -122,7 +122,7 @@ key_named(const ObjectKey *keys, const char *name)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("Key \"%.*s\" is not known.", clipped_length(name, strlen(name), 64), name),
+			 errmsg("Key \"%.*s\" is not known.", pg_mbcliplen(name, (int) strlen(name), 64), name),
 			 errhint("Known keys are %s.", known.data)));
 	return NULL;
 }

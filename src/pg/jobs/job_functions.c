@@ -22,6 +22,7 @@
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "executor/spi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
@@ -37,7 +38,6 @@
 #include "pg/catalog/model_kind.h"
 #include "pg/compat.h"
 #include "pg/jobs/job_new.h"
-#include "pg/util/encoding.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_embedding_job);
@@ -296,7 +296,8 @@ set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_a
 
 	n->def.name = name_arg(fcinfo, name);
 	if (n->def.name == NULL)
-		n->def.name = psprintf("%.*s_%s", clipped_length(source, strlen(source), NAMEDATALEN - 12), source,
+		n->def.name = psprintf("%.*s_%s",
+							   pg_mbcliplen(source, (int) strlen(source), NAMEDATALEN - 12), source,
 							   n->def.kind);
 	if (n->def.name[0] == '\0')
 		job_bad_value("name", "", "Give the job a name, or leave it out.");

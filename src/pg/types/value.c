@@ -20,6 +20,7 @@
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -30,7 +31,6 @@
 
 #include "pg/compat.h"
 #include "pg/types/shape.h"
-#include "pg/util/encoding.h"
 
 /* A position in the text: a list from the innermost part outwards. */
 typedef struct ValuePlace
@@ -362,7 +362,7 @@ check_domain(const TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum 
 								 format_type_be(s->type),
 							 c->name ? c->name : "NOT NULL");
 			refused->detail = psprintf("The value is %.*s.%s%s",
-									   clipped_length(j->raw, j->raw_len, 200), j->raw,
+									   pg_mbcliplen(j->raw, (int) j->raw_len, 200), j->raw,
 									   refused->detail ? " " : "", refused->detail ? refused->detail : "");
 			break;
 		}

@@ -158,12 +158,6 @@ name_from_wire(const char *s, size_t n)
 	return pg_any_to_server(utf8, strlen(utf8), PG_UTF8);
 }
 
-int
-clipped_length(const char *s, size_t n, int most)
-{
-	return pg_mbcliplen(s, (int) n, most);
-}
-
 void
 state_put_string(StringInfo buf, const char *s)
 {

@@ -30,13 +30,6 @@ text	   *text_from_wire(const char *s, size_t n);
 char	   *name_from_wire(const char *s, size_t n);
 
 /*
- * Return the length of a text of n bytes, in the database's encoding, that is cut to at most `most` bytes
- * without cutting a character in two.  Half a character in a message is an error as soon as the message
- * is converted for a client.
- */
-int			clipped_length(const char *s, size_t n, int most);
-
-/*
  * A string, or NULL, in an aggregate's state that is sent to another process: its bytes, unchanged.
  * (pq_sendstring() and pq_getmsgstring() are for clients: they convert.)
  */

@@ -11,9 +11,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "mb/pg_wchar.h"
 #include "utils/timestamp.h"
 
-#include "pg/util/encoding.h"
 #include "pg/util/on_error.h"
 #include "ipc/wire.h"
 
@@ -133,7 +133,7 @@ on_error_count(const ErrorData *failed)
 	figures.failed++;
 	figures.sqlstate = failed->sqlerrcode;
 	strlcpy(figures.message, message,
-			clipped_length(message, strlen(message), sizeof(figures.message) - 1) + 1);
+			pg_mbcliplen(message, (int) strlen(message), sizeof(figures.message) - 1) + 1);
 }
 
 void
